@@ -149,14 +149,9 @@ class _Work:
 
     def _splice(self, spans: list[Splice], which: str) -> None:
         try:
-            data = self.file.spliced(spans)
+            file = self.file.spliced(spans)
         except NotEncodable as error:
             raise Failed(f"{which}nothing was changed in {self._path}: {error}") from None
-        if len(data) > _LARGEST_RESULT:
-            raise Failed(f"{which}nothing was changed in {self._path}: the result would be {len(data)} bytes")
-        text = self.file.text
-        pieces, done = [], 0
-        for span in spans:
-            pieces += [text[done : span.start], span.replacement]
-            done = span.end
-        self.file = TextFile(data, "".join([*pieces, text[done:]]), self.file.encoding, self.file.bom)
+        if len(file.data) > _LARGEST_RESULT:
+            raise Failed(f"{which}nothing was changed in {self._path}: the result would be {len(file.data)} bytes")
+        self.file = file

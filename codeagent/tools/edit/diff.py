@@ -1,5 +1,7 @@
 """Diffs of one file, for the user and for the model."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 
@@ -9,6 +11,7 @@ from codeagent.tools.edit.encoding import shown
 _CONTEXT = 8
 _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
+_LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
 LEFT_OUT = "[… the rest of the diff is left out …]"
 """How a diff for the model ends where it was cut."""
 
@@ -30,7 +33,7 @@ class Region:
 
 def region(before: str, after: str) -> Region:
     old, new = before.split("\n"), after.split("\n")
-    head, tail = _same_ends(old, new)
+    head, tail = same_ends(old, new)
     head, tail = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
     return Region(head, "\n".join(old[head : len(old) - tail]), "\n".join(new[head : len(new) - tail]))
 
@@ -41,14 +44,15 @@ def diff_block(path: str, before: str, after: str) -> DiffBlock:
     return DiffBlock(path=shown(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
 
 
-def unified(path: str, before: str, after: str) -> str:
+def unified(before: str, after: str) -> str:
     """A unified diff, cut where it is long: then it ends with `LEFT_OUT`."""
-    block = diff_block(path, before, after)
-    lines = list(unified_diff(block.before.split("\n"), block.after.split("\n"), lineterm="", n=2))[2:]
-    offset = block.start_line - 1
-    moved = [line if not line.startswith("@@") else _moved(line, offset) for line in lines]
-    text = "\n".join(moved[:_MOST_LINES])
-    whole = len(moved) <= _MOST_LINES and len(text) <= _MOST_CHARACTERS
+    part = region(before, after)
+    lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
+    for at, line in enumerate(lines):
+        if line.startswith("@@"):
+            lines[at] = _LINE_NUMBER.sub(lambda found: str(int(found[0]) + part.first), line)
+    text = "\n".join(lines[:_MOST_LINES])
+    whole = len(lines) <= _MOST_LINES and len(text) <= _MOST_CHARACTERS
     return text if whole else f"{text[:_MOST_CHARACTERS]}\n{LEFT_OUT}"
 
 
@@ -57,8 +61,8 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _same_ends(old: list[str], new: list[str]) -> tuple[int, int]:
-    """How many lines the two share at the beginning and, apart from those, at the end."""
+def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """How many items the two share at the beginning and, apart from those, at the end."""
     most = min(len(old), len(new))
     head = 0
     while head < most and old[head] == new[head]:
@@ -67,14 +71,3 @@ def _same_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     while tail < most - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     return head, tail
-
-
-def _moved(header: str, offset: int) -> str:
-    """`@@ -1,3 +1,4 @@` counted from the file's first line."""
-    out = []
-    for word in header.split(" "):
-        if word[:1] in "-+" and word != "":
-            start, comma, length = word[1:].partition(",")
-            word = f"{word[0]}{int(start) + offset}{comma}{length}"
-        out.append(word)
-    return " ".join(out)

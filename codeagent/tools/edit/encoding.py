@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "latin-1"]
@@ -49,21 +49,22 @@ class TextFile:
     encoding: Encoding
     bom: bytes
 
-    def spliced(self, spans: list[Splice]) -> bytes:
-        """The file's bytes with the spans replaced; every other byte is copied, not encoded again.
+    def spliced(self, spans: list[Splice]) -> "TextFile":
+        """The file with the spans replaced; every other byte is copied, not encoded again.
 
         `spans` are in order and do not overlap. Raises NotEncodable.
         """
-        out = [self.bom]
+        data, text = [self.bom], list[str]()
         done_chars, done_bytes = 0, len(self.bom)
         for span in spans:
             start = done_bytes + self._width(done_chars, span.start)
-            out.append(self.data[done_bytes:start])
-            out.append(self.encode(span.replacement))
+            data += [self.data[done_bytes:start], self.encode(span.replacement)]
+            text += [self.text[done_chars : span.start], span.replacement]
             done_bytes = start + self._width(span.start, span.end)
             done_chars = span.end
-        out.append(self.data[done_bytes:])
-        return b"".join(out)
+        data.append(self.data[done_bytes:])
+        text.append(self.text[done_chars:])
+        return replace(self, data=b"".join(data), text="".join(text))
 
     def encode(self, text: str) -> bytes:
         """Text in this file's encoding. Raises NotEncodable."""

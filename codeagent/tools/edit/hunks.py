@@ -99,9 +99,12 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
         raise Denied(f"the user took none of the {count(len(hunks), 'hunk')}; {shown(change.path)} was not changed")
     if after == change.after:
         return None
-    took = _with_content(change, after)
+    try:
+        took = replace(change, after=after, data=change.file.bom + change.file.encode(after))
+    except NotEncodable as error:
+        raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
     took.apply(ctx)
-    changed = unified(change.path, took.before, took.after)
+    changed = unified(took.before, took.after)
     lines, whole = _known(change, hunks, answers, told=not changed.endswith(LEFT_OUT))
     details: dict[str, JsonValue] = {
         **reads.wrote(took.path, took.data, lines, whole=whole),
@@ -111,7 +114,7 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
             "left_out": sum(answer is False for answer in answers),
         },
     }
-    left = unified(change.path, took.after, change.after)
+    left = unified(took.after, change.after)
     text = f"{_what_was_taken(answers)} What changed in {shown(change.path)}:\n{changed}\n"
     text += f"Not applied, from the file as it is now to what you proposed:\n{left}"
     text = "\n".join([text, *change.notes])
@@ -167,13 +170,6 @@ def _landed(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[Hunk
     at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
     # Where the user removed the last lines, the carriage return of the line before goes with its newline.
     return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
-
-
-def _with_content(change: PendingChange, text: str) -> PendingChange:
-    try:
-        return replace(change, after=text, data=change.file.bom + change.file.encode(text))
-    except NotEncodable as error:
-        raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
 
 
 def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:

@@ -3,9 +3,10 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from codeagent.tools.edit.diff import same_ends
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
 from codeagent.tools.edit.encoding import Splice
 from codeagent.tools.edit.merge import Doubt
@@ -39,25 +40,26 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     Raises NoMatch.
     """
     if "\r\n" in old and not replace_all:
-        places = [place for place in _exact(text, old, apart=False) if not _halves_a_newline(text, *place)]
+        exact = _exact(text, old, apart=False)
+        places = [place for place in exact if not any(text[max(at - 1, 0) : at + 1] == "\r\n" for at in place)]
         if len(places) == 1:
             start, end = places[0]
             return Matches([Splice(start, end, _newlines_as_there(text, start, end, new))], None)
-    plain = PlainText(text)
+    plain = text.replace("\r\n", "\n")
     plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    exact = _exact(plain.text, plain_old, apart=replace_all)
+    exact = _exact(plain, plain_old, apart=replace_all)
     try:
         if exact:
             found = [DriftedPlace(start, end, plain_new, frozenset()) for start, end in exact]
             if len(exact) == 1:
-                found = [within_blanks(plain.text, *exact[0], plain_old, plain_new) or found[0]]
+                found = [within_blanks(plain, *exact[0], plain_old, plain_new) or found[0]]
         else:
-            found = drifted(plain.text, plain_old, plain_new, replace_all=replace_all)
+            found = drifted(plain, plain_old, plain_new, replace_all=replace_all)
     except Doubt as doubt:
         said = f"old_string matches only approximately, and new_string does not say what is meant: {doubt}"
-        raise NoMatch(said + nearest(plain.text, plain_old)) from None
+        raise NoMatch(said + nearest(plain, plain_old)) from None
     if not found:
-        raise NoMatch("old_string is not in the file" + nearest(plain.text, plain_old))
+        raise NoMatch("old_string is not in the file" + nearest(plain, plain_old))
     return _chosen(text, plain, found, replace_all)
 
 
@@ -66,31 +68,11 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-@dataclass
-class PlainText:
-    """The text with every CRLF as LF, and the way back to the offsets of the original."""
-
-    original: str
-    text: str = field(init=False)
-    _returns: list[int] = field(init=False)
-    """For every CR left out, the offset of its LF in `text`."""
-
-    def __post_init__(self) -> None:
-        self.text = self.original.replace("\r\n", "\n")
-        self._returns = []
-        at = self.original.find("\r\n")
-        while at >= 0:
-            self._returns.append(at - len(self._returns))
-            at = self.original.find("\r\n", at + 2)
-
-    def back(self, offset: int) -> int:
-        return offset + bisect_left(self._returns, offset)
-
-
-def _chosen(text: str, plain: PlainText, found: list[DriftedPlace], replace_all: bool) -> Matches:
+def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool) -> Matches:
+    """The matches in `text`; `found` are the places in `plain`, which has LF for every CRLF."""
     drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:
-        lines = [str(line_of(plain.text, place.start)) for place in found[:_MOST_SHOWN]]
+        lines = [str(line_of(plain, place.start)) for place in found[:_MOST_SHOWN]]
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
         how = f" (up to {drift})" if drift else ""
         least = "at least " if drift and len(found) >= MOST_PLACES else ""
@@ -99,8 +81,9 @@ def _chosen(text: str, plain: PlainText, found: list[DriftedPlace], replace_all:
             "add surrounding lines until it is there once, or set replace_all"
         )
     spans = []
+    returns = [pair.start() - before for before, pair in enumerate(re.finditer("\r\n", text))]
     for place in found:
-        start, end = plain.back(place.start), plain.back(place.end)
+        start, end = (offset + bisect_left(returns, offset) for offset in (place.start, place.end))
         spans.append(Splice(start, end, _newlines_as_there(text, start, end, place.replacement)))
     return Matches(spans, drift)
 
@@ -113,10 +96,6 @@ def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
         places.append((at, at + len(old)))
         at = text.find(old, at + (len(old) if apart else 1))
     return places
-
-
-def _halves_a_newline(text: str, start: int, end: int) -> bool:
-    return "\r\n" in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1])
 
 
 def _newlines_as_there(text: str, start: int, end: int, new: str) -> str:
@@ -139,15 +118,11 @@ def _newlines_as_there(text: str, start: int, end: int, new: str) -> str:
 
 def _mixed(lines: list[str], old_lines: list[str], ends: list[str]) -> str:
     """Join with each line's own newline where the line is an old one, else with that of its neighbour."""
-    head = 0
-    while head < min(len(lines), len(old_lines)) and lines[head] == old_lines[head]:
-        head += 1
-    tail_shift = len(old_lines) - len(lines)
+    _, tail = same_ends(old_lines, lines)
     out = []
     for number, line in enumerate(lines[:-1]):
-        from_end = number + tail_shift
-        kept_at_end = number >= head and head <= from_end < len(ends) and lines[number:] == old_lines[from_end:]
-        at = from_end if kept_at_end else min(number, len(ends) - 1)
+        is_kept_at_end = number >= len(lines) - tail
+        at = number + len(old_lines) - len(lines) if is_kept_at_end else min(number, len(ends) - 1)
         out.append(line + ends[at])
     return "".join(out) + lines[-1]
 

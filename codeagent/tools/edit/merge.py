@@ -10,17 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from codeagent.tools.edit.normalize import (
-    Opcode,
-    Passage,
-    TextLine,
-    folded,
-    is_blank,
-    line_opcodes,
-    opcodes,
-    plain,
-    tokens,
-)
+from codeagent.tools.edit.normalize import Opcode, Passage, folded, is_blank, line_opcodes, opcodes, plain, tokens
 
 _WIDEST_TAB = 16
 _USUAL_WIDTHS = (4, 8)
@@ -257,7 +247,9 @@ class _Merge:
             elif self._way.is_ambiguous:
                 raise Doubt("one indentation in old_string stands for several in the file")
             else:
-                placed += [self._added(self._new.lines[at]) for at in range(new_start, new_end)]
+                for new in self._new.lines[new_start:new_end]:
+                    text = "".join(map(self._as_typed, tokens(new.text)))
+                    placed.append(_Placed(self._way.moved(new.indent) + text + new.tail, None))
         out = []
         for at, line in enumerate(placed):
             out += [self._gap(placed, at), line.text]
@@ -270,14 +262,12 @@ class _Merge:
             if self._way.is_irregular:
                 raise Doubt("it changes the indentation of a line that has another one in the file")
             indent = self._way.moved(new.indent)
-        if self._way.is_ambiguous and not _is_alike(old, new):
+        if self._way.is_ambiguous and (
+            SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() < _ALIKE
+        ):
             raise Doubt("one indentation in old_string stands for several in the file")
         tail = _merged(old.tail, new.tail, there.tail, new.tail)
         return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
-
-    def _added(self, line: TextLine) -> _Placed:
-        text = "".join(self._as_typed(token) for token in tokens(line.text))
-        return _Placed(self._way.moved(line.indent) + text + line.tail, None)
 
     def _merged_text(self, old: str, new: str, there: str) -> str:
         if old == new:
@@ -354,7 +344,3 @@ def _typography(old: Passage, there: Passage) -> tuple[set[str], set[str]]:
 
 def _repeated(block: Passage) -> set[str]:
     return {key for key, count in Counter(line.key for line in block.lines).items() if count > 1}
-
-
-def _is_alike(old: TextLine, new: TextLine) -> bool:
-    return SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() >= _ALIKE

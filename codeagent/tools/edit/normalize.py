@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import combinations
 
+from codeagent.tools.edit.diff import same_ends
+
 _SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033"
@@ -134,30 +136,16 @@ def line_opcodes(old: Passage, new: Passage) -> Iterator[Opcode]:
 
 def opcodes(old: Sequence[object], new: Sequence[object]) -> Iterator[Opcode]:
     """The same as `SequenceMatcher.get_opcodes`, in bounded time."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = same_ends(old, new)
     if head:
         yield "equal", 0, head, 0, head
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
-    if a or b:
-        yield from _shifted(_middle(a, b), head)
+    too_large = len(a) * len(b) > _LARGEST_DIFF
+    middle: list[Opcode] = [("replace", 0, len(a), 0, len(b))] if too_large else []
+    for tag, start, end, new_start, new_end in middle or SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        yield tag, start + head, end + head, new_start + head, new_end + head
     if tail:
         yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
-
-
-def _middle(old: Sequence[object], new: Sequence[object]) -> list[Opcode]:
-    if len(old) * len(new) > _LARGEST_DIFF:
-        return [("replace", 0, len(old), 0, len(new))]
-    return list(SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
-
-
-def _shifted(codes: list[Opcode], by: int) -> Iterator[Opcode]:
-    for tag, start, end, new_start, new_end in codes:
-        yield tag, start + by, end + by, new_start + by, new_end + by
 
 
 @dataclass(frozen=True)

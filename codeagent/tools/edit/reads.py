@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from codeagent.core.errors import WorkspaceError
@@ -117,8 +118,9 @@ class ReadTracker:
 
         A diff that is there in full counts as seen; where it does not show all, `otherwise` is the next step.
         """
-        copy = self._copies.get(path)
-        diff = "" if copy is None else _changes(path, copy.data, data)
+        copy, diff = self._copies.get(path), ""
+        with suppress(NotText):
+            diff = "" if copy is None else unified(read_text(copy.data).text, read_text(data).text)
         if copy is None or not diff:
             return Failed(f"{reason}\n{otherwise}")
         said = f"{reason} What changed:\n{diff}\n"
@@ -202,7 +204,7 @@ def text_lines(text: str) -> list[str]:
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
     """Which of a file's lines the output holds: under their number, or as a run that is in the file only once."""
-    if any(lines) and _is_in(lines, output):
+    if any(lines) and "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output)):
         return [(1, len(lines))]
     runs: list[Lines] = []
     places: dict[str, list[int]] = {}
@@ -220,10 +222,6 @@ def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]
             runs.append((first + 1, first + length))
         done += max(length, 1)
     return list(joined(runs))
-
-
-def _is_in(lines: list[str], output: list[str]) -> bool:
-    return "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output))
 
 
 def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
@@ -276,14 +274,6 @@ def after_change(runs: tuple[Lines, ...], first: int, last: int, count: int) -> 
         moved.append((start, min(end, first - 1)))
         moved.append((max(start, last + 1) + shift, end + shift))
     return joined(run for run in moved if run[0] <= run[1])
-
-
-def _changes(path: str, before: bytes, after: bytes) -> str:
-    """A diff for the model; empty if there is nothing to show."""
-    try:
-        return unified(path, read_text(before).text, read_text(after).text)
-    except NotText:
-        return ""
 
 
 def _pairs(values: list[JsonValue]) -> list[Lines]:

@@ -20,7 +20,7 @@ _METHOD = "class A:\n    def f(self):\n        if x:\n            return a\n    
 
 def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> bytes:
     file = read_text(data)
-    return file.spliced(find(file.text, old, new, replace_all=replace_all).spans)
+    return file.spliced(find(file.text, old, new, replace_all=replace_all).spans).data
 
 
 def text(file: str, old: str, new: str) -> str:

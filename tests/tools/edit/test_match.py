@@ -11,7 +11,7 @@ def apply(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[
     """(the new text, the drift)."""
     file = read_text(text.encode())
     matches = find(file.text, old, new, replace_all=replace_all)
-    return file.spliced(matches.spans).decode(), matches.drift
+    return file.spliced(matches.spans).data.decode(), matches.drift
 
 
 @for_each(
