@@ -40,7 +40,7 @@ class Subcommand(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def main(self, args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-        """The exit code, or the work that ends with it. Raises CodeagentError."""
+        """Return the exit code, or the work that ends with it. Raises CodeagentError."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,7 +86,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser, with the arguments of the commands in `loaded`; the others are only listed."""
+    """Make the parser, with the arguments of the commands in `loaded`; the others are only listed."""
     parser = _Parser(prog="codeagent", description="A terminal coding agent.")
     parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -98,7 +98,7 @@ def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def build_screen_parser() -> argparse.ArgumentParser:
-    """The parser for a command line without a command, which opens the screen; its help lists the commands."""
+    """Make the parser for a command line without a command, which opens the screen; its help lists the commands."""
     listed = "\n".join(f"    {name:<12}{summary}" for name, summary in COMMANDS.items())
     parser = _Parser(
         prog="codeagent",
@@ -123,7 +123,7 @@ def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> Non
 
 
 def load(name: str) -> Subcommand:
-    gc.disable()  # modules live as long as the program: to look through them again and again is for nothing
+    gc.disable()  # modules live as long as the program: looking through them again and again is useless
     try:
         module: Any = importlib.import_module(f"codeagent.commands.{name}")
     finally:
@@ -153,7 +153,7 @@ def _complain(error: object, code: int) -> int:
 
 
 def _say_bug(error: Exception) -> int:
-    """In one line; the traceback goes into a file."""
+    """Report a bug in one line; the traceback goes into a file."""
     from codeagent.config.paths import state_dir  # all of this is for a failure only
     from codeagent.core.redact import Redactor
     from codeagent.tui.crash import record_crash
@@ -163,7 +163,7 @@ def _say_bug(error: Exception) -> int:
 
 
 def _prepare_streams() -> None:
-    """Something stands at every descriptor, a stream can write every character, and none of them acts on a terminal.
+    """Open every standard descriptor, let a stream write every character, and let none of them act on a terminal.
 
     A closed descriptor would be given to the next file opened, the session log perhaps.
     """
@@ -191,7 +191,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """What an encoding lacks, as JSON escapes it: so JSON stays JSON on a Latin-1 terminal."""
+    """Escape what an encoding lacks as JSON does: so JSON stays JSON on a Latin-1 terminal."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
@@ -199,7 +199,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _silence_stdout() -> None:
-    """The interpreter flushes standard output once more at exit."""
+    """Let the interpreter flush standard output into nothing at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -44,7 +44,7 @@ Channel = Literal["out", "err"]
 
 EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied": 4, "interrupted": 130}
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""Exit code where the reader of standard output went away, as a shell reports it."""
+"""Exit code if the reader of standard output went away, as a shell reports it."""
 NOBODY = "nobody is there to ask (headless); allow it with --allow or --yes"
 NO_USER = "no user"
 """The answer to the agent's own questions; a yes would be no answer to them."""
@@ -92,11 +92,11 @@ class Headless:
         self._said = False
 
     def say(self, text: str) -> None:
-        """A line for the user, on standard error."""
+        """Print a line for the user on standard error."""
         self._writer.put("err", f"{self._redactor.clean(text)}\n")
 
     async def run(self, runtime: Runtime, prompt: str) -> int:
-        """One prompt to its end; returns the exit code. The runtime is left open."""
+        """Run one prompt to its end, and return the exit code. The runtime is left open."""
         self._agent = runtime.agent
         self._catch_signals()
         try:
@@ -119,7 +119,7 @@ class Headless:
             loop.remove_signal_handler(number)
 
     def show_outside(self, event: KnownEvent) -> None:
-        """As an observer of the agent: print what is emitted before the run; the run itself is read."""
+        """Print what is emitted before the run, as an observer of the agent; the run itself is read."""
         if self._agent is None:
             self.show(event)
 
@@ -245,7 +245,7 @@ class _Writer:
         self._thread.start()
 
     def put(self, channel: Channel, text: str) -> None:
-        """Nothing of it acts on a terminal; what is no terminal gets results as they are."""
+        """Queue a text: nothing of it acts on a terminal, and a file or pipe gets results as they are."""
         shown = visible(text) if channel == "err" or self._out_is_terminal else text
         data = shown.encode("utf-8", "backslashreplace")
         self._backlog += len(data)
@@ -284,7 +284,7 @@ class _Writer:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: nobody is waiting
 
 
 def write_all_to(fd: int) -> Callable[[bytes], None]:
@@ -309,7 +309,7 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
 
 
 def _end_of(event: KnownEvent) -> RunFinished | None:
-    """The end that the event is; where a hook did not let the run begin, what stands for it."""
+    """Return the run's end if the event is one, or says that a hook did not let it begin."""
     match event:
         case RunFinished():
             return event

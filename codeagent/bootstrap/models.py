@@ -1,4 +1,4 @@
-"""Opening a model, with the key that was kept for it."""
+"""Opens models, with the keys that were kept for them."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class OpenModels:
 async def open_model(
     name: str, api_base: str | None, place: Place, options: ModelOptions
 ) -> RetryingModel | FallbackModel:
-    """The model and what takes over from it, its library on the way. Raises CodeagentError."""
+    """Open the model and what takes over from it, and begin to load its library. Raises CodeagentError."""
     model = await _open_one(name, api_base, place, options)
     fallback = options.fallback
     if fallback is None or fallback == name:
@@ -41,7 +41,7 @@ async def open_model(
 
 
 async def _open_one(name: str, api_base: str | None, place: Place, options: ModelOptions) -> RetryingModel:
-    """With a kept key where the environment has none. Raises CodeagentError."""
+    """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
     key = await asyncio.to_thread(_kept_key, name, api_base, place)
     if key is not None:
         place.redactor.learn(*key)
@@ -51,7 +51,7 @@ async def _open_one(name: str, api_base: str | None, place: Place, options: Mode
 
 
 def uncounted_budget(settings: Settings) -> str:
-    """Why `limits.budget` cannot be counted, as a sentence; empty where it can, or is not set. May read a table."""
+    """Return why `limits.budget` cannot be counted; empty if it can, or is not set. May read a table."""
     names = (name for name in (settings.model, settings.fallback_model) if name is not None)
     unpriced = next((name for name in names if name not in settings.prices and not has_price(name)), None)
     if settings.limits.budget is None or unpriced is None:
@@ -80,7 +80,7 @@ def model_options(settings: Settings) -> ModelOptions:
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
-    """Variable and value."""
+    """Return variable and value; None if the environment has a key, or none is kept."""
     variables = key_variables(name, api_base)
     if any(place.environment.get(variable) for variable in variables):
         return None

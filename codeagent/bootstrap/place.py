@@ -35,7 +35,7 @@ class Place:
     state_dir: Path
     environment: Mapping[str, str]
     find_key: Callable[[str], str | None] = field(default=lambda variable: None)
-    """The key kept for a variable that the environment lacks; may block. Raises ConfigError."""
+    """Returns the key kept for a variable that the environment lacks; may block. Raises ConfigError."""
     config_dir: Path | None = None
     """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks lie."""
     trust_project: bool = False

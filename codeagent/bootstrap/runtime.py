@@ -104,7 +104,7 @@ async def open_runtime(
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
-    """Why a user's answer must not become this rule, as a phrase."""
+    """Return why a user's answer must not become this rule, as a phrase."""
     return too_broad(rule) or next(iter(catalog.unknown((rule,))), None)
 
 
@@ -235,7 +235,7 @@ async def opened_session(
 
 
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
-    """Raises SessionError, or ConfigError if the session belongs to another workspace."""
+    """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another workspace."""
     if resume is None:
         return Opened(store.create(), fold(()))
     log, recording = store.open(store.find(resume))

@@ -63,30 +63,33 @@ class ToolMakings:
     questions: UserQuestions
     jobs: Jobs
     session: tuple[str, Path] | None
-    """Id and folder; None: only to be looked at."""
+    """Id and folder; None if the tools are only looked at."""
     commit_hooks: bool = False
     exposed: Callable[[], str] = str
-    """See Sandbox."""
+    """See `Sandbox.exposed`."""
 
     @cached_property
     def skills(self) -> SkillFolders:
-        """Blocks on small files."""
+        """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
     @cached_property
     def instructions(self) -> Instructions:
-        """The workspace's own, as they are at the start. Blocks on a small file."""
+        """The workspace's instructions, as they are at the start. Blocks on a small file."""
         return load_instructions(self.workspace)
 
     @cached_property
     def scratchpad(self) -> Scratchpad:
-        """Of the session."""
+        """The scratchpad of the session."""
         folder = self.place.state_dir / "none" if self.session is None else self.session[1]
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     def catalog(self) -> ToolCatalog:
-        """All of them; those of files after the first look. Blocks on small files. Raises ConfigError."""
+        """Make the catalog of all tools, with those of files after its first look.
+
+        Blocks on small files. Raises ConfigError.
+        """
         built_in = self._built_in()
         loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs), self._yaml_loader(built_in))
         info = Info(lambda: catalog, self.skills)
@@ -103,7 +106,7 @@ class ToolMakings:
         return catalog
 
     def _built_in(self) -> list[Tool[Any]]:
-        """Bash only where there is something to run it in, `git_commit` only where bash cannot commit."""
+        """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash cannot commit."""
         files: list[Tool[Any]] = [
             Read(self.workspace, self.reads),
             Write(self.workspace, self.reads),
@@ -131,14 +134,14 @@ class ToolMakings:
         return GitCommit(self.workspace, committer, hooks=hooks)
 
     def _agreed(self, git: OutsideGit) -> bool:
-        """Raises CommitRefused where the answer cannot be read."""
+        """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer cannot be read."""
         try:
             return agrees_to(git, self.workspace.root, self.place.config_dir)
         except ConfigError as error:
             raise CommitRefused(str(error)) from error
 
     def _kept(self) -> tuple[Tool[Any], ...]:
-        """Those that read and write what outlives the conversation."""
+        """Make the tools that read and write what outlives the conversation."""
         state, root, redactor = self.place.state_dir, self.workspace.root, self.place.redactor
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))

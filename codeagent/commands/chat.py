@@ -58,7 +58,7 @@ def _effort(text: str) -> Effort:
 
 
 def main(args: argparse.Namespace) -> int:
-    """The exit code once the screen is closed. Raises ConfigError."""
+    """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path)
     require_terminal("without a screen there is `codeagent run PROMPT`")
     return open_screen(
@@ -85,16 +85,16 @@ def _folder(path: str) -> Path:
 
 
 def require_terminal(instead: str) -> None:
-    """Raises ConfigError where a screen cannot be shown; `instead` says what can be done."""
-    from codeagent.tui.terminal import usable  # not needed where another command, or --help, is asked for
+    """Raise ConfigError if a screen cannot be shown; `instead` says what can be done."""
+    from codeagent.tui.terminal import usable  # not needed for another command, or --help
 
     if (problem := usable(sys.stdin, sys.stdout, os.environ)) is not None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
 def open_screen(workspace: Path, **options: Any) -> int:
-    """Show it until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
-    # Nothing of the screen is imported where another command, or --help, is asked for.
+    """Show the screen until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
+    # Another command, or --help, imports nothing of the screen.
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
@@ -109,7 +109,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
 
 
 def _client(workspace: Path, state: "UiState") -> "SessionClient":
-    """Called in a thread after the first frame: these imports take most of the start."""
+    """Make the client, in a thread after the first frame: these imports take most of the start."""
     from codeagent.commands.launcher import LocalLauncher
     from codeagent.tui.session_client import SessionClient
 

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Raises ConfigError where a file, or what it says, is wrong."""
+    """Raises ConfigError if a file, or what it says, is wrong."""
     match args.action:
         case "show":
             settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))

@@ -78,7 +78,7 @@ def _say_where(repository: Path) -> None:
 
 
 def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """The demo's project in `folder`, committed; without the user's own git settings and hooks."""
+    """Make the demo's project in `folder` and commit it, without the user's own git settings and hooks."""
     for name, text in demo_files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
 
 
 def _rules(settings: Settings, place: Place) -> list[Finding]:
-    """Those that name no tool. A file of the project that nobody trusts may still have it."""
+    """Report rules that name no tool. A file of the project that nobody trusts may still have it."""
     try:
         catalog = describe_tools(place)
         unknown = catalog.unknown(parse_rules(settings.rules))
@@ -93,7 +93,7 @@ def _rules(settings: Settings, place: Place) -> list[Finding]:
 
 
 def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
-    """Keys are named, never shown."""
+    """Report the model and the keys, which are named and never shown."""
     where = f" at {settings.api_base}" if settings.api_base else ""
     model = (
         Finding("model", "ok", f"{settings.model}{where}")
@@ -141,7 +141,7 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def python_packages(place: Place) -> list[Finding]:
-    """How commands come by the packages of a project of Python."""
+    """Report how commands get the packages of a Python project."""
     workspace = place.workspace
     names = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "pyproject.toml")
     needs = next((name for name in names if (workspace / name).is_file()), None)
@@ -161,7 +161,7 @@ def python_packages(place: Place) -> list[Finding]:
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
-    """Makes a sandbox as a run would, and takes it down again."""
+    """Make a sandbox as a run would, and take it down again."""
     sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
     try:
         info = await sandbox.start(lambda _: None)

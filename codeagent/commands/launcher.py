@@ -26,7 +26,7 @@ from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 LAST = "last"
-"""Means the session of this workspace that was written to last."""
+"""Stands for the session of this workspace that was written to last."""
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -49,7 +49,7 @@ class LocalLauncher:
         return self._workspace
 
     def settings(self, options: LaunchOptions) -> Settings:
-        """With what was chosen in the session that is resumed, where no flag says otherwise.
+        """Load the settings, with what was chosen in the session that is resumed unless a flag says otherwise.
 
         Raises ConfigError, SessionError.
         """
@@ -102,7 +102,7 @@ class LocalLauncher:
         return found
 
     def recorded(self, session_id: str) -> Events:
-        """As long as the log does not grow it is read once."""
+        """Return the session's events; its log is read again only if it has grown."""
         size = self._store.size(session_id)
         if self._read[:2] != (session_id, size):
             self._read = (session_id, size, self._store.read(session_id).events)
@@ -125,7 +125,7 @@ class LocalLauncher:
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
     async def files(self) -> tuple[str, ...]:
-        """At most 200,000 of them. Raises CodeagentError."""
+        """List at most 200,000 files and their folders. Raises CodeagentError."""
         program = await asyncio.to_thread(find_ripgrep, self._workspace)
         if program is None:
             raise CodeagentError("ripgrep is missing, so files cannot be listed: install codeagent again")
@@ -162,7 +162,7 @@ class LocalLauncher:
         return settings.model_copy(update=changes)
 
     def _git_question(self, options: LaunchOptions) -> str:
-        """About a git directory outside the workspace; empty where there is none, or the user has answered."""
+        """Ask about a git directory outside the workspace; empty if there is none, or the user has answered."""
         elsewhere = git_elsewhere(self._workspace, config_dir())
         if elsewhere is None or elsewhere.answer is not None:
             return ""
@@ -172,14 +172,14 @@ class LocalLauncher:
         return ""
 
     def _odd_place(self) -> str:
-        """Why this is hardly the folder that is meant; empty where it may be."""
+        """Return why this is hardly the folder that is meant; empty if it may be."""
         folder = self._workspace.resolve()
         if folder == Path("/"):
             return "this is the root of the whole file system, not a project"
         if folder == Path.home().resolve():
             return "this is your home folder, not a project"
         if not any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):
-            return "this folder is in no git repository"
+            return "this folder is not in a git repository"
         return ""
 
     async def _has_key(self, variables: Iterable[str]) -> bool:
@@ -202,7 +202,7 @@ class LocalLauncher:
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
-    """Ollama is spoken to in its own way; the others by address, under a name that says whose format that is."""
+    """Name the models of local servers: Ollama has its own protocol, the others speak OpenAI's at an address."""
     return tuple(
         ModelRow(f"ollama/{model}", "Ollama on this machine", True)
         if server.name == _OLLAMA

@@ -239,7 +239,7 @@ class TrustFile(_KeptFile[_KeptTrust]):
 
     @property
     def _objection(self) -> str | None:
-        """Why nothing here can be trusted, as a phrase."""
+        """Return why nothing here can be trusted, as a phrase."""
         if self._exposed:
             return f"{self.file} lies in the workspace, where the agent could change it"
         if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):

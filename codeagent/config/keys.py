@@ -1,4 +1,4 @@
-"""API keys that the user had us keep: in the system's keyring, or in a file only they can read."""
+"""API keys that are kept for the user: in the system's keyring, or in a file only they can read."""
 
 import json
 import re
@@ -29,7 +29,7 @@ class Keyring(Protocol):
 
 
 def _system_keyring() -> Keyring:
-    """Imported only where a key is looked for."""
+    """Import the library, only when a key is looked for."""
     import keyring  # takes 0.1 s
 
     system: Any = keyring
@@ -53,14 +53,14 @@ class KeyStore:
         return self._file
 
     def find(self, variable: str) -> str | None:
-        """The keyring's, else the file's. Raises ConfigError where the file is not safe to trust."""
+        """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to trust."""
         found = _limited(lambda: self._open_keyring().get_password(SERVICE, variable), _READ_SECONDS)
         if isinstance(found, str) and found:
             return found
         return self._read().get(variable)
 
     def keep(self, variable: str, value: str) -> str:
-        """Keep a key; returns where, as a phrase. Raises ConfigError."""
+        """Keep a key, and return where, as a phrase. Raises ConfigError."""
         value = value.strip()
         if _VARIABLE.fullmatch(variable) is None:
             raise ConfigError(f"{variable[:80]!r} is not the name of an environment variable; nothing was kept")
@@ -89,7 +89,7 @@ class KeyStore:
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _write(self, keys: dict[str, str]) -> None:
-        """Values are printable ASCII, for which JSON's strings are TOML's."""
+        """Write the file. Values are printable ASCII, for which JSON's strings are TOML's."""
         text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
         try:
             replace_private(self._file, text.encode())
@@ -98,9 +98,9 @@ class KeyStore:
 
 
 def _limited(work: Callable[[], object], seconds: float) -> object:
-    """What the work returns; None where it fails or takes longer: then its thread is left behind.
+    """Return what the work returns; None if it fails or takes longer: then its thread is left behind.
 
-    Backends fail in many ways, and one that waits for a dead D-Bus service waits for ever.
+    Backends fail in many ways, and one that waits for a dead D-Bus service waits forever.
     """
     results: list[object] = []
 

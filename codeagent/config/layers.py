@@ -80,7 +80,7 @@ class _Source:
 def load_settings(
     flags: Mapping[str, Any], *, environment: Mapping[str, str], user_file: Path, workspace: Path, decides: Decides
 ) -> Settings:
-    """One frozen value from all layers.
+    """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
     the project's limits hold where they are lower. Raises ConfigError naming file, line and key,
@@ -101,7 +101,7 @@ def load_settings(
 
 
 def parse_rules(rules: RuleLayers) -> tuple[Rule, ...]:
-    """The rules for `core.policy`, each with its origin. Raises ConfigError."""
+    """Return the rules for `core.policy`, each with its origin. Raises ConfigError."""
     origins: dict[RuleOrigin, RuleSettings] = {"flag": rules.flag, "user": rules.user, "project": rules.project}
     return tuple(
         Rule.parse(setting.rule, permission, origin)

@@ -8,15 +8,15 @@ PROJECT_FILE = Path(".codeagent/config.toml")
 
 
 def state_dir() -> Path:
-    """Sessions; on Linux `$XDG_STATE_HOME/codeagent`."""
+    """Return the folder of the sessions; on Linux `$XDG_STATE_HOME/codeagent`."""
     return platformdirs.user_state_path("codeagent", appauthor=False)
 
 
 def config_dir() -> Path:
-    """What the user wrote or had us keep; on Linux `$XDG_CONFIG_HOME/codeagent`."""
+    """Return the folder of what the user wrote or saved; on Linux `$XDG_CONFIG_HOME/codeagent`."""
     return platformdirs.user_config_path("codeagent", appauthor=False)
 
 
 def user_config_file() -> Path:
-    """On Linux `$XDG_CONFIG_HOME/codeagent/config.toml`."""
+    """Return the user's own configuration file; on Linux `$XDG_CONFIG_HOME/codeagent/config.toml`."""
     return config_dir() / "config.toml"

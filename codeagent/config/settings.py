@@ -36,7 +36,7 @@ class LimitSettings(Section):
     max_tokens: PositiveInt | None = None
     """Of input and output together, per run."""
     max_seconds: PositiveFloat | None = None
-    """By the clock on the wall, per run."""
+    """Wall-clock time, per run."""
     model_timeout: PositiveFloat = 300.0
     """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
     max_concurrency: PositiveInt = 8
@@ -126,9 +126,9 @@ class TextToolSetting(Section):
     protocol: Literal["native", "json", "xml", "hermes", "delimited"]
     open: str = ""
     close: str = ""
-    """What a call stands between; for `delimited` only, and needed there."""
+    """What encloses a call; for `delimited` only, and needed there."""
     body: Literal["json", "name and arguments"] = "json"
-    """What stands there; for `delimited` only."""
+    """What is between them; for `delimited` only."""
 
     @model_validator(mode="after")
     def _marks_belong_to_delimited(self) -> Self:
@@ -143,7 +143,7 @@ class TextToolSettings(Section):
     """Models without native tool calls; see docs/how-to/text-tools.md."""
 
     when_refused: Literal["json", "xml", "hermes"] = "json"
-    """What a model speaks from the moment on that its provider refused native calls."""
+    """What a model speaks once its provider has refused native calls."""
     models: tuple[TextToolSetting, ...] = ()
     """The first pattern that matches holds."""
 

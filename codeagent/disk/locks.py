@@ -18,14 +18,14 @@ _STEP = 0.01
 
 
 def open_lock_file(path: Path, *, create: bool = True) -> int:
-    """Open a file to lock, made with mode 0600 where it is missing; no link is followed. Raises OSError."""
+    """Open a file to lock, made with mode 0600 if it is missing; no link is followed. Raises OSError."""
     return os.open(
         path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600
     )
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock the open file at once; False where another process holds it. Closing `fd` releases it. Raises OSError."""
+    """Lock the open file at once; False if another process holds it. Closing `fd` releases it. Raises OSError."""
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,6 +1,6 @@
 """Opens one name itself, never what a link there points to, and never waits for a pipe.
 
-Every function returns a descriptor for the caller to close, and raises OSError: ELOOP or ENOTDIR where a link stands.
+Every function returns a descriptor for the caller to close, and raises OSError: ELOOP or ENOTDIR for a link.
 `within` is the descriptor of the folder that the name is in; without it the name is a path.
 """
 
@@ -32,7 +32,7 @@ def open_regular(name: Name, *, within: int | None = None, follow: bool = False)
 def read_regular(
     name: Name, *, within: int | None = None, follow: bool = False, most: int = -1, largest: int | None = None
 ) -> bytes:
-    """Read a regular file: its first `most` bytes, or all of it; OSError where it has more than `largest` bytes."""
+    """Read a regular file: its first `most` bytes, or all of it; OSError if it has more than `largest` bytes."""
     with os.fdopen(open_regular(name, within=within, follow=follow), "rb") as file:
         data = file.read(most if largest is None else largest + 1)
     if largest is not None and len(data) > largest:
@@ -63,7 +63,7 @@ def open_below(folder: int, parts: Iterable[str], *, listed: bool = False) -> in
 
 
 def create_file(name: Name, mode: int = 0o600, *, within: int | None = None) -> int:
-    """Make a file and open it for writing; FileExistsError where there is anything of that name."""
+    """Make a file and open it for writing; FileExistsError if anything has that name."""
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=within)
 
 
@@ -73,7 +73,7 @@ def open_emptied(path: Path) -> int:
 
 
 def open_appended(path: Path) -> int:
-    """Open for reading and for appending, made with mode 0600 where it is missing."""
+    """Open for reading and for appending, made with mode 0600 if it is missing."""
     return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
 
 

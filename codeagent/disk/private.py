@@ -12,11 +12,11 @@ LARGEST = 256 * 1024
 
 
 class UnsafeFile(Exception):
-    """A file cannot be read, or not be trusted; the text begins with its path and says why."""
+    """Says why a file cannot be read or trusted; the text begins with its path."""
 
 
 def read_private(path: Path) -> bytes | None:
-    """Read a file that nobody else may read or write; None where there is none. Raises UnsafeFile."""
+    """Read a file that nobody else may read or write; None if there is none. Raises UnsafeFile."""
     with _opened(path, LARGEST) as fd:
         if fd is None:
             return None
@@ -40,7 +40,7 @@ def read_owned(path: Path) -> bytes | None:
 
 
 def read_small(path: Path, largest: int) -> bytes | None:
-    """Read a file of our own, whoever may read it; None where there is none. Raises UnsafeFile."""
+    """Read a file of our own, whoever may read it; None if there is none. Raises UnsafeFile."""
     with _opened(path, largest) as fd:
         return None if fd is None else _all_of(fd, largest)
 

@@ -46,7 +46,7 @@ class Repository:
     """Its work tree; the workspace or a folder above it."""
     outside: OutsideGit | None = None
     problem: str = ""
-    """Why git does not work in commands, as a phrase; empty where it can."""
+    """Why git does not work in commands, as a phrase; empty if it does."""
 
 
 def isolated_environment(folder: Path) -> dict[str, str]:
@@ -95,7 +95,7 @@ def repository_of(root: Path) -> Repository | None:
 
 
 def _followed(pointer: Path, owner: int) -> OutsideGit:
-    """Raises OSError, ValueError."""
+    """Find the git directory that a file `.git` names. Raises OSError, ValueError."""
     own = Path(os.path.realpath(pointer.parent / _text(pointer).removeprefix(_POINTER)))
     directory = own
     if os.path.lexists(own / "commondir"):
@@ -113,7 +113,7 @@ def _followed(pointer: Path, owner: int) -> OutsideGit:
 
 
 def _text(path: Path) -> str:
-    """One line of a small regular file. Raises OSError, ValueError."""
+    """Return the one line of a small regular file. Raises OSError, ValueError."""
     text = read_regular(path, most=_LARGEST + 1).decode().removesuffix("\n")
     if not text or "\n" in text or "\0" in text or len(text) > _LARGEST:
         raise ValueError("it is not one line")

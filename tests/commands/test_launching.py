@@ -99,7 +99,7 @@ async def test_a_folder_without_a_repository_is_asked_about_unless_the_user_said
 ) -> None:
     settings = Settings(model="demo")
     found = await LocalLauncher(tmp_path).missing(settings, LaunchOptions())
-    assert found is not None and found.kind == "place" and "no git repository" in found.text
+    assert found is not None and found.kind == "place" and "not in a git repository" in found.text
     assert await LocalLauncher(tmp_path).missing(settings, LaunchOptions(proceed=True)) is None
     below = product.workspace / "src"
     below.mkdir()
