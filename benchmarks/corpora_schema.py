@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from codeagent.tools.schema import arguments_schema
 from codeagent.tools.user.function_schema import NotATool, function_schema
 
 PRELUDE = """
@@ -54,7 +55,8 @@ def outcomes(row: dict[str, Any]) -> list[str]:
         exec(compile(row["source"], "recorded.py", "exec"), module.__dict__)
         functions = [value for value in vars(module).values() if isinstance(value, types.FunctionType)]
         function = next(value for value in functions if value.__module__ == module.__name__)
-        schema = function_schema(function, None if function.__doc__ else "No docstring.").json_schema
+        described = function_schema(function, None if function.__doc__ else "No docstring.")
+        schema = arguments_schema(described.model)
     except NotATool as error:
         return [f"refused: {generic(reason)}" for reason in error.reasons[:1]]
     except Exception as error:
