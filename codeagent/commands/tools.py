@@ -36,7 +36,7 @@ from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
 
 _UNTRUSTED = (
-    "not loaded: this project's tool files are not trusted as they are now; read them, then codeagent tools trust"
+    "not loaded: this project's tool files are not trusted as they are now; read them, then run codeagent tools trust"
 )
 _DENIED = 4
 _NOT_CALLED = frozenset({"invalid_args", "not_found"})
@@ -45,15 +45,15 @@ _IMPORTED = "--trust-project imports it, which finds more"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every tool, and what is wrong with which tool file")
+    listing = actions.add_parser("list", help="every tool, and the problems of tool files")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     listing.add_argument(
-        "--problems", action="store_true", help="only what is wrong with tool files; exit code 1 where anything is"
+        "--problems", action="store_true", help="only the problems of tool files; exit code 1 if there are any"
     )
     showing = actions.add_parser("show", help="one tool with its arguments")
     showing.add_argument("name", metavar="NAME")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
-    checking = actions.add_parser("check", help="everything that is wrong with a tool file; its tools are not used")
+    checking = actions.add_parser("check", help="every problem of a tool file, without using its tools")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     trusting = actions.add_parser(
         "trust", help="load this project's tool files as they are now, here and in later sessions"
@@ -243,7 +243,7 @@ def _run(args: argparse.Namespace, place: Place) -> Coroutine[Any, Any, int]:
         tool = tools.get(args.name)
     except NotFound as error:
         waiting = ", ".join(tools.now.untrusted)
-        hint = f"; nobody trusts {waiting} as it is now: read it, then codeagent tools trust" if waiting else ""
+        hint = f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust" if waiting else ""
         raise ConfigError(f"{error}{hint}") from None
     arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
     if args.json is not None and args.given:

@@ -240,7 +240,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _Unreadable(f"the key {twice[:LONGEST_QUOTE]!r} is there twice")
+        raise _Unreadable(f"the key {twice[:LONGEST_QUOTE]!r} appears twice")
     return out
 
 

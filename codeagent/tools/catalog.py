@@ -281,7 +281,7 @@ class ToolCatalog(ToolRegistry):
     async def trust(self) -> None:
         """Trust the project's files as they are now, in later sessions, too. Raises ConfigError."""
         if self._trust is None:
-            raise ConfigError("trust cannot be kept here, so nothing of the project is loaded")
+            raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         for digest in self._project_digests():
             await asyncio.to_thread(self._trust.trust, digest)
         self._states = None

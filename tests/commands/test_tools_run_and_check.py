@@ -73,7 +73,7 @@ def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product
     assert "count_words" not in done.out
     assert ".codeagent/tools/words.yaml: not loaded: this project's tool files are not trusted" in done.err
     done = product.call("tools", "run", "count_words", "text=x")
-    assert done.code == 2 and "nobody trusts .codeagent/tools/words.yaml" in done.err
+    assert done.code == 2 and "not trusted as it is now: .codeagent/tools/words.yaml" in done.err
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_f29_a_page_is_not_cut_again(product: Product) -> None:
     handle, session = cut_output(product, f"for i in $(seq 1 3000); do echo $i {'x' * 100}; done")
     text = said(product, ("output_read", {"id": handle, "lines": 500}), resume=session)
     assert len(text) > 50_000
-    assert text.endswith("[Lines 1-500 of 3000. Go on with offset=501.]")
+    assert text.endswith("[Lines 1-500 of 3000. Continue with offset=501.]")
 
 
 def test_f29_the_stored_event_of_a_cut_result_is_never_written_again(product: Product) -> None:

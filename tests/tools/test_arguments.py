@@ -56,7 +56,7 @@ def test_malformed_json_is_shown_where_it_breaks() -> None:
 @for_each(
     ("raw", "said"),
     [
-        ('{"path": "a", "path": "b"}', "there twice"),
+        ('{"path": "a", "path": "b"}', "appears twice"),
         ('{"path": NaN}', "NaN is not JSON"),
         ('{"path": "a", "limit": Infinity}', "Infinity is not JSON"),
         ('{"path": "a", "limit": 1e999}', "too large"),

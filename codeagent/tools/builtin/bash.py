@@ -30,7 +30,7 @@ _NETWORKED = "network access: it could send what it reads to any host"
 class BashArgs(ToolArgs):
     command: Annotated[str, written("command")]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
-    run_in_background: Annotated[bool, Field(description="Go on as a job; no time limit unless timeout says so")] = (
+    run_in_background: Annotated[bool, Field(description="Continue as a job; no time limit unless timeout says so")] = (
         False
     )
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False

@@ -69,7 +69,7 @@ def _page(page: OutputPage) -> str:
     last = page.first + len(out) - 1
     notes = [f"[Lines {page.first}-{last} of {page.total}."]
     if last < page.total:
-        notes.append(f" Go on with offset={last + 1}.")
+        notes.append(f" Continue with offset={last + 1}.")
     elif page.dropped_bytes:
         notes.append(f" {page.dropped_bytes} more bytes were too much to keep.")
     text = "\n".join(out)
@@ -83,7 +83,7 @@ def _rest_of_line(page: OutputPage, column: int) -> str:
         raise InvalidArgs(f"line {page.first} has {len(line)} characters; column {column} is past its end")
     piece = line[column - 1 : column - 1 + _LONGEST_PIECE]
     last = column + len(piece) - 1
-    more = f" Go on with column={last + 1}." if last < len(line) else ""
+    more = f" Continue with column={last + 1}." if last < len(line) else ""
     return f"{piece}\n[Characters {column}-{last} of {len(line)} in line {page.first} of {page.total}.{more}]"
 
 

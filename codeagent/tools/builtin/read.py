@@ -128,7 +128,7 @@ def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
     last = first + len(out) - 1
     if len(out) < len(page.lines) or page.total is None or last < page.total:
         of = "" if page.total is None else f" of {page.total}"
-        out.append(f"[Lines {first}-{last}{of}. Go on with offset={last + 1}.]")
+        out.append(f"[Lines {first}-{last}{of}. Continue with offset={last + 1}.]")
     return "\n".join(out), whole
 
 

@@ -211,7 +211,7 @@ def _problems(name: str, definition: Any) -> Iterator[str]:
         yield f"the type of {name!r} cannot be described in JSON Schema: {_first_line(error)}"
         return
     if _holds_bytes(schema):
-        yield f"{name!r} holds bytes, which JSON has not; take str, or pydantic.Base64Bytes for base64"
+        yield f"{name!r} holds bytes, which JSON does not have; take str, or pydantic.Base64Bytes for base64"
         return
     given = model.model_fields["value"].default
     if given is ... or given is PydanticUndefined:

@@ -50,13 +50,13 @@ def _of_description(tool: Tool[Any]) -> Iterator[str]:
 def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
     properties: dict[str, Any] = schema.get("properties", {})
     if len(properties) > _MOST_PARAMETERS:
-        yield f"{name} has {len(properties)} parameters; models handle more than {_MOST_PARAMETERS} badly"
+        yield f"{name} has {len(properties)} parameters; models do worse with more than {_MOST_PARAMETERS}"
     silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
     if silent:
         yield f"no description of {_listed(silent)} in {name}; say what belongs there"
     unbounded = [key for key, node in properties.items() if _is_unbounded(node)]
     if unbounded:
-        yield f"{_listed(unbounded)} of {name} can hold anything; with a narrower type wrong calls are found"
+        yield f"{_listed(unbounded)} of {name} can hold anything; a narrower type would catch wrong calls"
 
 
 def _is_unbounded(node: Any) -> bool:

@@ -151,7 +151,7 @@ class Script:
                 yield Refusal(_span(node), what)
             elif _variable(node) in self._held:
                 if _is_split(node):
-                    yield Refusal((0, 0), f'${_variable(node)} would be taken apart; write "${_variable(node)}"')
+                    yield Refusal((0, 0), f'${_variable(node)} would be split into words; write "${_variable(node)}"')
                 elif (why_not := self._wrong_around(node)) is not None:
                     yield Refusal((0, 0), why_not)
 
@@ -219,7 +219,7 @@ class Script:
                 return "an index is evaluated as arithmetic" if _text_of(node).startswith("[") else None
             case "heredoc_redirect":
                 mark = next((_text_of(child) for child in parent.children if child.type == "heredoc_start"), "'")
-                quoted = "a here-document with a quoted end mark is taken as it is; take the quotes from the mark"
+                quoted = "a here-document with a quoted end mark is taken as it is; remove the quotes from the mark"
                 return quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
             case "compound_statement" if _text_of(parent).startswith("(("):
                 return _NEVER["arithmetic_expansion"]

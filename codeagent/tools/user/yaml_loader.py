@@ -67,7 +67,7 @@ class YamlLoader:
         except Unreadable as error:
             return Loaded((), (ToolProblem(f"{file.shown}:{error.line}", str(error)),))
         if not found:
-            return Loaded((), (ToolProblem(f"{file.shown}:1", "it holds no tool", "warning"),))
+            return Loaded((), (ToolProblem(f"{file.shown}:1", "it defines no tool", "warning"),))
         tools: list[Tool[Any]] = []
         problems: list[ToolProblem] = []
         names: dict[str, str] = {}
@@ -107,7 +107,7 @@ class YamlLoader:
     def _command(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
         if (fields.argv is None) == (fields.command is None):
             several = fields.argv is not None
-            said = "give argv or command, not both" if several else "one of argv, command and builtin must be there"
+            said = "give argv or command, not both" if several else "give one of argv, command and builtin"
             report.error((*path, "command") if several else path, said)
         if not fields.description:
             report.error(path, "description is missing; the model chooses by the description")
@@ -136,7 +136,7 @@ class YamlLoader:
         inner = self._builtins.get(fields.builtin or "")
         for key in ("argv", "command", "network", "cwd", "env"):
             if key in fields.model_fields_set:
-                report.error((*path, key), "not together with builtin")
+                report.error((*path, key), "it cannot be combined with builtin")
         if inner is None:
             hint = nearest_or_all(fields.builtin or "", self._builtins)
             report.error((*path, "builtin"), f"there is no built-in tool {fields.builtin}{hint}")

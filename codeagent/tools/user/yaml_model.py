@@ -63,7 +63,7 @@ def _paths(value: Any) -> Any:
         return value
     if _is_texts(value) and all(value):
         return {"read": value, "write": value}
-    raise ValueError("write a list of globs, or read and write with a list each")
+    raise ValueError("write a list of globs, or a list each for read and write")
 
 
 def _restrictions(value: Any) -> Any:
@@ -131,9 +131,9 @@ class ParameterFields(YamlSection):
     schema_: Annotated[dict[str, Any], BeforeValidator(_mapping)] | None = Field(
         default=None, alias="schema", description="Further JSON Schema keywords: enum, minimum, pattern, items, …"
     )
-    default: Any = Field(default=None, description="What holds where the model leaves it out.")
+    default: Any = Field(default=None, description="Used if the model leaves it out.")
     value: Any = Field(default=None, description="Only with builtin: always this; the model does not see it.")
-    description: str = Field(default="", description="What belongs there, for the model.")
+    description: str = Field(default="", description="What to give, for the model.")
     allow_dash: bool = Field(default=False, description="The value may begin with - and so look like an option.")
     access: AccessWord | None = Field(
         default=None, description="Of a path: which list of restrictions.paths holds. Default: each that is given."
@@ -167,7 +167,7 @@ class ToolFields(YamlSection):
     restrictions: Annotated[
         RestrictionFields | None,
         BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
-    ] = Field(default=None, description="What it may not go beyond; a list is one of paths.")
+    ] = Field(default=None, description="Limits that hold whatever was allowed; a list is short for paths.")
     timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
     mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
     network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
@@ -175,7 +175,9 @@ class ToolFields(YamlSection):
     env: dict[str, str] = Field(default_factory=dict, description="Variables; their values may hold placeholders.")
     max_calls: int | None = Field(default=None, ge=1, description="Calls in one run.")
     hint: str = Field(default="", description="A sentence for the system prompt.")
-    documentation: str = Field(default="", description="All there is to say, Markdown; the model reads it with info.")
+    documentation: str = Field(
+        default="", description="The full documentation, in Markdown; the model reads it with info."
+    )
 
 
 def file_schema() -> dict[str, Any]:

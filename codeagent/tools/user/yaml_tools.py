@@ -172,7 +172,7 @@ class BuiltinTool(Tool[OpenArgs]):
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
             said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
-            raise InvalidArgs(f"they do not fit {self._inner.name}: {'; '.join(said)}") from None
+            raise InvalidArgs(f"the arguments do not fit {self._inner.name}: {'; '.join(said)}") from None
         if self._path is not None:
             name, access = self._path
             self._restrictions.check_path(workspace, name, str(getattr(inner, name)), access)

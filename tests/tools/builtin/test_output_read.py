@@ -9,7 +9,7 @@ from tests.tools.conftest import Toolbox
 async def test_pages_say_where_they_are_and_how_to_go_on(box: Toolbox) -> None:
     box.outputs.texts["h1"] = "\n".join(f"line {n}" for n in range(1, 11))
     assert await box.text("output_read", id="h1", offset=2, lines=2) == (
-        "line 2\nline 3\n[Lines 2-3 of 10. Go on with offset=4.]"
+        "line 2\nline 3\n[Lines 2-3 of 10. Continue with offset=4.]"
     )
     assert (await box.text("output_read", id="h1", offset=10)).endswith("line 10\n[Lines 10-10 of 10.]")
     with pytest.raises(InvalidArgs, match="has 10 lines"):

@@ -25,14 +25,14 @@ async def test_lines_come_with_their_numbers(box: Toolbox) -> None:
 async def test_a_page_says_how_to_go_on(box: Toolbox) -> None:
     put(box.root, "a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
     assert await box.text("read", path="a.txt", offset=3, limit=2) == (
-        "3\tline 3\n4\tline 4\n[Lines 3-4 of 10. Go on with offset=5.]"
+        "3\tline 3\n4\tline 4\n[Lines 3-4 of 10. Continue with offset=5.]"
     )
     assert await box.text("read", path="a.txt", offset=9) == "9\tline 9\n10\tline 10"
 
 
 async def test_a_page_is_cut_at_its_size_and_a_long_line_at_its_width(box: Toolbox) -> None:
     put(box.root, "a.txt", ("x" * 1000 + "\n") * 100)
-    assert "Go on with offset=32" in await box.text("read", path="a.txt")
+    assert "Continue with offset=32" in await box.text("read", path="a.txt")
     put(box.root, "b.txt", "y" * 100_000)
     assert "[… 98000 more characters in this line]" in await box.text("read", path="b.txt")
 
@@ -85,7 +85,7 @@ async def test_a_huge_file_is_paged_without_being_held(box: Toolbox, monkeypatch
     monkeypatch.setattr(read_module, "_CHUNK", 64)
     put(box.root, "huge.log", "".join(f"line {n}\n" for n in range(1, 1001)))
     text = await box.text("read", path="huge.log", offset=500, limit=2)
-    assert text.startswith("500\tline 500\n501\tline 501\n[Lines 500-501. Go on with offset=502.]")
+    assert text.startswith("500\tline 500\n501\tline 501\n[Lines 500-501. Continue with offset=502.]")
     assert "not edited" in text
     assert (await box.text("read", path="huge.log", offset=999)).startswith("999\tline 999\n1000\tline 1000\n[The file")
     with pytest.raises(InvalidArgs, match="has 1000 lines"):

@@ -75,7 +75,7 @@ def test_a_long_list_is_cut() -> None:
 )
 def test_what_may_hold_anything_is_named(node: dict[str, Any]) -> None:
     [text] = said(value={**node, "description": "A value."})
-    assert text == "'value' of word_count can hold anything; with a narrower type wrong calls are found"
+    assert text == "'value' of word_count can hold anything; a narrower type would catch wrong calls"
 
 
 @for_each(

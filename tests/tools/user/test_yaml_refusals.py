@@ -51,7 +51,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ("tools: [3]\n", ["words.yaml:1: tools[0]: a tool is a mapping, not a number"]),
     ("{}\n", ["words.yaml:1: name is missing"]),
     ("name: a b\n", ["words.yaml:1: name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -"]),
-    (HEAD, ["words.yaml:1: one of argv, command and builtin must be there"]),
+    (HEAD, ["words.yaml:1: give one of argv, command and builtin"]),
     ("name: x\nargv: [ls]\n", ["words.yaml:1: description is missing; the model chooses by the description"]),
     (HEAD + "argv: [ls]\ncommand: ls\n", ["words.yaml:4: command: give argv or command, not both"]),
     (HEAD + "argv: ls\n", ["words.yaml:3: argv: a list is expected, not a string"]),
@@ -149,7 +149,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + ARGS + "command: |\n  cat <<'EOF'\n  {{args.p}}\n  EOF\n",
         [
             "words.yaml:6: command: {{args.p}} is not allowed here: "
-            "a here-document with a quoted end mark is taken as it is; take the quotes from the mark"
+            "a here-document with a quoted end mark is taken as it is; remove the quotes from the mark"
         ],
     ),
     (
@@ -215,7 +215,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     # built-in tools
     ("name: x\nbuiltin: reed\n", ["words.yaml:2: builtin: there is no built-in tool reed; did you mean read?"]),
-    ("name: x\nbuiltin: read\nargv: [ls]\n", ["words.yaml:3: argv: not together with builtin"]),
+    ("name: x\nbuiltin: read\nargv: [ls]\n", ["words.yaml:3: argv: it cannot be combined with builtin"]),
     (
         "name: x\nbuiltin: read\nparameters: [{name: pth}]\n",
         ["words.yaml:3: parameters[0].name: read has no argument pth; did you mean path?"],

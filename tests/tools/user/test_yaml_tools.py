@@ -412,6 +412,8 @@ class TestBuiltin:
 
     async def test_arguments_that_do_not_fit_together_are_a_result(self, box: Box) -> None:
         tool = box.tool("name: run\nbuiltin: bash\nparameters: [{name: command}]\n")
-        with pytest.raises(InvalidArgs, match="they do not fit bash: command: Value error, the command is empty"):
+        with pytest.raises(
+            InvalidArgs, match="the arguments do not fit bash: command: Value error, the command is empty"
+        ):
             await box.call(tool, command=" ")
         assert key(tool, command=" ").opaque
