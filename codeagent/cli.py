@@ -1,4 +1,4 @@
-"""The command line: finds the command, runs it, and makes one clear line of what goes wrong."""
+"""The command line: finds the command, runs it, and reports what goes wrong in one clear line."""
 
 import argparse
 import codecs
@@ -44,7 +44,7 @@ class Subcommand(Protocol):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a mistake in one line."""
+    """Reports a usage error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
@@ -115,7 +115,7 @@ def build_screen_parser() -> argparse.ArgumentParser:
 def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> None:
     if os.path.isdir(word):  # noqa: PTH112  # pathlib would be imported for this alone
         return
-    import difflib  # only for whoever mistyped
+    import difflib  # only for a mistyped word
 
     near = difflib.get_close_matches(word, COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else 'a prompt goes to codeagent run "what to do"'
@@ -165,7 +165,7 @@ def _say_bug(error: Exception) -> int:
 def _prepare_streams() -> None:
     """Open every standard descriptor, let a stream write every character, and let none of them act on a terminal.
 
-    A closed descriptor would be given to the next file opened, the session log perhaps.
+    The number of a closed descriptor would be given to the next file opened, perhaps the session log.
     """
     for fd in (0, 1, 2):
         try:

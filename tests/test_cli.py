@@ -48,7 +48,7 @@ def test_without_a_terminal_there_is_one_line_that_points_to_run(capsys: pytest.
     assert cli.main([]) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and len(printed.err.splitlines()) == 1
-    assert "is no terminal" in printed.err and "codeagent run PROMPT" in printed.err
+    assert "is not a terminal" in printed.err and "codeagent run PROMPT" in printed.err
 
 
 STEPS: tuple[tuple[str, set[str]], ...] = (

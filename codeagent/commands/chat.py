@@ -1,4 +1,4 @@
-"""`codeagent`: the chat screen on a folder. Imports nothing heavy: the first frame comes before all of that."""
+"""`codeagent`: the chat screen on a folder. Imports nothing heavy: the first frame comes first."""
 
 import argparse
 import os
@@ -26,17 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         nargs="?",
         const="last",
-        help="continue a session, in its own folder: the beginning of its id is enough; without one, the last one here",
+        help="continue a session in its own folder: the beginning of its ID is enough; without one, the last one here",
     )
     again.add_argument(
         "--continue", dest="resume", action="store_const", const="last", help="continue the last session here"
     )
     add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
-    add("--theme", metavar="NAME", help="of the screen; /theme shows them")
+    add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
     add(
         "--sandbox",
         choices=("docker", "off"),
-        help="off runs commands on this machine, each one asked about (default: docker)",
+        help="off runs commands on this machine and asks about each one (default: docker)",
     )
 
 
@@ -60,7 +60,7 @@ def _effort(text: str) -> Effort:
 def main(args: argparse.Namespace) -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path)
-    require_terminal("without a screen there is `codeagent run PROMPT`")
+    require_terminal("`codeagent run PROMPT` works without a screen")
     return open_screen(
         workspace,
         model=args.model,
@@ -80,7 +80,7 @@ def _folder(path: str) -> Path:
         if os.path.isdir(path):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
             return Path(path).absolute()
     except FileNotFoundError:
-        raise ConfigError("the folder this was typed in is gone: cd to another one first") from None
+        raise ConfigError("the current folder no longer exists: cd to another one first") from None
     raise ConfigError(f"{path[:80]!r} is neither a command nor a folder; see codeagent --help")
 
 

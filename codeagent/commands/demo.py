@@ -19,9 +19,7 @@ _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--headless",
-        action="store_true",
-        help="print the run, every question answered yes, instead of opening a screen",
+        "--headless", action="store_true", help="print the run, approving everything, instead of opening a screen"
     )
     parser.add_argument(
         "--output",
@@ -32,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox", choices=("docker", "off"), help="off runs the demo's commands on this machine (default: docker)"
     )
-    parser.add_argument("--theme", metavar="NAME", help="of the screen")
+    parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Raises CodeagentError if the repository cannot be made, ConfigError if there is no terminal."""
     if not args.headless:
-        require_terminal("without a screen there is `codeagent demo --headless`")
+        require_terminal("`codeagent demo --headless` works without a screen")
     try:
         repository = make_repository(Path(tempfile.mkdtemp(prefix="codeagent-demo-")), os.environ)
     except OSError as error:

@@ -34,7 +34,7 @@ class Finding:
     name: str
     state: State
     text: str
-    """What was found; for a problem with what to do about it."""
+    """What was found and, for a problem, what to do about it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
 
 
 def _rules(settings: Settings, place: Place) -> list[Finding]:
-    """Report rules that name no tool. A file of the project that nobody trusts may still have it."""
+    """Find rules that name no tool; an untrusted file of the project may still define it."""
     try:
         catalog = describe_tools(place)
         unknown = catalog.unknown(parse_rules(settings.rules))
@@ -98,7 +98,7 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     model = (
         Finding("model", "ok", f"{settings.model}{where}")
         if settings.model
-        else Finding("model", "note", "none is set: --model NAME, CODEAGENT_MODEL, or model in the configuration file")
+        else Finding("model", "note", "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file")
     )
     keys = sorted(
         name for name, value in environment.items() if value and is_secret_name(name) and "KEY" in name.upper()
@@ -106,7 +106,7 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     found = [f"present: {', '.join(keys)}"] if keys else []
     if (kept := KeyStore(config_dir()).file).exists():
         found.append(f"kept in {kept}")
-    return [model, Finding("keys", "ok" if found else "note", "; ".join(found) or "none is set")]
+    return [model, Finding("keys", "ok" if found else "note", "; ".join(found) or "none set")]
 
 
 def _state(place: Place) -> Finding:
@@ -149,15 +149,15 @@ def python_packages(place: Place) -> list[Finding]:
         return [Finding("python", "ok", f"commands use the activated environment {active}")]
     found = next((name for name in (".venv", "venv", "env") if (workspace / name / "pyvenv.cfg").is_file()), None)
     if found is not None:
-        how = f"activate it before you start codeagent (. {found}/bin/activate), and commands use it"
+        how = f"activate it before you start codeagent (. {found}/bin/activate), so that commands use it"
         return [Finding("python", "note", f"{found} is not activated: {how}")]
     if needs is None:
         return []
     ways = (
-        "make a virtual environment in the workspace and activate it; or name an image with the packages "
+        "create a virtual environment in the workspace and activate it; or configure an image with the packages "
         "(image under [sandbox]); or let the agent install them in a command with network access, which asks"
     )
-    return [Finding("python", "note", f"{needs} is there, but no virtual environment: {ways}")]
+    return [Finding("python", "note", f"{needs} found, but no virtual environment: {ways}")]
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:

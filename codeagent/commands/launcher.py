@@ -26,7 +26,7 @@ from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 LAST = "last"
-"""Stands for the session of this workspace that was written to last."""
+"""Means the most recent session of this workspace."""
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -35,7 +35,7 @@ Events = tuple[KnownEvent | UnknownEvent, ...]
 
 
 class LocalLauncher:
-    """The Launcher of `tui.launcher`, for one workspace."""
+    """Implements the Launcher of `tui.launcher` for one workspace."""
 
     def __init__(self, workspace: Path, keys: KeyStore | None = None) -> None:
         """`workspace` is absolute; `keys` are those of the user's configuration unless given."""
@@ -119,9 +119,9 @@ class LocalLauncher:
     async def keep_key(self, variable: str, value: str) -> str:
         tried = await try_key(variable, value.strip(), os.environ)
         if tried.outcome == "refused":
-            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another")
+            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
         where = await asyncio.to_thread(self._keys.keep, variable, value)
-        first = f"; {variable} of the environment goes before it" if os.environ.get(variable) else ""
+        first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
     async def files(self) -> tuple[str, ...]:
@@ -167,15 +167,15 @@ class LocalLauncher:
         if elsewhere is None or elsewhere.answer is not None:
             return ""
         if options.read_git is None:
-            return f"this is a worktree or a submodule, whose git directory is elsewhere, at {elsewhere.git.directory}"
+            return f"this is a worktree or a submodule; its git directory is elsewhere, at {elsewhere.git.directory}"
         elsewhere.keep(options.read_git)
         return ""
 
     def _odd_place(self) -> str:
-        """Return why this is hardly the folder that is meant; empty if it may be."""
+        """Return why this is probably not the folder you meant; empty if it may be."""
         folder = self._workspace.resolve()
         if folder == Path("/"):
-            return "this is the root of the whole file system, not a project"
+            return "this is the root of the file system, not a project"
         if folder == Path.home().resolve():
             return "this is your home folder, not a project"
         if not any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):

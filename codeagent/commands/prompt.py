@@ -14,11 +14,14 @@ from codeagent.workspace.skills import load_instructions, open_skills
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hash", action="store_true", help="its SHA-256 only: equal from run to run")
-    parser.add_argument("--trust-project", action="store_true", help="with the project's tool files as they are now")
+    parser.add_argument("--hash", action="store_true", help="print only its SHA-256, which is the same from run to run")
+    parser.add_argument("--trust-project", action="store_true", help="include the project's tool files as they are now")
     add_cwd(parser)
     parser.add_argument(
-        "--sandbox", choices=("docker", "off"), default="docker", help="as it is with a container (default) or without"
+        "--sandbox",
+        choices=("docker", "off"),
+        default="docker",
+        help="the prompt with a container (default) or without",
     )
 
 
@@ -33,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _problems(place: Place) -> tuple[ToolProblem, ...]:
-    """What is wrong with the text that the prompt is made of."""
+    """Return what is wrong with the texts that the prompt is made from."""
     workspace = LocalWorkspace(place.workspace)
     own = place.own_folder
     try:

@@ -1,4 +1,4 @@
-"""`codeagent run`: one prompt, worked on to its end without a screen, with lines to inject for tests."""
+"""`codeagent run`: works on one prompt until it is done, without a screen; tests can inject acts."""
 
 import argparse
 import math
@@ -34,22 +34,22 @@ _FORM = re.compile(
 _ACTS: dict[str, Callable[[str], Act]] = {"steer": Steer, "interrupt": Interrupt, "follow-up": FollowUp, "abort": Stop}
 _EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 _SILENCE = 3.0
-"""Seconds after which a pipe that sent nothing is not expected to send anything, as in CI."""
+"""Seconds after which a pipe that sent nothing is given up, as in CI."""
 _MOST_READ = 64 * 1024 * 1024
 """Bytes of standard input."""
 _HEAD, _TAIL = 32_000, 96_000
-"""Characters kept from the beginning and the end of piped text; logs say most at the end."""
+"""Characters kept from the beginning and the end of piped text; logs are most useful at the end."""
 
 
 @dataclass(frozen=True)
 class Injection:
-    """One act of `--inject`, and the event at which it is done."""
+    """One act of `--inject`, and the event that triggers it."""
 
     act: Act
     event: str
     """The type of the event it waits for."""
     number: int
-    """Which one of them, from 1."""
+    """Which of these events, from 1."""
 
     @classmethod
     def parse(cls, text: str) -> "Injection":
@@ -83,8 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prompt",
         metavar="PROMPT",
         nargs="?",
-        help="what to do; what is piped in is added to it; - reads all of it from standard input; a scripted model "
-        "needs none",
+        help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
     add_model_arguments(parser)
     add(
@@ -95,10 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
-        "--resume", metavar="ID", help="continue a session, in its own folder; the beginning of its id is enough"
+        "--resume", metavar="ID", help="continue a session in its own folder; the beginning of its ID is enough"
     )
     again.add_argument(
-        "--continue", dest="go_on", action="store_true", help="continue the session of this folder written to last"
+        "--continue", dest="go_on", action="store_true", help="continue the most recent session of this folder"
     )
     add("--cwd", metavar="DIR", type=Path, help="the workspace (default: here, or the folder of a resumed session)")
     add(
@@ -108,21 +107,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable",
     )
-    add("--deny", metavar="RULE", action="append", default=[], help="refuse these calls; repeatable")
-    add("--yes", action="store_true", help="answer every question with yes; what is denied stays denied")
+    add("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
+    add("--yes", action="store_true", help="approve everything; what is denied stays denied")
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
     _add_limits(parser)
     add(
         "--sandbox",
         choices=("docker", "off"),
-        help="off runs commands on this machine, each one asked about (default: docker)",
+        help="off runs commands on this machine and asks about each one (default: docker)",
     )
     add(
         "--trust-project",
         action="store_true",
-        help="load the tool files of .codeagent/tools as they are now, for this run; Python ones run on this machine",
+        help="for this run, load the tool files in .codeagent/tools as they are now; Python tools run on this machine",
     )
-    add("--step", action="store_true", help="refused here: nobody could end the pauses; it is for the screen")
+    add("--step", action="store_true", help="refused, because nobody could end a pause; use it with the screen")
     add(
         "--inject",
         metavar="KIND@POINT:N=TEXT",
@@ -134,14 +133,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--max-turns", metavar="N", type=_count, help="answers of the model before the run stops")
-    add("--max-calls", metavar="N", type=_count, help="tool calls before the run stops")
-    add("--max-tokens", metavar="N", type=_count, help="tokens, in and out, at which no further request is made")
+    add("--max-turns", metavar="N", type=_count, help="number of model answers after which the run stops")
+    add("--max-calls", metavar="N", type=_count, help="number of tool calls after which the run stops")
+    add("--max-tokens", metavar="N", type=_count, help="input and output tokens at which no more requests are made")
     add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
     add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
     add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
-    add("--model-timeout", metavar="S", type=_amount, help="seconds a silent model is waited for (default: 300)")
-    add("--budget", metavar="USD", type=_amount, help="cost at which no further request is made")
+    add("--model-timeout", metavar="S", type=_amount, help="seconds to wait for a silent model (default: 300)")
+    add("--budget", metavar="USD", type=_amount, help="cost at which no more requests are made")
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
@@ -180,7 +179,7 @@ async def work(
     resume: str | None = None,
     needs_sandbox: bool = False,
 ) -> int:
-    """Open, run, close; returns the exit code. Raises CodeagentError, also where a needed sandbox is missing."""
+    """Open, run, close; returns the exit code. Raises CodeagentError, also if the sandbox is needed and missing."""
     front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
         runtime = await open_runtime(
@@ -188,7 +187,7 @@ async def work(
         )
         try:
             if needs_sandbox and runtime.sandbox is None:
-                raise CodeagentError("this needs a sandbox to run commands in; codeagent doctor says what is missing")
+                raise CodeagentError("this needs a sandbox for commands; codeagent doctor says what is missing")
             runtime.agent.observe(injector(runtime.agent, injections))
             return await front.run(runtime, prompt)
         finally:
@@ -235,7 +234,7 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
     if last is None:
         return settings
     name, api_base, _ = last
-    say(f"codeagent: no model is set: session {found} goes on with {one_line(name, 120)}")
+    say(f"codeagent: no model is set: session {found} continues with {one_line(name, 120)}")
     return settings.model_copy(update={"model": name, "api_base": settings.api_base or api_base})
 
 
@@ -244,7 +243,7 @@ def read_prompt(argument: str) -> str:
     prompt = argument
     if argument == "-":
         if sys.stdin is None:
-            raise ConfigError("the prompt should come from standard input, which is closed; nothing was run")
+            raise ConfigError("standard input, which should contain the prompt, is closed; nothing was run")
         try:
             prompt = _read_to_the_end().decode("utf-8", "replace")
         except OSError as error:
@@ -272,7 +271,9 @@ def read_piped() -> str:
     except OSError:
         return ""  # a directory, or open for writing only: nothing was piped in
     if b"\0" in data:
-        raise ConfigError("standard input is not text (it holds NUL bytes); nothing was run: < /dev/null leaves it out")
+        raise ConfigError(
+            "standard input is not text (it contains NUL bytes); nothing was run: use < /dev/null to ignore it"
+        )
     text = data.decode("utf-8", "replace").strip("\n")
     if not text.strip():
         return ""
@@ -290,7 +291,7 @@ def _read_to_the_end() -> bytes:
     while True:
         if not told and not _readable(_SILENCE):
             told = True
-            say("codeagent: reading standard input to its end …")
+            say("codeagent: reading standard input until it ends …")
         try:
             piece = os.read(0, 1 << 16)
         except BlockingIOError:
@@ -299,7 +300,7 @@ def _read_to_the_end() -> bytes:
         data += piece
         if len(data) > _MOST_READ:
             raise ConfigError(
-                f"standard input goes on after {_MOST_READ >> 20} MiB; nothing was run: pipe in a part of it, as tail "
+                f"standard input is longer than {_MOST_READ >> 20} MiB; nothing was run: pipe in part of it, as tail "
                 "-c 100000 gives"
             )
         if not piece:

@@ -1,4 +1,4 @@
-"""`codeagent sandbox`: what commands run in; to look at it, make it, try it, enter it, clean up."""
+"""`codeagent sandbox`: shows, builds, tests, enters and cleans up what commands run in."""
 
 import argparse
 import os
@@ -16,20 +16,26 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    status = actions.add_parser("status", help="the engine, the image in use, the containers that run")
+    status = actions.add_parser("status", help="the engine, the image in use and the running containers")
     status.add_argument("--json", action="store_true", help="as one JSON object")
-    build = actions.add_parser("build", help="get an image: pull the default one, or build one here")
+    build = actions.add_parser("build", help="get an image: pull the default one, or build one")
     build.add_argument("--offline", action="store_true", help="build from this distribution's packages (root, Debian)")
-    test = actions.add_parser("test", help="make a sandbox here and show what its self-test finds")
-    shell = actions.add_parser("shell", help="a shell in a sandbox of its own over this workspace")
-    prune = actions.add_parser("prune", help="remove containers whose agent is gone")
-    prune.add_argument("--images", action="store_true", help="remove the images made on this machine, too")
-    git = actions.add_parser(
-        "git", help="whether commands and commits may use the git directory of a worktree or submodule"
-    )
+    test = actions.add_parser("test", help="start a sandbox here and show its self-test")
+    shell = actions.add_parser("shell", help="open a shell in a new sandbox for this workspace")
+    prune = actions.add_parser("prune", help="remove containers whose agent has ended")
+    prune.add_argument("--images", action="store_true", help="also remove the images built on this machine")
+    git = actions.add_parser("git", help="allow or refuse the use of a worktree's or submodule's git directory")
     answers = git.add_mutually_exclusive_group()
-    answers.add_argument("--allow", dest="answer", action="store_const", const=True, help="they may, from now on")
-    answers.add_argument("--refuse", dest="answer", action="store_const", const=False, help="they may not")
+    answers.add_argument(
+        "--allow",
+        dest="answer",
+        action="store_const",
+        const=True,
+        help="commands may read it and commits may go to it from now on",
+    )
+    answers.add_argument(
+        "--refuse", dest="answer", action="store_const", const=False, help="they may not (the default)"
+    )
     add_cwd(status, test, shell, git)
 
 
@@ -85,8 +91,8 @@ def _status(args: argparse.Namespace) -> int:
     print(f"image       {image.reference} ({image.origin})")
     print(f"containers  {len(containers)} running")
     for item in containers:
-        gone = ", which is gone" if item["stray"] else ""
-        print(f"            {item['id']} over {item['workspace']} for process {item['pid']}{gone}")
+        gone = ", which has ended" if item["stray"] else ""
+        print(f"            {item['id']} for {item['workspace']}, process {item['pid']}{gone}")
     if facts["warning"]:
         print(f"warning     {facts['warning']}")
     return 0
@@ -99,11 +105,11 @@ def _build(args: argparse.Namespace) -> int:
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         if args.offline:
             build_offline(engine, state_dir() / "sandbox", say)
-            print(f"built {OFFLINE}; it is used from now on")
+            print(f"built {OFFLINE}; it will be used from now on")
             return 0
         problem = pull_default(engine, say)
     if problem is not None:
-        remedy = "codeagent sandbox build --offline builds one from packages"
+        remedy = "build one from packages with codeagent sandbox build --offline"
         raise SandboxUnavailable(f"the default image cannot be pulled: {problem}", remedy)
     print(f"pulled {DEFAULT}")
     return 0
@@ -169,7 +175,7 @@ async def _shell(args: argparse.Namespace) -> int:
     sandbox = _sandbox(args)
     try:
         info = await sandbox.start(say)
-        say(f"{info.image_origin}; user {info.user}; network {info.network}; exit ends it")
+        say(f"{info.image_origin}; user {info.user}; network {info.network}; type exit to leave")
         return await interact(*await sandbox.entrance())
     except SandboxUnavailable as error:
         return _unavailable(error)

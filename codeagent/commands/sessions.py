@@ -27,12 +27,12 @@ from codeagent.session.store import SessionStore
 
 _INDENT = " " * 4
 _LONGEST = 400
-"""Characters of arguments that are shown; a command is shown whole."""
+"""Characters of arguments that are shown; a command is shown in full."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every session, the latest first")
+    listing = actions.add_parser("list", help="every session, latest first")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
@@ -42,17 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--approvals", action="store_true", help="who allowed or denied what, by which rule, and what exactly"
     )
     what.add_argument(
-        "--calls", action="store_true", help="every call: who allowed it, where it ran, its exit code, its time"
+        "--calls", action="store_true", help="every call: who allowed it, where it ran, its exit code and duration"
     )
     checking = actions.add_parser("check", help="verify a session log: records, order, one result per call")
     add_session_argument(checking)
 
 
 def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
-    """Add the ways to name a session; `others` are further flags in its place, each with its help."""
+    """Add the ways to name a session; `others` are flags to use instead, each with its help."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its id is enough")
-    which.add_argument("--last", action="store_true", help="the session written to last (default)")
+    which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough")
+    which.add_argument("--last", action="store_true", help="the most recent session (default)")
     for name, about in others.items():
         which.add_argument(f"--{name}", action="store_true", help=about)
 
@@ -160,7 +160,7 @@ def _check(store: SessionStore, session_id: str) -> int:
 def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
     """Yield a heading and, for each decision, a line with its facts and below it what was decided."""
     if not rows:
-        yield "nothing was decided: no call was allowed or denied"
+        yield "no decisions: no call was allowed or denied"
         return
     tools = max(len("tool"), *(len(visible(row.tool)) for row in rows))
     who = max(len("who"), *(len(decided_by(row)) for row in rows))
@@ -176,7 +176,7 @@ def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
 
 
 def _whole(what: str) -> str:
-    """Return all of a command; arguments that hold a file's text are cut."""
+    """Return a command in full; arguments that contain a file's text are cut."""
     try:
         if len(what) <= _LONGEST or not isinstance(json.loads(what), dict):
             return what

@@ -1,4 +1,4 @@
-"""`codeagent stats`: calls, durations, tokens and cost of a session, or of many together."""
+"""`codeagent stats`: calls, durations, tokens and cost of one or more sessions."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ from codeagent.core.sanitize import visible, visible_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_session_argument(parser, here="all sessions of this folder together", all="all sessions there are together")
+    add_session_argument(parser, here="all sessions of this folder", all="all sessions")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
 
 

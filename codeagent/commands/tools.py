@@ -1,6 +1,6 @@
 """`codeagent tools`: lists the tools of a run, trusts a project's own, checks a tool file, and calls one tool.
 
-A call is made by a script in a model's place, so it goes the way of every call.
+`run` makes a call with a script in place of a model, so the call takes the usual path.
 """
 
 import argparse
@@ -55,17 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a tool file, without using its tools")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
-    trusting = actions.add_parser(
-        "trust", help="load this project's tool files as they are now, here and in later sessions"
-    )
-    distrusting = actions.add_parser("distrust", help="load no tool file of this project any more")
-    running = actions.add_parser("run", help="call one tool as a model would, to try it")
+    trusting = actions.add_parser("trust", help="trust this project's tool files as they are now, in this folder")
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's tool files")
+    running = actions.add_parser("run", help="call a tool as a model would, to try it")
     running.add_argument("name", metavar="NAME")
     running.add_argument(
-        "given", metavar="ARG=VALUE", nargs="*", help="an argument; VALUE is JSON unless the tool takes text"
+        "given", metavar="ARG=VALUE", nargs="*", help="an argument; VALUE is JSON unless the parameter is text"
     )
     running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
-    running.add_argument("--yes", action="store_true", help="do not ask; what is denied stays denied")
+    running.add_argument("--yes", action="store_true", help="approve the call; what is denied stays denied")
     running.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
     add_cwd(listing, showing, checking, running, trusting, distrusting)
     for action in (listing, showing, checking, running):
@@ -96,7 +94,7 @@ async def _trust(place: Place) -> int:
     catalog = describe_tools(place)
     waiting = catalog.now.untrusted
     if not waiting:
-        print("there is nothing to trust: this project has no tool files, or they are trusted as they are")
+        print("nothing to trust: this project has no tool files, or they are already trusted")
         return 0
     await catalog.trust()
     print(f"trusted as they are now, for this folder: {one_line(', '.join(waiting), 1000)}")
@@ -105,7 +103,7 @@ async def _trust(place: Place) -> int:
 
 async def _distrust(place: Place) -> int:
     await describe_tools(place).distrust()
-    print("no tool file of this project is loaded from now on")
+    print("this project's tool files will not be loaded from now on")
     return 0
 
 
@@ -234,7 +232,7 @@ def _content(path: Path, shown: str) -> bytes:
 
 
 def _run(args: argparse.Namespace, place: Place) -> Coroutine[Any, Any, int]:
-    """Exit code: 0 where it did it, 1 where it failed, 2 where the call was wrong, 4 where it was not allowed.
+    """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it was not allowed.
 
     Raises ConfigError.
     """
@@ -301,7 +299,7 @@ class _Front:
         if self._approve:
             return Decision("once", source="flag")
         if sys.stdin is None or not sys.stdin.isatty():
-            return Decision("deny", "nobody is there to ask; allow it with --yes", source="auto")
+            return Decision("deny", "nobody to ask; allow it with --yes", source="auto")
         question = f"{one_line(event.name, 64)} ({one_line(event.reason, 200)}): run it? [y/N] "
         print(question, end="", file=sys.stderr, flush=True)
         answer = await asyncio.to_thread(sys.stdin.readline)
@@ -320,7 +318,7 @@ class _Front:
         return _DENIED if event.error.kind == "denied" else 1
 
     def _unseen(self, event: ToolResultAdded, text: str) -> str:
-        """What of the result has not come out while it was made; a command's output has, whatever the model gets."""
+        """Return the part of the result that was not printed while it ran, as all of a command's output was."""
         if not self._streamed:
             return text
         if any(block.type == "terminal" for block in event.blocks):
@@ -329,7 +327,7 @@ class _Front:
 
 
 def _shown(event: ApprovalRequested) -> list[str]:
-    """What is asked about, whole."""
+    """Return what is asked about, in full."""
     lines: list[str] = []
     for block in event.blocks:
         match block:
@@ -346,7 +344,7 @@ def _shown(event: ApprovalRequested) -> list[str]:
 
 
 def _arguments(given: list[str], schema: dict[str, Any]) -> str:
-    """The call's arguments as JSON. Raises ConfigError for what is not ARG=VALUE, or JSON where that is wanted."""
+    """Return the call's arguments as JSON. Raises ConfigError if one is not ARG=VALUE, or not JSON if it should be."""
     out: dict[str, Any] = {}
     for word in given:
         name, equals, value = word.partition("=")

@@ -42,7 +42,7 @@ class _RunningCall:
 
 
 class SessionContainer:
-    """Runs commands as `codeagent.core.ports.Sandbox` does, in one container at a time of a local Docker engine."""
+    """Runs commands as `codeagent.core.ports.Sandbox` does, in one container at a time."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class SessionContainer:
         if not await engine.answers():
             raise not_paused("the Docker engine does not answer")
         if stale is not None and not await kill(engine, stale):
-            raise not_paused("one that was given up cannot be removed")
+            raise not_paused("a discarded container cannot be removed")
         if container is None or nothing_runs:
             return
         if not self._running and not self._left and await self.is_empty():
@@ -211,13 +211,13 @@ class SessionContainer:
                 self._give_up(container)
                 if replaced or error.status not in (404, 409):
                     raise unanswered(self._resources.opened()[1].socket_path, error) from error
-            call.notices.append("the sandbox was gone and was replaced: background processes and /tmp are lost")
+            call.notices.append("the sandbox had ended and was replaced: background processes and /tmp are lost")
             replaced = True
 
     def _start(
         self, call: _RunningCall, container: Container, text: str, on_output: OnOutput
     ) -> asyncio.Task[Execution]:
-        """Begin at once, so that whoever freezes the sandbox from now on waits until it has started."""
+        """Begin at once, so that a freeze from now on waits until the command has started."""
         call.container = container
         call.notices += self._to_say
         self._to_say.clear()

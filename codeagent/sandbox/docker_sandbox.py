@@ -27,7 +27,7 @@ from codeagent.sandbox.thaw import thaw_left
 
 
 class DockerSandbox:
-    """`codeagent.core.ports.Sandbox` over a local Docker engine.
+    """Implements `codeagent.core.ports.Sandbox` with a local Docker engine.
 
     The other containers are made by the first command that needs them; each has its own `/tmp` and processes.
     """
@@ -149,7 +149,7 @@ class DockerSandbox:
         self._resources.close()
 
     def _look_soon(self) -> None:
-        """Look beside whatever comes next, not later: a repository that the user makes then must not be moved."""
+        """Look now, in parallel with what comes next: a repository that the user makes later must not be moved."""
         if self._resources.shut or (self._looking is not None and not self._looking.done()):
             return
         self._looking = asyncio.create_task(self._look())

@@ -1,6 +1,6 @@
-"""The Docker engine: where it is, whether it answers, and all that is asked of it, through docker-py.
+"""The Docker engine: finds it, checks that it answers, and makes every request to it through docker-py.
 
-Only a command's streams do not go through docker-py, see `codeagent.sandbox.exec` and ADR 13.
+Only a command's streams bypass docker-py, see `codeagent.sandbox.exec_stream` and ADR 13.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ LABEL = "codeagent=1"
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 2.0
 _SOCKET_SECONDS = 30.0
-"""Until docker-py gives a request up that is neither a pull nor an import."""
+"""Seconds until docker-py gives up a request that is not a pull."""
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -87,7 +87,7 @@ class Engine:
         return True
 
     def call(self, request: Callable[[Any], Any]) -> Any:
-        """Make a request of docker-py's APIClient, which is imported and connected by the first one."""
+        """Make a request of docker-py's APIClient; the first one imports and connects it."""
         import docker
         import requests
 
@@ -228,7 +228,7 @@ def probe_socket(path: str) -> None:
 
 
 def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
-    """Return which of the usual reasons it is, with its remedy."""
+    """Return the error for the most likely reason, with its remedy."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, SandboxUnavailable):

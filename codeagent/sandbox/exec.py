@@ -123,7 +123,7 @@ class Execution:
         return self._ending(state.get("ExitCode"))
 
     async def drain(self, limit: float | None = None) -> None:
-        """Pass on what is still coming, waiting for no more than DRAIN_SECONDS altogether.
+        """Pass on the rest of the output, waiting no more than DRAIN_SECONDS in total.
 
         A child may hold the pipes for ever, silent or writing. A slow reader is waited for, but no
         longer than `limit` seconds if that is given.

@@ -99,7 +99,7 @@ class FreezeLock:
 
 
 async def _uncancelled(work: Callable[[], Awaitable[None]]) -> None:
-    """Await `work` to its end; a cancel that comes in the meantime is raised after it."""
+    """Await `work` to its end; a cancel during it is raised afterwards."""
 
     async def whole() -> None:
         await work()
@@ -169,7 +169,7 @@ async def kill(engine: Engine, container_id: str) -> bool:
 
 
 async def is_ending(engine: Engine, container_id: str) -> bool:
-    """Tell whether the container is just ending: its processes go first, the engine's word follows."""
+    """Tell whether the container is about to end: its processes end before the engine reports it."""
     try:
         await engine.ask(lambda api: api.wait(container_id, condition="not-running"), seconds=_ENDING_SECONDS)
     except EngineError as error:
@@ -178,7 +178,7 @@ async def is_ending(engine: Engine, container_id: str) -> bool:
 
 
 async def _goes(engine: Engine, container_id: str) -> bool:
-    """Wait for somebody else who is removing it already; return whether it is gone."""
+    """Wait for a removal that is already in progress; return whether the container is gone."""
     try:
         await engine.ask(lambda api: api.wait(container_id, condition="removed"))
     except EngineError as error:

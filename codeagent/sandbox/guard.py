@@ -135,7 +135,7 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
     if repository.top != root:
         why = repository.problem or _refused(repository.top, home, private)
         top = None if why else PinnedRoot(repository.top)
-        said = f"not there: {why}" if why else "read-only; only this folder can be changed"
+        said = f"not visible: {why}" if why else "read-only; only this folder can be changed"
         warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
     return RepositoryMounts(top, git, tuple(warnings))
 
@@ -194,7 +194,7 @@ class ContainerGuard:
     def exposed(self) -> str:
         """Why commands may come across secrets, as a phrase; empty if they may not."""
         if self._exposed:
-            return f"{min(mask.found.name for mask in self._exposed)} may hold secrets and is not hidden"
+            return f"{min(mask.found.name for mask in self._exposed)} may contain secrets and is not hidden"
         return "" if self._complete else NOT_ALL_MASKED
 
     def begin(self, container: Container) -> None:
@@ -220,7 +220,7 @@ class ContainerGuard:
         self._exposed |= new
         if new and not names:
             shown = ", ".join(sorted(mask.found.name for mask in new))
-            problem = f"{shown} may hold secrets and cannot be hidden while another command runs"
+            problem = f"{shown} may contain secrets and cannot be hidden while another command runs"
             raise SandboxUnavailable(
                 problem, "run it again: until then, commands that read more than single files need your approval"
             )

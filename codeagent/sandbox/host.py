@@ -56,10 +56,10 @@ class _Pipe:
 
 
 class HostSandbox:
-    """`codeagent.core.ports.Sandbox` without a container; confines nothing."""
+    """Implements `codeagent.core.ports.Sandbox` without a container; confines nothing."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], state_dir: Path) -> None:
-        """`environment` is this process's; commands do not get variables that hold secrets."""
+        """`environment` is this process's; commands do not get variables that contain secrets."""
         self._root = root
         self._state_dir = state_dir
         self._frozen = FrozenList(state_dir)
@@ -95,7 +95,9 @@ class HostSandbox:
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.read_only:
-            problem = "plan mode runs no commands without a sandbox, which would keep them from changing files"
+            problem = (
+                "plan mode runs no commands without a sandbox, because nothing would keep them from changing files"
+            )
             raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")
         mark = secrets.token_hex(8)
         try:
@@ -182,7 +184,7 @@ class HostSandbox:
                 file.seek(0)
             bash = find_program("bash", self._root)
             if bash is None:
-                raise SandboxUnavailable("there is no bash on PATH outside the workspace", "install bash")
+                raise SandboxUnavailable("bash is not on PATH outside the workspace", "install bash")
             arguments = ["-c", script.decode()] if short else [f"/dev/fd/{file.fileno()}"]
             try:
                 return await asyncio.create_subprocess_exec(
@@ -209,7 +211,7 @@ async def _pass_on(reader: asyncio.StreamReader, stream: Literal["stdout", "stde
 
 
 async def _ended(process: asyncio.subprocess.Process, outputs: list[asyncio.Task[None]]) -> None:
-    """Return when the process has exited, whoever still holds its pipes; raise what `on_output` raised."""
+    """Return when the process has exited, even if a child still holds its pipes; raise what `on_output` raised."""
     waiting = asyncio.create_task(process.wait())
     try:
         while process.returncode is None:

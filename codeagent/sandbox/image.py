@@ -76,7 +76,7 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
         if variables is None:
             raise SandboxUnavailable(
                 f"the configured image {spec.image} is not on this machine",
-                f"docker pull {spec.image}, or take the image out of the configuration",
+                f"docker pull {spec.image}, or remove the image from the configuration",
             )
         return _of(spec.image, variables, "configured")
     if (variables := engine.image(OFFLINE)) is not None:
@@ -90,7 +90,7 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:
-    """Pull the default image; return None if it has come, otherwise why not."""
+    """Pull the default image; return None if that succeeded, otherwise why not."""
     on_progress(f"pulling the default image {DEFAULT[:26]}…")
     return engine.pull(DEFAULT, on_progress)
 
@@ -100,7 +100,7 @@ def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str
     if not Path("/usr/bin/bash").exists() and not Path("/bin/bash").exists():
         raise SandboxUnavailable(
             "no image: the registry cannot be reached and this machine has no usable toolchain of its own",
-            "codeagent sandbox build, once there is a network",
+            "run codeagent sandbox build once you have a network",
         )
     tar = empty_root()
     tag = f"{REPOSITORY}:host-{sha256(tar).hexdigest()[:12]}"
@@ -195,7 +195,7 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxUnavailable(
-            f"there is no room to build in: {scratch} ({error.strerror})",
+            f"{scratch} cannot be built in ({error.strerror})",
             "make it writable, or set XDG_STATE_HOME to a folder that is",
         ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:

@@ -150,7 +150,7 @@ def _warnings(secrets: Secrets) -> tuple[str, ...]:
     names = sorted(mask.found.name for mask in secrets.masks)
     if names:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        warnings.append(f"read as empty in bash, because they look like secrets ({len(names)}): {shown}")
+        warnings.append(f"empty in bash, because they look like secrets ({len(names)}): {shown}")
     if not secrets.complete:
         warnings.append(f"the workspace is large: {NOT_ALL_MASKED}")
     return tuple(warnings)

@@ -30,7 +30,7 @@ _SKIPPED = frozenset({
 })  # fmt: skip
 """Keys below folders of tests and examples are test data and stay readable."""
 _OFTEN_PUBLIC = re.compile(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
-"""Certificates and package settings: secret only if they hold one of the marks below."""
+"""Certificates and package settings: secret only if they contain one of the marks below."""
 _MARKS = (b"PRIVATE KEY", b"_auth", b"_password")
 _LOOKED_AT = 64 * 1024
 NOT_ALL_MASKED = "not all of it could be searched for files that look like secrets"
@@ -117,10 +117,10 @@ def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None
     if text in _REFUSED or any(_contains(Path(top), root) for top in _REFUSED_BELOW):
         raise SandboxUnavailable(f"{root} is a system directory, not a workspace", "start codeagent in a project")
     if _contains(root, home):
-        raise SandboxUnavailable(f"{root} holds your home directory", "start codeagent in a project below it")
+        raise SandboxUnavailable(f"{root} contains your home directory", "start codeagent in a project below it")
     for path in private:
         if _contains(root, Path(os.path.realpath(path))):
-            raise SandboxUnavailable(f"{root} holds {path}, which no command may see", "start in another directory")
+            raise SandboxUnavailable(f"{root} contains {path}, which no command may see", "start in another directory")
 
 
 def is_utf8(name: str) -> bool:

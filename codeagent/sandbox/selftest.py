@@ -74,7 +74,7 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
 
 
 def _write(root: PinnedRoot, name: str, text: str) -> int:
-    """Write a file and keep it open and locked: whoever cleans up leftovers sees that it is in use. Raises OSError."""
+    """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises OSError."""
     fd = create_file(name, 0o644, within=root.fd)
     with suppress(OSError):  # a file system without locks
         try_lock(fd)

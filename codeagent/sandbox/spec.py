@@ -30,10 +30,10 @@ class SandboxSpec:
     """Whether the default image may be pulled."""
     read_only_workspace: bool = False
     per_command: bool = False
-    """Every command gets its own container, the next one being made ready in the meantime: only files of the workspace
-    are left from one to the next."""
+    """Every command gets its own container, and the next one is made ready in advance: only files of the workspace
+    survive from one to the next."""
     egress_folder: Path | None = None
-    """Holds the socket of the proxy, for containers whose commands may reach hosts; None: no network access."""
+    """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no network access."""
     virtual_env: Path | None = None
     """The activated virtual environment of Python, if it is in the workspace."""
     python: Path | None = None

@@ -24,7 +24,7 @@ _ALWAYS_TAKEN = GIB // 64
 async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
     """Run `work` in a thread that never keeps the program from ending; return its result.
 
-    If the caller is cancelled in the meantime, `unwanted` gets the result.
+    If the caller is cancelled before that, `unwanted` gets the result.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -94,9 +94,11 @@ class Room:
         free = free_bytes(self._folder)
         taken = self._before - free
         if taken > _MOST_TAKEN:
-            return f"{taken / GIB:.1f} GiB of the disk were filled while it ran, and the limit is {_MOST_TAKEN // GIB}"
+            return (
+                f"{taken / GIB:.1f} GiB of disk space were used while it ran, and the limit is {_MOST_TAKEN // GIB} GiB"
+            )
         if free < _MUST_STAY_FREE and taken > _ALWAYS_TAKEN:
-            return f"the disk has only {free / GIB:.1f} GiB left, and {_MUST_STAY_FREE // GIB} must stay free"
+            return f"the disk has only {free / GIB:.1f} GiB left, and {_MUST_STAY_FREE // GIB} GiB must stay free"
         return ""
 
 

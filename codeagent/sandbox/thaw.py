@@ -1,7 +1,7 @@
 """Records what is frozen for a checkpoint before it is, so that it is resumed or ended if this process is killed.
 
-This file is also a program, run as a process of its own that waits for the end of this one; so it imports nothing of
-ours.
+This file is also a program: a process of its own that waits for this one to end. So it imports only the standard
+library.
 """
 
 import http.client

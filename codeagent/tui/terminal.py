@@ -37,13 +37,13 @@ _Attributes = list[Any]
 
 
 def usable(stdin: TextIO | None, stdout: TextIO | None, environ: Mapping[str, str]) -> str | None:
-    """Why no screen can be opened here, in one line with the next step; None where one can."""
+    """Return why no screen can be opened here, in one line with the next step; None if one can."""
     for stream, name in ((stdin, "input"), (stdout, "output")):
         if stream is None or stream.closed or not stream.isatty():
-            return f"standard {name} is no terminal; without a screen there is `codeagent run PROMPT`"
+            return f"standard {name} is not a terminal; `codeagent run PROMPT` works without a screen"
     if environ.get("TERM", "") in {"", "dumb"}:
         said = "TERM is not set" if not environ.get("TERM") else "TERM=dumb"
-        return f"the terminal cannot show a screen ({said}); without one there is `codeagent run PROMPT`"
+        return f"the terminal cannot show a screen ({said}); `codeagent run PROMPT` works without one"
     return None
 
 

@@ -94,7 +94,7 @@ def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path:
 
     assert found() == []
     (tmp_path / "uv.lock").touch()
-    assert "uv.lock is there, but no virtual environment" in found()[0]
+    assert "uv.lock found, but no virtual environment" in found()[0]
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv/pyvenv.cfg").touch()
     assert "activate it before you start codeagent" in found()[0]

@@ -80,7 +80,7 @@ def test_a_pipe_that_began_to_send_is_read_to_its_end_and_the_wait_is_said(
     waited = threading.Event()
 
     def say(text: str) -> None:
-        if "to its end" in text:
+        if "until it ends" in text:
             waited.set()
 
     def send_the_rest() -> None:
@@ -132,7 +132,7 @@ def test_what_is_not_text_is_refused() -> None:
 
 def test_what_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_MOST_READ", 1 << 20)
-    goes_on = pytest.raises(ConfigError, match="goes on after 1 MiB")
+    goes_on = pytest.raises(ConfigError, match="longer than 1 MiB")
     with Path("/dev/zero").open("rb") as endless, standard_input(endless.fileno()), goes_on:
         run.read_piped()
 
@@ -157,7 +157,7 @@ def test_a_session_goes_on_with_its_own_model_where_none_is_set(product: Product
     arguments = ("--resume", session[:-2]) if which == "--resume" else ("--continue",)
     done = product.call("run", "again", "--sandbox", "off", *arguments)
     assert (done.code, done.out) == (0, "ok\n")
-    assert f"codeagent: no model is set: session {session} goes on with {model}" in done.err.splitlines()
+    assert f"codeagent: no model is set: session {session} continues with {model}" in done.err.splitlines()
     assert [event["model"] for event in of(product.log(), "run.started")] == [model, model]
 
 

@@ -108,4 +108,4 @@ def test_as_json_every_decision_is_one_line_with_all_of_it(log: SessionLog, caps
 
 def test_a_session_without_decisions_says_so(log: SessionLog, capsys: pytest.CaptureFixture[str]) -> None:
     write(log, ToolCallAdded, call_id="c1", name="read", arguments="{}")
-    assert shown(log, capsys) == "nothing was decided: no call was allowed or denied\n"
+    assert shown(log, capsys) == "no decisions: no call was allowed or denied\n"

@@ -71,7 +71,7 @@ async def filled(sandbox: Sandbox, disk: Disk) -> str:
 async def test_a_command_that_fills_the_disk_is_stopped_on_this_machine(tmp_path: Path, disk: Disk) -> None:
     host = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
     disk.free = 2 * GIB
-    assert await filled(host, disk) == "it was stopped: the disk has only 0.5 GiB left, and 1 must stay free"
+    assert await filled(host, disk) == "it was stopped: the disk has only 0.5 GiB left, and 1 GiB must stay free"
     assert (await run(host, "echo small")).stdout == b"small\n", "what takes nothing runs all the same"
 
 
@@ -80,7 +80,7 @@ async def test_a_command_that_fills_the_disk_is_stopped_and_so_is_what_it_left(
     make_sandbox: MakeSandbox, workspace_dir: Path, disk: Disk
 ) -> None:
     sandbox = await make_sandbox(workspace_dir)
-    assert "5.0" not in (said := await filled(sandbox, disk)) and "were filled while it ran" in said
+    assert "5.0" not in (said := await filled(sandbox, disk)) and "were used while it ran" in said
     disk.free = 2 * GIB
     assert (await run(sandbox, "sleep 600 & sleep 0.1")).result.left_running == 1
     watching = sandbox._watching

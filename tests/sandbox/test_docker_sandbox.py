@@ -153,9 +153,9 @@ async def test_a_secret_that_cannot_be_masked_is_said_once_and_then_asked_about(
     await ran.printed(b"go")
     assert sandbox.exposed == ""
     (workspace_dir / ".env.local").write_text("CANARY=1\n")
-    with pytest.raises(SandboxUnavailable, match=r"\.env\.local may hold secrets and cannot be hidden"):
+    with pytest.raises(SandboxUnavailable, match=r"\.env\.local may contain secrets and cannot be hidden"):
         await run(sandbox, "grep -r CANARY .")
-    assert sandbox.exposed == ".env.local may hold secrets and is not hidden"
+    assert sandbox.exposed == ".env.local may contain secrets and is not hidden"
     assert (await run(sandbox, "echo asked")).stdout == b"asked\n"
     task.cancel()
     await task

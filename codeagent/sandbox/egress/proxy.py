@@ -1,6 +1,6 @@
-"""The proxy of one session: HTTP on a unix socket, for whoever shows a token that is valid now.
+"""The proxy of one session: HTTP on a unix socket, for clients with a token that is valid now.
 
-Requests are read strictly: whatever two readers could read in two ways is refused.
+Requests are parsed strictly: anything two parsers could read differently is refused.
 """
 
 import asyncio
@@ -173,7 +173,7 @@ class EgressProxy:
 
     @property
     def folder(self) -> Path:
-        """Holds only the socket. The folder around it, which is ours alone, decides who may enter."""
+        """Contains only the socket. The folder around it, which is ours alone, decides who may enter."""
         return self._folder / "socket"
 
     async def open(self) -> None:

@@ -36,7 +36,7 @@ def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(b
     bash = Bash(box.outputs, box.reads, exposed=lambda: exposed)
     sweep, named = BashArgs(command="grep -r KEY ."), BashArgs(command="cat README.md")
     assert bash.approval_key(sweep).reads_only and bash.approval_key(named).reads_only
-    exposed = ".env.local may hold secrets and is not hidden"
+    exposed = ".env.local may contain secrets and is not hidden"
     asked = bash.approval_key(sweep)
     assert (asked.reads_only, asked.sensitive) == (False, exposed)
     assert bash.approval_key(named).reads_only
