@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from codeagent.core.errors import ModelError, ModelErrorKind
@@ -106,11 +107,9 @@ class _Failure:
     def from_cause(self, *, streaming: bool) -> ModelError | None:
         for cause in self._chain:
             if isinstance(cause, ImportError):
-                return self._error("bad_request", f"this provider needs a library: {cause}", retryable=False)
+                return self._final("bad_request", f"this provider needs a library: {cause}")
             if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:
-                return self._error(
-                    "connection", f"no secure connection to {self._address}: {_quote(str(cause))}", retryable=False
-                )
+                return self._final("connection", f"no secure connection to {self._address}: {_quote(str(cause))}")
             if isinstance(cause, socket.gaierror) or "DNSError" in type(cause).__name__:
                 return self._error("connection", f"cannot reach {self._address}: are you offline?")
             if isinstance(cause, ConnectionRefusedError):
@@ -125,9 +124,9 @@ class _Failure:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _OVERFLOW.search(self._text)):
-            return self._error("context_window", f"the conversation is too long for the model: {said}", retryable=False)
+            return self._final("context_window", f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
-            return self._error("content_policy", f"the provider refused the content: {said}", retryable=False)
+            return self._final("content_policy", f"the provider refused the content: {said}")
         if status is None or (status == 500 and streaming):
             return None
         if status == 429:
@@ -136,26 +135,20 @@ class _Failure:
             return self._error("overloaded", f"the provider is overloaded: {said}")
         if status >= 500 or status in _RETRYABLE:
             return self._error("server", f"the provider failed with status {status}: {said}")
-        return self._refused(status)
+        match status:
+            case 401:
+                return self._final("auth", f"key refused by {self._request.owner}: {said}")
+            case 403:
+                return self._final("auth", f"the key may not use this model: {said}")
+            case 404:
+                return self._final("bad_request", f"{self._address} does not have it: {said}; check the model's name")
+            case _:
+                return self._final("bad_request", f"the request was rejected: {said}")
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):
-            return self._error("rate_limit", f"the account has no quota left: {self._quote}", retryable=False)
+            return self._final("rate_limit", f"the account has no quota left: {self._quote}")
         return self._error("rate_limit", f"too many requests: {self._quote}")
-
-    def _refused(self, status: int) -> ModelError:
-        said = self._quote
-        match status:
-            case 401:
-                return self._error("auth", f"key refused by {self._request.owner}: {said}", retryable=False)
-            case 403:
-                return self._error("auth", f"the key may not use this model: {said}", retryable=False)
-            case 404:
-                return self._error(
-                    "bad_request", f"{self._address} does not have it: {said}; check the model's name", retryable=False
-                )
-            case _:
-                return self._error("bad_request", f"the request was rejected: {said}", retryable=False)
 
     def from_body(self) -> ModelError | None:
         came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)
@@ -163,7 +156,7 @@ class _Failure:
             return None
         passing = self._passing() if came.body else None
         said = f"{self._address} sent no answer but {came}"
-        return passing or self._error("server", said if came.body else f"{said}; check the address", retryable=False)
+        return passing or self._final("server", said if came.body else f"{said}; check the address")
 
     def _passing(self) -> ModelError | None:
         """Return the passing failure that the words alone tell of, if any."""
@@ -176,12 +169,15 @@ class _Failure:
 
     def from_stream(self, *, streaming: bool) -> ModelError:
         if not streaming:
-            return self._error("bad_request", f"the request could not be sent: {self._quote}", retryable=False)
+            return self._final("bad_request", f"the request could not be sent: {self._quote}")
         if (passing := self._passing()) is not None:
             return passing
         if any(_is_transport(cause) for cause in self._chain):
             return self._error("cut", "the connection broke in the middle of the answer; nothing of it was run")
         return self._error("server", f"the provider broke off its answer: {self._quote}")
+
+    def _final(self, kind: ModelErrorKind, text: str) -> ModelError:
+        return self._error(kind, text, retryable=False)
 
     def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
         status = None if kind in ("connection", "timeout", "cut") else self._status
@@ -227,7 +223,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _status_of(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
-    for value in (getattr(error, "status_code", None), _body_code(error), getattr(response, "status_code", None)):
+    body = getattr(error, "body", None)
+    code = body.get("code") if isinstance(body, dict) else None
+    for value in (getattr(error, "status_code", None), code, getattr(response, "status_code", None)):
         if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
             return int(value)
     return None
@@ -242,12 +240,6 @@ def _provider_words(chain: list[BaseException]) -> str:
         if isinstance(message, bytes):
             return message.decode("utf-8", "replace")
     return str(chain[0])
-
-
-def _body_code(error: BaseException) -> object:
-    """Return the code that an error event in the stream carries."""
-    body = getattr(error, "body", None)
-    return body.get("code") if isinstance(body, dict) else None
 
 
 def _header(chain: list[BaseException], name: str) -> str | None:
@@ -302,14 +294,9 @@ def _quote(text: str) -> str:
     text = _ADVICE.sub("", _PREFIX.sub("", text.strip()))
     found = _MESSAGE.search(text)
     if found:
-        text = _unquote(found[1])
+        text = found[1][1:-1].replace("\\'", "'")
+        with suppress(ValueError):
+            text = str(json.loads(found[1]))
     if "<html" in text[:1000].lower():
         text = "an HTML page instead of an answer"
     return _short(_ADVICE.sub("", text)) or "no reason given"
-
-
-def _unquote(literal: str) -> str:
-    try:
-        return str(json.loads(literal)) if literal.startswith('"') else literal[1:-1].replace("\\'", "'")
-    except ValueError:
-        return literal[1:-1]

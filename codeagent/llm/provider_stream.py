@@ -155,12 +155,14 @@ def read_delta(chunk: Any) -> Delta:
     thinking = tuple(_thinking(block) for block in field(delta, "thinking_blocks") or ())
     if not thinking:
         reasoning += _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
-    calls = tuple(_call(piece) for piece in field(delta, "tool_calls") or () if piece is not None)
+    pieces = [piece for piece in field(delta, "tool_calls") or () if piece is not None]
+    if not pieces and (legacy := field(delta, "function_call")) is not None:
+        pieces = [{"index": 0, "function": legacy}]
     return Delta(
         text=text + _text(field(delta, "refusal")),
         reasoning="" if thinking else reasoning,
         thinking=thinking,
-        calls=calls or _legacy_call(field(delta, "function_call")),
+        calls=tuple(map(_call, pieces)),
         finish=str(finish) if finish else None,
     )
 
@@ -197,9 +199,3 @@ def _call(piece: Any) -> CallPiece:
         name=_text(field(function, "name")) or None,
         arguments=_text(field(function, "arguments")),
     )
-
-
-def _legacy_call(function: Any) -> tuple[CallPiece, ...]:
-    if function is None:
-        return ()
-    return (CallPiece(0, None, _text(field(function, "name")) or None, _text(field(function, "arguments"))),)

@@ -172,7 +172,7 @@ class Accumulator:
                 call.wire_id, call.id = piece.id, self._new_id(piece.id)
             _extend(call, piece)
             return []
-        closed = self._close([c for c in self._calls if not c.closed and not c.foreign and _whole(c.arguments)])
+        closed = self._close([c for c in self._calls if not c.closed and not c.foreign and is_object(c.arguments)])
         call = _OpenCall(id=self._new_id(piece.id or ""), wire_id=piece.id or "")
         self._calls.append(call)
         if piece.index is not None:
@@ -193,7 +193,7 @@ class Accumulator:
         if piece.id or not piece.name:
             return call
         another = piece.name != call.name if piece.index is None else bool(piece.arguments)
-        begins = another and not _repeats(call, piece) and (piece.index is None or _whole(call.arguments))
+        begins = another and not _repeats(call, piece) and (piece.index is None or is_object(call.arguments))
         return None if begins else call
 
     def _new_id(self, wire_id: str) -> str:
@@ -207,8 +207,10 @@ class Accumulator:
         closed = []
         for call in calls:
             call.closed = True
-            if any(_same(call, other) for other in self._calls if other is not call and other.closed):
-                self._calls = [other for other in self._calls if other is not call]
+            others = [other for other in self._calls if other is not call]
+            mine = call.wire_id, call.name, call.arguments
+            if call.wire_id and mine in ((one.wire_id, one.name, one.arguments) for one in others if one.closed):
+                self._calls = others
                 continue
             closed.append(CallClosed(_tool_call(call)))
         return closed
@@ -234,24 +236,20 @@ def _extend(call: _OpenCall, piece: CallPiece) -> None:
 def _repeats(call: _OpenCall, piece: CallPiece) -> bool:
     """Tell whether the server repeats the whole call, or closes a call that has arguments with an empty object."""
     if piece.arguments == "{}" and not piece.name:
-        return _whole(call.arguments)
+        return is_object(call.arguments)
     return bool(piece.name) and piece.name == call.name and piece.arguments == call.arguments != ""
-
-
-def _same(one: _OpenCall, other: _OpenCall) -> bool:
-    return bool(one.wire_id) and (one.wire_id, one.name, one.arguments) == (other.wire_id, other.name, other.arguments)
 
 
 def _tool_call(call: _OpenCall) -> ToolCall:
     return ToolCall(id=call.id, name=_mend(call.name), arguments=call.arguments)
 
 
-def _whole(arguments: str) -> bool:
+def is_object(text: str) -> bool:
     """Tell whether the text is one JSON object, so that nothing but white space could follow."""
-    if not arguments.rstrip().endswith("}"):
+    if not text.rstrip().endswith("}"):
         return False
     try:
-        return isinstance(json.loads(arguments), dict)
+        return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -5,7 +5,6 @@ Only the Anthropic family gets its thinking back, with signatures, and cache mar
 a failed call says so: by a flag if the format has one, else in its first line.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
+from codeagent.llm.stream import is_object
 
 Family = Literal["anthropic", "openai"]
 Wire = dict[str, Any]
@@ -70,7 +70,8 @@ def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, f
     if isinstance(effort, str) and facts.get("supports_adaptive_thinking"):
         return {"reasoning_effort": effort}
     limit = facts.get("max_output_tokens") or math.inf
-    budget = max(min(_budget(effort), int(min(limit, 2**31)) - _ROOM_FOR_WORDS), _LEAST_BUDGET)
+    wanted = _BUDGETS[effort] if isinstance(effort, str) else effort
+    budget = max(min(wanted, int(min(limit, 2**31)) - _ROOM_FOR_WORDS), _LEAST_BUDGET)
     return {
         "thinking": {"type": "enabled", "budget_tokens": budget},
         "max_tokens": max(int(min(max_tokens + budget, limit)), budget + 1),
@@ -83,10 +84,6 @@ def may_think(messages: Sequence[Message]) -> bool:
     if last is None or not last.calls:
         return True
     return any(block.signature is not None or block.redacted is not None for block in last.thinking)
-
-
-def _budget(effort: Effort) -> int:
-    return _BUDGETS[effort] if isinstance(effort, str) else effort
 
 
 def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
@@ -127,8 +124,11 @@ def _openai(messages: Sequence[Message]) -> list[Wire]:
             case AssistantMessage():
                 wire.append(_assistant(message))
             case ToolMessage():
-                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": _tool_text(message)})
-                images += _labelled_images(message)
+                text = result_text(message, _IMAGE_FOLLOWS)
+                said = f"{_ERROR}\n{text}" if message.is_error else text
+                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": said})
+                shown = [_part(part) for part in message.content if isinstance(part, ImagePart)]
+                images += [{"type": "text", "text": f"From the result of {message.name}:"}, *shown] if shown else []
     if images:
         wire.append({"role": "user", "content": images})
     return wire
@@ -165,7 +165,11 @@ def _assistant(message: AssistantMessage) -> Wire:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _sendable_name(call.name), "arguments": _sendable(call.arguments)},
+                "function": {
+                    "name": _sendable_name(call.name),
+                    # What was wrong with others is in the call's error result.
+                    "arguments": call.arguments if is_object(call.arguments) else "{}",
+                },
             }
             for call in message.calls
         ]
@@ -180,14 +184,6 @@ def _sendable_name(name: str) -> str:
     return _UNUSABLE.sub("_", name)[:_LONGEST_NAME] if name.strip() else _NO_NAME
 
 
-def _sendable(arguments: str) -> str:
-    """Replace arguments that are not a JSON object by `{}`; the call's error result says what was wrong."""
-    try:
-        return arguments if isinstance(json.loads(arguments), dict) else "{}"
-    except (ValueError, RecursionError):
-        return "{}"
-
-
 def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
     """Return one text as a plain string: some local servers accept nothing else."""
     match content:
@@ -197,15 +193,10 @@ def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
             return _parts(content)
 
 
-def _tool_text(message: ToolMessage) -> str:
-    texts = [part.text if isinstance(part, TextPart) else _IMAGE_FOLLOWS for part in message.content]
-    text = "\n".join(text for text in texts if text) or _NO_TEXT
-    return f"{_ERROR}\n{text}" if message.is_error else text
-
-
-def _labelled_images(message: ToolMessage) -> list[Wire]:
-    images = [_part(part) for part in message.content if isinstance(part, ImagePart)]
-    return [{"type": "text", "text": f"From the result of {message.name}:"}, *images] if images else []
+def result_text(message: ToolMessage, image: str) -> str:
+    """Return a result as text alone; `image` stands for each image."""
+    texts = [part.text if isinstance(part, TextPart) else image for part in message.content]
+    return "\n".join(filter(None, texts)) or _NO_TEXT
 
 
 def _parts(content: tuple[ContentPart, ...]) -> list[Wire]:

@@ -9,7 +9,6 @@ from xml.sax.saxutils import unescape
 
 from codeagent.core.coercion import as_json, as_said, as_string
 from codeagent.llm.protocols.json_blocks import UNCLOSED, unreadable
-from codeagent.llm.protocols.json_calls import is_object
 from codeagent.llm.protocols.marks import (
     AnswerEnded,
     Block,
@@ -22,6 +21,7 @@ from codeagent.llm.protocols.marks import (
     more,
 )
 from codeagent.llm.protocols.protocol import BrokenCall, ParsedCall
+from codeagent.llm.stream import is_object
 
 ENTITIES = {"&quot;": '"', "&#10;": "\n"}
 _KEY = Characters(r"[^<>\n]", 1, 1000, name="key")
@@ -258,8 +258,8 @@ class ArgumentBlock:
 
     def _json(self, argument: _Argument) -> str:
         text = "".join(argument.parts)
-        if self._tags.trims_lines and not argument.exact:
-            text = _unlined(text)
+        if self._tags.trims_lines and not argument.exact and text.startswith("\n"):
+            text = text[1:].removesuffix("\n")
         match argument.stated:
             case "string":
                 return as_string(text)
@@ -267,11 +267,6 @@ class ArgumentBlock:
                 return as_said(text)
             case stated:
                 return as_json(text, self._schema, argument.key, typed=stated == "false")
-
-
-def _unlined(text: str) -> str:
-    """Remove the line breaks around a value on lines of its own; any other value keeps its last one."""
-    return text[1:].removesuffix("\n") if text.startswith("\n") else text
 
 
 def _skip(data: str, position: int) -> int:

@@ -12,16 +12,17 @@ from re import Match
 from xml.sax.saxutils import escape, unescape
 
 from codeagent.core.coercion import as_said, as_string
-from codeagent.core.messages import ContentPart, TextPart, ToolCall, ToolMessage
+from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
-from codeagent.llm.protocols.json_calls import is_object, members
+from codeagent.llm.protocols.json_calls import members
 from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Characters, Mark, MarkPart, Source
 from codeagent.llm.protocols.protocol import Body, ProtocolChoice, Schemas, schemas
 from codeagent.llm.protocols.reader import Reader
+from codeagent.llm.stream import is_object
+from codeagent.llm.wire import result_text
 
-_NO_TEXT = "(no output)"
 _IMAGE_FOLLOWS = "(the image follows this message's text)"
 _JSON = Ahead(characters=r"[{\[]")
 _OBJECT = Ahead("{")
@@ -125,7 +126,8 @@ class TextProtocol:
 
     def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
         """Return the last section of the system prompt."""
-        listed = "\n".join(map(_listed, tools))
+        about = ({"name": one.name, "description": one.description, "parameters": one.parameters} for one in tools)
+        listed = "\n".join(json.dumps(one, ensure_ascii=False) for one in about)
         return (
             "# Tools\n\n"
             "You act by calling tools. Each line below is one tool, as JSON with the JSON Schema of its arguments:\n\n"
@@ -135,11 +137,6 @@ class TextProtocol:
             f"Then end your answer and wait: {self.result} Never write a result yourself. "
             "When no tool is needed any more, answer without a block."
         )
-
-
-def _listed(tool: ToolDefinition) -> str:
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return json.dumps(about, ensure_ascii=False)
 
 
 def _wrapped(opening: str, closing: str) -> Callable[[str], str]:
@@ -283,21 +280,16 @@ def _results_json(results: Sequence[ToolMessage]) -> list[str]:
     """One line per result, numbered from 1; no tag can be closed from within it."""
     lines: list[str] = []
     for number, result in enumerate(results, start=1):
-        about = {"call": number, "name": result.name, "content": _result_text(result.content)}
+        about = {"call": number, "name": result.name, "content": result_text(result, _IMAGE_FOLLOWS)}
         if result.is_error:
             about["error"] = True
         lines.append(json.dumps(about, ensure_ascii=False).replace("</", "<\\/"))
     return lines
 
 
-def _result_text(content: tuple[ContentPart, ...]) -> str:
-    texts = [part.text if isinstance(part, TextPart) else _IMAGE_FOLLOWS for part in content]
-    return "\n".join(text for text in texts if text) or _NO_TEXT
-
-
 def _result_tag(number: int, result: ToolMessage) -> str:
     error = ' error="true"' if result.is_error else ""
-    body = _value(_result_text(result.content))
+    body = _value(result_text(result, _IMAGE_FOLLOWS))
     return f'<result call="{number}" name="{_attribute(result.name)}"{error}>{body}</result>'
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Generator
 from functools import partial
 
-from codeagent.llm.protocols.json_calls import CALL_KEYS, Call, JsonScanner, calls_in, is_object, name_in
+from codeagent.llm.protocols.json_calls import CALL_KEYS, Call, JsonScanner, calls_in, name_in
 from codeagent.llm.protocols.marks import (
     SPACE,
     Ahead,
@@ -18,6 +18,7 @@ from codeagent.llm.protocols.marks import (
     more,
 )
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Text
+from codeagent.llm.stream import is_object
 
 UNCLOSED = "this block was never closed, so nothing ran"
 NOT_JSON = "this block is not JSON, so nothing ran"

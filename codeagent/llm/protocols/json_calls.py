@@ -6,6 +6,8 @@ from collections.abc import Collection
 from json.decoder import JSONDecoder
 from typing import Literal
 
+from codeagent.llm.stream import is_object
+
 CALL_KEYS = frozenset({"name", "arguments", "parameters", "id", "call_id", "index", "type", "function", "tool_calls"})
 """Keys that the outermost object of a call may have."""
 Call = tuple[str, str]
@@ -148,13 +150,6 @@ def members(text: str) -> dict[str, str] | None:
         return None
 
 
-def is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _calls(text: str, known: Collection[str] | None) -> list[Call] | None:
     if text.startswith("["):
         return _all(_items(text), known)
@@ -169,7 +164,9 @@ def _calls(text: str, known: Collection[str] | None) -> list[Call] | None:
     name = json.loads(has.get("name", "null"))
     if not isinstance(name, str) or not name or (known is not None and name not in known):
         return None
-    return [(name, _plain(has[given[0]]) if given else "")]
+    arguments = has[given[0]] if given else ""
+    # OpenAI writes them as JSON in a string.
+    return [(name, str(json.loads(arguments)) if arguments.startswith('"') else arguments)]
 
 
 def _all(items: list[str], known: Collection[str] | None) -> list[Call] | None:
@@ -180,11 +177,6 @@ def _all(items: list[str], known: Collection[str] | None) -> list[Call] | None:
             return None
         calls += found
     return calls or None
-
-
-def _plain(value: str) -> str:
-    """Decode arguments that are JSON in a string, as OpenAI writes them."""
-    return str(json.loads(value)) if value.startswith('"') else value
 
 
 def _members(text: str) -> dict[str, str]:

@@ -135,7 +135,8 @@ class _Answer:
                 case BrokenCall(name, raw, why):
                     yield self._closed(name or _NAMELESS, f"{why}{_REPORT_ENDS}{raw}")
                 case Retracted():
-                    self._calls = [_retracted(call) for call in self._calls]
+                    refused = f"{_WAS_THINKING}{_REPORT_ENDS}"
+                    self._calls = [replace(call, arguments=refused + call.arguments) for call in self._calls]
                 case _:
                     assert_never(piece)
 
@@ -143,11 +144,6 @@ class _Answer:
         call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
         self._calls.append(call)
         return CallClosed(call)
-
-
-def _retracted(call: ToolCall) -> ToolCall:
-    """Return the call under the same id, with arguments that will be refused."""
-    return replace(call, arguments=f"{_WAS_THINKING}{_REPORT_ENDS}{call.arguments}")
 
 
 def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
@@ -169,17 +165,12 @@ def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator
             case ToolMessage():
                 results.append(message)
             case AssistantMessage() if message.calls:
-                yield _with_blocks(message, protocol)
+                written = [*filter(None, [message.text]), *map(protocol.render_call, message.calls)]
+                yield replace(message, text="\n".join(written), calls=(), stop="end")
             case _:
                 yield message
     if results:
         yield _results(results, protocol)
-
-
-def _with_blocks(message: AssistantMessage, protocol: "TextProtocol") -> AssistantMessage:
-    blocks = [protocol.render_call(call) for call in message.calls]
-    text = "\n".join([message.text, *blocks] if message.text else blocks)
-    return replace(message, text=text, calls=(), stop="end")
 
 
 def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMessage:
