@@ -12,7 +12,6 @@ from typing import Annotated, Any, Self, get_args, get_origin
 
 import typing_extensions
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -145,11 +144,7 @@ def function_schema(function: Callable[..., Any], description: str | None = None
             reasons.append(f"parameter {name!r} has no type hint, as in {name}: str")
     if reasons:
         raise NotATool(tuple(reasons))
-    try:
-        hints = resolved_hints(function, parameters)
-    except UnknownName as error:
-        raise NotATool((f"the type hint of {error.parameter!r} cannot be resolved: {error}",)) from None
-    return _schema_of(function.__name__, parameters, hints, docstring, text)
+    return _schema_of(function.__name__, parameters, resolved_hints(function, parameters), docstring, text)
 
 
 def _schema_of(
@@ -208,7 +203,8 @@ def _problems(name: str, definition: Any) -> Iterator[str]:
         model = create_model("Parameter", __base__=FunctionArgs, value=definition)
         schema = model.model_json_schema()
     except (PydanticUserError, TypeError, NameError, RecursionError) as error:
-        yield f"the type of {name!r} cannot be described in JSON Schema: {_first_line(error)}"
+        why = (str(error) or type(error).__name__).partition("\n")[0]
+        yield f"the type of {name!r} cannot be described in JSON Schema: {why}"
         return
     if _holds_bytes(schema):
         yield f"{name!r} holds bytes, which JSON does not have; take str, or pydantic.Base64Bytes for base64"
@@ -219,18 +215,10 @@ def _problems(name: str, definition: Any) -> Iterator[str]:
     hint = definition[0] if isinstance(definition, tuple) else definition
     bearer = create_model("Default", __base__=FunctionArgs, value=(hint, ...))
     try:
-        bearer.model_validate(_by_alias(bearer, given))
+        bearer.model_validate({bearer.model_fields["value"].alias or "value": given})
     except ValidationError as error:
         instead = f"; write {name}: … | None = None" if given is None else ""
         yield f"the default of {name!r}, {given!r:.100}, does not fit its type: {error.errors()[0]['msg']}{instead}"
-
-
-def _by_alias(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    return {model.model_fields["value"].alias or "value": value}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 def _holds_bytes(node: Any) -> bool:
@@ -245,18 +233,10 @@ def _holds_bytes(node: Any) -> bool:
     )
 
 
-class UnknownName(Exception):
-    """A hint uses an undefined name; carries the parameter and the reason."""
-
-    def __init__(self, parameter: str, reason: str) -> None:
-        super().__init__(reason)
-        self.parameter = parameter
-
-
 def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
     """The hint of each parameter that has one; strings are looked up where the function is defined.
 
-    Raises UnknownName. What only type checkers import is unknown, but for `ToolContext`.
+    Raises NotATool. What only type checkers import is unknown, but for `ToolContext`.
     """
     namespace = {"ToolContext": ToolContext, **inspect.unwrap(function).__globals__}
     hints: dict[str, Any] = {}
@@ -267,7 +247,8 @@ def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspec
         try:
             hints[name] = typing.get_type_hints(bearer, globalns=namespace, include_extras=True)[name]
         except Exception as error:
-            raise UnknownName(name, str(error) or type(error).__name__) from None
+            why = str(error) or type(error).__name__
+            raise NotATool((f"the type hint of {name!r} cannot be resolved: {why}",)) from None
     for hint in [*hints.values(), *namespace.values()]:
         _make_readable(hint)
     return hints

@@ -14,12 +14,22 @@ from typing import Any
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.evaluation import TemplateWord, is_behind_dashes, refusals, warning_about
-from codeagent.tools.user.shell_script import Script, ShellPlace
+from codeagent.tools.user.shell_script import Quoting, Script, ShellPlace
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?:args|inputs)\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 _MEANT = re.compile(r"\{\{\s*(?P<what>[A-Za-z_][\w.-]*)\s*\}\}")
 _RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
 _NUMBERS = frozenset({"integer", "number", "boolean"})
+_WRITTEN: dict[Quoting, tuple[str, Callable[[str], str]]] = {
+    "bare": ('"${NAME}"', lambda text: f"'{text}'" if text in _RESERVED else shlex.quote(text)),
+    "double": ("${NAME}", lambda text: re.sub(r'([\\"$`])', r"\\\1", text)),
+    "document": ("${NAME}", lambda text: re.sub(r'([\\"$`])', r"\\\1", text)),
+    "single": ("'\"${NAME}\"'", lambda text: text.replace("'", "'\\''")),
+    "ansi": ("'\"${NAME}\"$'", lambda text: text.replace("\\", "\\\\").replace("'", "\\'")),
+    "arithmetic": ("(${NAME})", str),
+    "comment": ("", lambda text: ""),
+}
+"""How a placeholder is written there: as a reference to its variable, and as the value itself."""
 Item = str | list[str]
 """One text, or several that are dropped together."""
 Values = Mapping[str, Any]
@@ -276,19 +286,7 @@ class ShellTemplate:
         variable = self._variables[slot.found.name]
         if isinstance(values[slot.found.name], list):
             return f'"${{{variable}[@]}}"'
-        match slot.place.quoting:
-            case "bare":
-                return f'"${{{variable}}}"'
-            case "double" | "document":
-                return f"${{{variable}}}"
-            case "single":
-                return f"'\"${{{variable}}}\"'"
-            case "ansi":
-                return f"'\"${{{variable}}}\"$'"
-            case "arithmetic":
-                return f"(${{{variable}}})"
-            case "comment":
-                return ""
+        return _WRITTEN[slot.place.quoting][0].replace("NAME", variable)
 
     def _assigned(self, name: str, values: Values) -> str:
         value = values[name]
@@ -316,20 +314,7 @@ def _literal(slot: _Slot, values: Values) -> str:
     value = values[slot.found.name]
     if isinstance(value, list):
         return shlex.join(texts_of(value))
-    text = text_of(value)
-    match slot.place.quoting:
-        case "bare":
-            return f"'{text}'" if text in _RESERVED else shlex.quote(text)
-        case "double" | "document":
-            return re.sub(r'([\\"$`])', r"\\\1", text)
-        case "single":
-            return text.replace("'", "'\\''")
-        case "ansi":
-            return text.replace("\\", "\\\\").replace("'", "\\'")
-        case "arithmetic":
-            return text
-        case "comment":
-            return ""
+    return _WRITTEN[slot.place.quoting][1](text_of(value))
 
 
 def _why_not(slot: _Slot, parameters: Parameters) -> Iterator[str]:
