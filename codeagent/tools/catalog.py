@@ -102,16 +102,14 @@ class ToolFolder:
             return self._state
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if self._is_meant(entry.name))
+                found = sorted(entry.name for entry in entries)
+            names = [name for name in found if name.endswith(self._suffixes) and not name.startswith((".", "_"))]
             signature = tuple(_stamp(folder, name) for name in names)
             if signature != self._signature:
                 self._signature, self._state = signature, self._read_all(folder, names)
             return self._state
         finally:
             os.close(folder)
-
-    def _is_meant(self, name: str) -> bool:
-        return name.endswith(self._suffixes) and not name.startswith((".", "_"))
 
     def _open_folder(self) -> int | None:
         """Its descriptor; None if there is no such folder, or it is a link."""
@@ -282,8 +280,9 @@ class ToolCatalog(ToolRegistry):
         """Trust the project's files as they are now, in later sessions, too. Raises ConfigError."""
         if self._trust is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
-        for digest in self._project_digests():
-            await asyncio.to_thread(self._trust.trust, digest)
+        for state in [folder.read() for folder in self._folders if folder.place == "project"]:
+            if state.files:
+                await asyncio.to_thread(self._trust.trust, state.digest)
         self._states = None
 
     async def distrust(self) -> None:
@@ -299,10 +298,6 @@ class ToolCatalog(ToolRegistry):
         before = self._states
         same = before is not None and all(new is old for new, old in zip(states, before, strict=True))
         return None if same else states
-
-    def _project_digests(self) -> list[str]:
-        states = [folder.read() for folder in self._folders if folder.place == "project"]
-        return [state.digest for state in states if state.files]
 
     def _take_in(self, states: tuple[FolderState, ...]) -> CatalogChange:
         files: list[ToolFile] = []

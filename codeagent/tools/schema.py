@@ -146,8 +146,7 @@ def _plain(node: Any, definitions: dict[str, Any], within: tuple[str, ...]) -> A
         return [_plain(item, definitions, within) for item in node]
     if not isinstance(node, dict):
         return node
-    if _is_optional(node):
-        node = _without_null(node)
+    node = _without_null(node)
     reference = node.get("$ref")
     if isinstance(reference, str):
         rest = {key: value for key, value in node.items() if key != "$ref"}
@@ -175,17 +174,14 @@ def _target(reference: str, definitions: dict[str, Any], within: tuple[str, ...]
     return target
 
 
-def _is_optional(node: dict[str, Any]) -> bool:
-    """Whether it may be null, and is null if left out."""
-    options = node.get("anyOf")
-    return "default" in node and node["default"] is None and isinstance(options, list) and {"type": "null"} in options
-
-
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """The schema without null: an argument that may be left out need not say that it may be null."""
-    options = [option for option in node["anyOf"] if option != {"type": "null"}]
+    """The schema without null, if that is what leaving the argument out means: then it need not be said."""
+    forms = node.get("anyOf")
+    if node.get("default", "") is not None or not isinstance(forms, list) or {"type": "null"} not in forms:
+        return node
+    others = [form for form in forms if form != {"type": "null"}]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
-    return {**(options[0] if len(options) == 1 else {"anyOf": options}), **rest}
+    return {**(others[0] if len(others) == 1 else {"anyOf": others}), **rest}
 
 
 def tool_schema(tool: Tool[Any]) -> dict[str, Any]:

@@ -287,11 +287,6 @@ def as_text(value: Any) -> str:
             return value.encode("utf-8", "backslashreplace").decode()
         case bytes() | bytearray() | memoryview():
             return f"({len(value)} bytes, which a model cannot read; return text)"
-        case _:
-            return _as_json(value)
-
-
-def _as_json(value: Any) -> str:
     try:
         plain = to_jsonable_python(value, by_alias=True)
         text = json.dumps(plain, ensure_ascii=False, indent=2)

@@ -24,31 +24,18 @@ def lint(tool: Tool[Any], where: str) -> tuple[ToolProblem, ...]:
 
     `where` is `file:line`, or the name of a package.
     """
-    schema = tool_schema(tool)
-    texts = [*_of_name(tool.name), *_of_description(tool), *_of_parameters(tool.name, schema)]
-    return tuple(ToolProblem(where, text, "warning") for text in texts)
+    return tuple(ToolProblem(where, text, "warning") for text in _weaknesses(tool))
 
 
-def _of_name(name: str) -> Iterator[str]:
-    plain = _plain(name)
+def _weaknesses(tool: Tool[Any]) -> Iterator[str]:
+    name, plain = tool.name, _plain(tool.name)
     if name.lower() in _VAGUE or len(plain) < 2:
         yield f"the name {name} does not say what the tool does; the model chooses by the name"
-    if plain in map(_plain, (*NAMES, *(tool.name for tool in JOB_TOOLS))):
+    if plain in map(_plain, (*NAMES, *(other.name for other in JOB_TOOLS))):
         yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
-
-
-def _plain(name: str) -> str:
-    """Without case, - and _."""
-    return name.lower().replace("-", "").replace("_", "")
-
-
-def _of_description(tool: Tool[Any]) -> Iterator[str]:
     if len(tool.description.split()) < _FEWEST_WORDS:
-        yield f"the description of {tool.name} is not a sentence; say what it does, and when to use it"
-
-
-def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
-    properties: dict[str, Any] = schema.get("properties", {})
+        yield f"the description of {name} is not a sentence; say what it does, and when to use it"
+    properties: dict[str, Any] = tool_schema(tool).get("properties", {})
     if len(properties) > _MOST_PARAMETERS:
         yield f"{name} has {len(properties)} parameters; models do worse with more than {_MOST_PARAMETERS}"
     silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
@@ -57,6 +44,11 @@ def _of_parameters(name: str, schema: dict[str, Any]) -> Iterator[str]:
     unbounded = [key for key, node in properties.items() if _is_unbounded(node)]
     if unbounded:
         yield f"{_listed(unbounded)} of {name} can hold anything; a narrower type would catch wrong calls"
+
+
+def _plain(name: str) -> str:
+    """Without case, - and _."""
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def _is_unbounded(node: Any) -> bool:

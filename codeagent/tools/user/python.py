@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,11 @@ def entry_point_tools(
     every = entry_points(group=GROUP) if points is None else points
     for point in sorted(every, key=lambda point: (_package(point), point.name)):
         where = f"{_package(point)}: {point.name}"
-        loaded = _from_package(point, where, outputs, import_seconds)
+        loaded, _ = _quietly(import_seconds, partial(_made, point, where, outputs), where, point.value)
+        if loaded is None:
+            text = f"{point.value} takes longer than {import_seconds:g} s to import; that cannot be stopped"
+            problems.append(ToolProblem(where, text))
+            continue
         problems += loaded.problems
         for tool in loaded.tools:
             if any(other.name == tool.name and other.origin == tool.origin for other in tools):
@@ -320,12 +325,6 @@ def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _from_package(point: EntryPoint, where: str, outputs: OutputStore, import_seconds: float) -> Loaded:
-    loaded, _ = _quietly(import_seconds, lambda: _made(point, where, outputs), where, point.value)
-    text = f"{point.value} takes longer than {import_seconds:g} s to import; that cannot be stopped"
-    return Loaded(problems=(ToolProblem(where, text),)) if loaded is None else loaded
-
-
 def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
     target = point.load()
     if isinstance(target, type) and issubclass(target, Tool):
@@ -336,9 +335,8 @@ def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
     functions = list(vars(target).values()) if isinstance(target, types.ModuleType) else [target]
     marks = [(function, marked) for function in functions if (marked := marked_as(function)) is not None]
     if not marks:
-        what = (
-            "holds no function that is" if isinstance(target, types.ModuleType) else "is neither a Tool nor a function"
-        )
+        is_module = isinstance(target, types.ModuleType)
+        what = "holds no function that is" if is_module else "is neither a Tool nor a function"
         return Loaded(problems=(ToolProblem(where, f"{point.value} {what} marked with @register_tool"),))
     return _tools_of([_found_in_package(*mark, point, where) for mark in marks], outputs)
 

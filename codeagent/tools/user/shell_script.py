@@ -7,6 +7,7 @@ placeholder or out of a variable, everything around it must be known to keep it 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 from tree_sitter import Node
@@ -144,8 +145,10 @@ class Script:
             yield Refusal((0, 0), why)
         for node in self._nodes:
             if node.type == "command":
-                arguments = arguments_of(node)
-                for at, why in refusals([self._word(one) for one in arguments], self._within_code, fed=self._fed):
+                arguments = _arguments_of(node)
+                for at, why in refusals(
+                    [self._word(one) for one in arguments], partial(in_code, self._held), fed=self._fed
+                ):
                     yield Refusal((0, 0) if at is None else _span(arguments[at]), why)
             elif (what := self._evaluates(node)) is not None:
                 yield Refusal(_span(node), what)
@@ -180,7 +183,7 @@ class Script:
         settled = False
         for node, parent in _outwards(leaf):
             word, fixed = _span(node), self._fixed(node.start_byte, start)
-            if parent.type == "command" and node in (nodes := arguments_of(parent)):
+            if parent.type == "command" and node in (nodes := _arguments_of(parent)):
                 words, at = [self._word(one) for one in nodes], nodes.index(node)
                 found = replace(found, warning=found.warning or warning_about(words, at))
                 if not settled:
@@ -298,13 +301,9 @@ class Script:
                 case "expansion" if "=" in _text_of(node):
                     found.add(_variable(node))
                 case "command":
-                    words = [_text_of(child) for child in arguments_of(node)]
+                    words = [_text_of(child) for child in _arguments_of(node)]
                     found |= set(words[1:]) if words and words[0] in _READERS else set()
         return frozenset(found)
-
-    def _within_code(self, code: str) -> Iterator[str]:
-        for refusal in Script(code, held=self._held, nested=True).refusals():
-            yield refusal.why
 
     def _as_evaluated(self) -> str:
         """The text with blanks for what the shell does not read, and digits for placeholders."""
@@ -339,7 +338,12 @@ class Script:
         return int(broken.start_point[0]) + 1
 
 
-def arguments_of(command: Node) -> list[Node]:
+def in_code(held: frozenset[str], code: str) -> Iterator[str]:
+    """What of the code that a shell is given would run, or split, a value, as phrases; `held` as of Script."""
+    return (refusal.why for refusal in Script(code, held=held, nested=True).refusals())
+
+
+def _arguments_of(command: Node) -> list[Node]:
     left_out = ("variable_assignment", "comment")
     return [one for one in command.named_children if one.type not in left_out and not one.type.endswith("_redirect")]
 

@@ -9,12 +9,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.evaluation import TemplateWord, is_behind_dashes, refusals, warning_about
-from codeagent.tools.user.shell_script import Quoting, Script, ShellPlace
+from codeagent.tools.user.shell_script import Quoting, Script, ShellPlace, in_code
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?:args|inputs)\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 _MEANT = re.compile(r"\{\{\s*(?P<what>[A-Za-z_][\w.-]*)\s*\}\}")
@@ -148,7 +149,7 @@ class ArgvTemplate:
             for number, group in enumerate(self._groups)
             for inner in range(len(group))
         ]
-        against = list(refusals(self._words, self._within_code, fed=False))
+        against = list(refusals(self._words, partial(in_code, self._held), fed=False))
         flaws: list[Flaw] = []
         for at, (place, text) in enumerate(zip(places, self._flat, strict=True)):
             flaws += [replace(flaw, at=place) for flaw in self._flaws_of(text)]
@@ -177,9 +178,6 @@ class ArgvTemplate:
     def command_line(self, values: Values) -> str:
         """The command as one line, for rules and for the user."""
         return shlex.join(self.render(values))
-
-    def _within_code(self, code: str) -> Iterator[str]:
-        return (refusal.why for refusal in Script(code, held=self._held, nested=True).refusals())
 
     def _flaws_of(self, text: str) -> Iterator[Flaw]:
         yield from flaws_of_names(text, list(self._parameters))
