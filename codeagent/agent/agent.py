@@ -76,7 +76,9 @@ class Agent:
         self._gate = PauseGate(emitter, self._spending)
         self._permissions = Permissions(around, emitter)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, self._rouse)
+        self._jobs.connect(
+            emitter, around.outputs, self._queue, around.sandbox, history.jobs, lambda: self._runs.rouse()
+        )
         self._inspection = Inspection(
             checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         )
@@ -346,9 +348,6 @@ class Agent:
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
         return self._begin(builder.trust(trusted, self._emitter, running=self.running))
-
-    def _rouse(self) -> None:
-        self._runs.rouse()
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

@@ -204,9 +204,6 @@ class PauseGate:
         self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=calls))
         self._spending.rest()
         try:
-            await token.guard(self._opened())
+            await token.guard(self._open.wait())
         finally:
             self._spending.work()
-
-    async def _opened(self) -> None:
-        await self._open.wait()

@@ -258,7 +258,8 @@ class SessionRewind:
         present = (await store.take()).id if until is None else timeline.point(until).snapshot
         found = await store.changes(timeline.point(since).snapshot, present)
         edited = await self._edited(since, present) if until is None else set()
-        return Changes(_with_edits(found, edited), timeline.left_out)
+        files = tuple(ChangedFile(change.path, change.change, change.path in edited) for change in found)
+        return Changes(files, timeline.left_out)
 
     async def node(self, point: str | None, path: str) -> Node | None:
         return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)
@@ -339,7 +340,3 @@ class SessionRewind:
     def _refuse_while_running(self) -> None:
         if self.running():
             raise CheckpointError("the agent is working, and a pause is not enough: stop it first (Esc), then go back")
-
-
-def _with_edits(changes: tuple[FileChange, ...], edited: set[str]) -> tuple[ChangedFile, ...]:
-    return tuple(ChangedFile(change.path, change.change, change.path in edited) for change in changes)

@@ -64,8 +64,8 @@ def system_prompt(
     A pure function; another tool or skill changes nothing before its own place.
     """
     base = files("codeagent.agent").joinpath("prompts/base.md").read_text("utf-8").strip()
-    sections = [base, _tools(tools), _hints(tools), _skills(skills), _instructions(instructions)]
-    sections.append(f"# Environment\n{environment.describe()}")
+    own = instructions.strip() and f"# Instructions of this workspace (AGENTS.md)\n{instructions.strip()}"
+    sections = [base, _tools(tools), _hints(tools), _skills(skills), own, f"# Environment\n{environment.describe()}"]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -74,17 +74,11 @@ def _tools(tools: Sequence[Tool[Any]]) -> str:
     added = [tool for tool in tools if tool.source != "builtin"]
     if not added:
         return ""
-    lines = (f"- {tool.name}: {_first(tool.description)}{_more(tool)}" for tool in added)
-    return "\n".join(["# Tools of this project and user ([info]: info tells more)", *lines])
-
-
-def _first(description: str) -> str:
-    """The first line of a description."""
-    return one_line(description.strip().partition("\n")[0], _TOOL_WIDTH)
-
-
-def _more(tool: Tool[Any]) -> str:
-    return " [info]" if tool.documentation else ""
+    lines = ["# Tools of this project and user ([info]: info tells more)"]
+    for tool in added:
+        about = one_line(tool.description.strip().partition("\n")[0], _TOOL_WIDTH)
+        lines.append(f"- {tool.name}: {about}{' [info]' if tool.documentation else ''}")
+    return "\n".join(lines)
 
 
 def _hints(tools: Sequence[Tool[Any]]) -> str:
@@ -106,10 +100,6 @@ def _skills(skills: Sequence[Skill]) -> str:
     if rest := skills[len(lines) :]:
         lines.append(f"- and {len(rest)} more: {one_line(', '.join(skill.name for skill in rest), _NAMES_WIDTH)}")
     return "\n".join(["# Skills (read the one that fits with info before you start)", *lines])
-
-
-def _instructions(text: str) -> str:
-    return f"# Instructions of this workspace (AGENTS.md)\n{text.strip()}" if text.strip() else ""
 
 
 class PromptBuilder:

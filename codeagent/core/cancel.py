@@ -19,10 +19,7 @@ class CancelToken:
     def __init__(self, parent: "CancelToken | None" = None) -> None:
         self._reason: str | None = None
         self._callbacks: dict[object, Callable[[str], None]] = {}
-        if parent is not None:
-            self._unlink = parent.on_cancel(self.cancel)
-        else:
-            self._unlink = _nothing
+        self._unlink = (lambda: None) if parent is None else parent.on_cancel(self.cancel)
 
     @property
     def cancelled(self) -> bool:
@@ -44,14 +41,14 @@ class CancelToken:
         for callback in callbacks:
             callback(reason)
 
-    def on_cancel(self, callback: Callable[[str], None]) -> Callable[[], None]:
+    def on_cancel(self, callback: Callable[[str], None]) -> Callable[[], object]:
         """Call `callback(reason)` on firing, at once if it has fired; returns the undo."""
         if self._reason is not None:
             callback(self._reason)
-            return _nothing
+            return lambda: None
         key = object()
         self._callbacks[key] = callback
-        return lambda: _discard(self._callbacks, key)
+        return lambda: self._callbacks.pop(key, None)
 
     def close(self) -> None:
         """Leave the parent, so that a long session does not collect finished calls."""
@@ -86,11 +83,3 @@ class CancelToken:
         if not task.done() or task.cancelled():
             raise RunCancelled(self.reason or "cancelled")
         return task.result()
-
-
-def _discard(callbacks: dict[object, Callable[[str], None]], key: object) -> None:
-    callbacks.pop(key, None)
-
-
-def _nothing() -> None:
-    return None

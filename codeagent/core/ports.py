@@ -16,9 +16,6 @@ class FileStat:
     kind: FileKind
     size: int
     """Bytes."""
-    mode: int
-    """Permission bits."""
-    mtime_ns: int
 
 
 @dataclass(frozen=True)

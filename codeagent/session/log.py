@@ -131,7 +131,9 @@ def read_recording(path: Path) -> Recording:
             seen.add(event.seq)
             events.append(event)
             last, known = checksum_of(bare), True
-    return Recording(tuple(sorted(events, key=_seq)), tuple(problems), end, tail, tail_is_record, last)
+    return Recording(
+        tuple(sorted(events, key=lambda event: event.seq)), tuple(problems), end, tail, tail_is_record, last
+    )
 
 
 def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
@@ -199,10 +201,6 @@ def _parse_newer(body: bytes) -> KnownEvent | UnknownEvent | None:
         return parse_event({key: item for key, item in value.items() if key in known})
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _seq(event: KnownEvent | UnknownEvent) -> int:
-    return event.seq
 
 
 class SessionLog:

@@ -44,7 +44,7 @@ class FileOutputs:
             number += 1
             handle = f"{stem}-{number}"
         self._taken.add(handle)
-        return _FileSink(self, handle)
+        return _FileSink(self, handle, self._redactor)
 
     def read(self, handle: str, offset: int, lines: int) -> OutputPage:
         """Return `lines` lines from line `offset` (from 1). Raises KeyError for an unknown handle."""
@@ -64,12 +64,6 @@ class FileOutputs:
         granted = max(0, min(wanted, self._cap - used, self._left))
         self._left -= granted
         return granted
-
-    def clean(self, text: str) -> str:
-        return self._redactor.clean(text)
-
-    def open_end(self, text: str) -> int:
-        return self._redactor.open_end(text)
 
     def open(self, handle: str) -> BinaryIO:
         """Create the output's file, for its sink. Raises OSError."""
@@ -108,8 +102,9 @@ class FileOutputs:
 class _FileSink:
     """One output being written; its file appears with its first text."""
 
-    def __init__(self, store: FileOutputs, handle: str) -> None:
+    def __init__(self, store: FileOutputs, handle: str, redactor: Redactor) -> None:
         self._store = store
+        self._redactor = redactor
         self._handle = handle
         self._held = ""
         self._file: BinaryIO | None = None
@@ -124,20 +119,20 @@ class _FileSink:
         """Write text; what the disk does not take is counted as dropped, so that no command fails because of it."""
         self._held += text
         if len(self._held) > _BUFFER:
-            cleaned = self._store.clean(self._held)
+            cleaned = self._redactor.clean(self._held)
             self._held = cleaned[-_HELD_BACK:]
             self._put(cleaned[:-_HELD_BACK])
 
     def flush(self) -> None:
         """Write everything except what may be the beginning of a secret."""
-        cleaned = self._store.clean(self._held)
-        cut = len(cleaned) - self._store.open_end(cleaned)
+        cleaned = self._redactor.clean(self._held)
+        cut = len(cleaned) - self._redactor.open_end(cleaned)
         self._held = cleaned[cut:]
         self._put(cleaned[:cut])
 
     def close(self) -> None:
         """Idempotent."""
-        held, self._held = self._store.clean(self._held), ""
+        held, self._held = self._redactor.clean(self._held), ""
         self._put(held)
         if self._file is not None:
             self._file.close()

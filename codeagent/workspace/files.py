@@ -86,7 +86,7 @@ class LocalWorkspace:
         relative = self.relative(path)
         self._check_root()
         found = self._beneath.stat(relative)
-        return FileStat(_kind(found.st_mode), found.st_size, stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+        return FileStat(_kind(found.st_mode), found.st_size)
 
     def open(self, path: str) -> BinaryIO:
         relative = self.relative(path)
