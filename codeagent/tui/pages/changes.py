@@ -205,9 +205,6 @@ class ChangesScreen(DiffPage[None]):
         self.hint_row.show(standing, hints)
         self.pane.refresh()
 
-    def lay(self) -> None:
-        self.pane.replace_hunks(self._rows())
-
     def copied(self, at: int) -> str:
         hunk = self._hunks[at]
         return "\n".join([*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)])
@@ -321,7 +318,7 @@ class ChangesScreen(DiffPage[None]):
                 return
             view, self._hunks = await asyncio.to_thread(_compared, key, then, now)
             self._view, diff = view, view.diff
-            self.pane.show_hunks(key, self._rows(), line_end_notes(diff) if diff else (), view.notes)
+            self.pane.show_hunks(key, self.rows(), line_end_notes(diff) if diff else (), view.notes)
             self.draw()
 
     def _words(self, *words: str) -> None:
@@ -329,7 +326,7 @@ class ChangesScreen(DiffPage[None]):
         self.pane.show_hunks("", (), words=words)
         self.draw()
 
-    def _rows(self) -> tuple[HunkRows, ...]:
+    def rows(self) -> tuple[HunkRows, ...]:
         if self._view is None or self._view.diff is None:
             return ()
         news = [hunk.new for hunk in self._hunks]

@@ -11,7 +11,7 @@ from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.hunk_pane import HunkPane
+from codeagent.tui.parts.hunk_pane import HunkPane, HunkRows
 from codeagent.tui.parts.line_pane import LinePane
 from codeagent.tui.parts.pieces import SPLIT_FROM
 from codeagent.tui.parts.rows import Part
@@ -38,8 +38,8 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
         """Show in title and foot how it stands."""
 
     @abstractmethod
-    def lay(self) -> None:
-        """Give the pane its rows again, as `shows_everything` says."""
+    def rows(self) -> tuple[HunkRows, ...]:
+        """The hunks as the pane draws them, with all unchanged lines where `shows_everything`."""
 
     @abstractmethod
     def copied(self, at: int) -> str:
@@ -77,7 +77,7 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
     def action_everything(self) -> None:
         self.say("")
         self.shows_everything = not self.shows_everything
-        self.lay()
+        self.pane.replace_hunks(self.rows())
         self.draw()
 
     @on(LinePane.Moved)

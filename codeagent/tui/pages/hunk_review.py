@@ -142,7 +142,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         yield self.hint_row
 
     def on_mount(self) -> None:
-        self.pane.show_hunks(self.sheet.diff.path, self._rows(), line_end_notes(self.sheet.diff))
+        self.pane.show_hunks(self.sheet.diff.path, self.rows(), line_end_notes(self.sheet.diff))
 
     @property
     def count(self) -> int:
@@ -181,9 +181,6 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self.hint_row.show(standing, hints)
         self.pane.refresh()
 
-    def lay(self) -> None:
-        self.pane.replace_hunks(self._rows())
-
     def copied(self, at: int) -> str:
         removed = [f"-{line}" for line in self.sheet.hunks[at].old]
         return "\n".join([*removed, *(f"+{line}" for line in self.sheet.new_lines(at))])
@@ -195,25 +192,21 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             event.stop()
             event.prevent_default()
 
-    def action_switch(self) -> None:
-        self._answer(self.sheet.toggle)
-
-    def action_accept(self) -> None:
-        self._answer(self.sheet.accept)
-
-    def action_reject(self) -> None:
-        self._answer(self.sheet.reject)
+    def action_answer(self, how: Literal["toggle", "accept", "reject"]) -> None:
+        answers = {"toggle": self.sheet.toggle, "accept": self.sheet.accept, "reject": self.sheet.reject}
+        if self.count:
+            self._change(self.pane.current, answers[how])
 
     def action_accept_all(self) -> None:
         for at in range(self.count):
             if self.sheet.word(at) == "reject":
                 self.sheet.toggle(at)
-        self._answered()
+        self._redraw()
 
     def action_reject_all(self) -> None:
         for at in range(self.count):
             self.sheet.reject(at)
-        self._answered()
+        self._redraw()
 
     def action_edit(self) -> None:
         at = self.pane.current
@@ -255,7 +248,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
                 if text != self.sheet.text(at):
                     self.sheet.keep(at, text)
                     self.say(f"not taken; {self.key('hunks.edit')} goes on with it")
-                self._answered(quietly=True)
+                self.draw()
 
     @work(exclusive=True, group="editor")
     async def _edit_outside(self, text: str) -> None:
@@ -272,27 +265,19 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             self._write(edited)
 
     def _write(self, text: str) -> None:
-        at = self._edited_at
-        before = self.sheet.new_lines(at)
-        self.sheet.write(at, text)
-        if self.sheet.new_lines(at) != before:
-            self.pane.replace_hunks(self._rows(), changed=at)
+        self._change(self._edited_at, lambda at: self.sheet.write(at, text))
         self.guard.close()
-        self._answered()
 
-    def _answer(self, change: Callable[[int], None]) -> None:
-        if not self.count:
-            return
-        at = self.pane.current
+    def _change(self, at: int, change: Callable[[int], None]) -> None:
+        """Change what becomes of a hunk, and draw it."""
         before = self.sheet.new_lines(at)
         change(at)
         if self.sheet.new_lines(at) != before:
-            self.pane.replace_hunks(self._rows(), changed=at)
-        self._answered()
+            self.pane.replace_hunks(self.rows(), changed=at)
+        self._redraw()
 
-    def _answered(self, *, quietly: bool = False) -> None:
-        if not quietly:
-            self.say("")
+    def _redraw(self) -> None:
+        self.say("")
         self.draw()
 
     def _why_not_yet(self) -> str:
@@ -303,7 +288,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         what = "1 hunk was" if len(unseen) == 1 else f"{len(unseen)} hunks were"
         return f"{what} not seen to the end: {self.key('hunks.next')} goes on"
 
-    def _rows(self) -> tuple[HunkRows, ...]:
+    def rows(self) -> tuple[HunkRows, ...]:
         news = [self.sheet.new_lines(at) for at in range(self.count)]
         return hunk_rows(self.sheet.diff, self.sheet.hunks, news, everything=self.shows_everything)
 

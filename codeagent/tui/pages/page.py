@@ -2,9 +2,11 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from rich.cells import cell_len
+from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -22,6 +24,7 @@ from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
 from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintKey, HintKeys, HintRow, TitleRow
+from codeagent.tui.rendering.lines import Line, Parts, line, wrap
 
 ResultT = TypeVar("ResultT")
 
@@ -186,6 +189,14 @@ class TextPane(LinePane):
 
     def everything(self) -> str:
         return self._plain
+
+
+def beside(lead: Parts, texts: Sequence[tuple[str, Style]], width: int) -> Iterator[Line]:
+    """Texts wrapped to `width` cells, with `lead` in front of the first row; empty ones are left out."""
+    rows: list[Parts] = [row.parts for text in texts if text[0] for row in wrap([text], max(8, width))]
+    blank: Parts = [(" " * sum(cell_len(part) for part, _ in lead), None)]
+    for at, parts in enumerate(rows or [()]):
+        yield line([*(blank if at else lead), *parts])
 
 
 class Page(Guarded[ResultT]):

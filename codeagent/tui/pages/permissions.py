@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import assert_never
 
 from rich.cells import cell_len, set_cell_size
@@ -18,7 +17,7 @@ from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.actions import bindings
-from codeagent.tui.pages.page import Guarded, Page, TextPane
+from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -170,10 +169,8 @@ class PermissionPage(Page[None]):
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             for label, text in said:
-                rows = wrap([(text, palette.text)], max(8, width - _LABEL - 2))
-                for name, row in zip_longest([label], rows, fillvalue=None):
-                    beside: list[tuple[str, Style | None]] = [(f"{name or '':<{_LABEL}}  ", palette.muted)]
-                    yield line([*beside, *(row.parts if row else [])])
+                lead = (f"{label:<{_LABEL}}  ", palette.muted)
+                yield from beside([lead], [(text, palette.text)], width - _LABEL - 2)
             yield line([])
             for row in wrap([(whole, palette.code)], max(8, width), words=False):
                 yield line(row.parts, joins=row.joins)

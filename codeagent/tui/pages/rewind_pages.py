@@ -21,7 +21,7 @@ from codeagent.tui.parts.line_pane import LinePane, Piece
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.pieces import diff_piece, wrapped_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
-from codeagent.tui.rendering.lines import Line, cut_middle, flat, line, wrap
+from codeagent.tui.rendering.lines import Line, cut_middle, flat, line, paragraph
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.spelling import counted
 
@@ -131,8 +131,7 @@ def _left_out(phrases: Sequence[str]) -> Piece:
         yield line([])
         yield line([("Not seen, and not brought back:", palette.muted)])
         for phrase in phrases:
-            for row in wrap([(phrase, palette.muted)], max(4, width - 2)):
-                yield line([("  ", None), *row.parts], joins=row.joins)
+            yield from paragraph(phrase, width, palette.muted, first="  ")
 
     return make
 

@@ -9,10 +9,10 @@ from codeagent.core.acts import TrustTools
 from codeagent.core.policy import Permission
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
 from codeagent.tui.actions import bindings
-from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
+from codeagent.tui.rendering.lines import Line, Parts, cut_end, cut_middle, flat, line, paragraph
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
@@ -52,7 +52,7 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
         yield _heading("Not loaded: waits for your trust", palette.warning)
         for path in box.untrusted:
             yield line([(_INDENT, None), (cut_middle(flat(path), width - 2), palette.text)])
-        yield from _wrapped(f"{TRUST} t trusts them.", palette.muted, width)
+        yield from paragraph(f"{TRUST} t trusts them.", width, palette.muted, first=_INDENT)
         yield line([])
     if box.problems:
         yield _heading("Problems", palette.error)
@@ -77,24 +77,14 @@ def _heading(text: str, style: Style) -> Line:
 def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
     """What it is about stands beside its name where nothing else is to be said, else below."""
     styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
-    lead = len(_INDENT) + name + 2 + _WORD + 2
-    beside = max(8, width - lead)
-    rows: list[list[tuple[str, Style | None]]] = []
-    if about := _about(tool):
-        rows += [row.parts for row in wrap([(about, palette.text)], beside)]
-    if description := cut_end(flat(tool.description), beside):
-        rows.append([(description, palette.muted)])
-    first, others = (rows[0] if rows else []), rows[1:]
-    yield line(
-        [
-            (_INDENT, None),
-            (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
-            (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
-            *first,
-        ]
-    )
-    for parts in others:
-        yield line([(" " * lead, None), *parts])
+    lead: Parts = [
+        (_INDENT, None),
+        (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
+        (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
+    ]
+    room = max(8, width - len(_INDENT) - name - 2 - _WORD - 2)
+    texts = [(_about(tool), palette.text), (cut_end(flat(tool.description), room), palette.muted)]
+    return beside(lead, texts, room)
 
 
 def _about(tool: ToolFacts) -> str:
@@ -108,19 +98,8 @@ def _about(tool: ToolFacts) -> str:
 def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Line]:
     """Where, and below it what: nothing of either is left out."""
     style = palette.error if problem.level == "error" else palette.warning
-    beside = max(8, width - len(_INDENT) - _LEVEL - 2)
-    rows = [
-        *wrap([(flat(problem.where), palette.text)], beside, words=False),
-        *wrap([(flat(problem.text), palette.muted)], beside),
-    ]
-    for number, row in enumerate(rows):
-        level = problem.level if number == 0 else ""
-        yield line([(f"{_INDENT}{level:<{_LEVEL}}  ", style), *row.parts])
-
-
-def _wrapped(text: str, style: Style, width: int) -> Iterator[Line]:
-    for row in wrap([(text, style)], max(8, width - len(_INDENT))):
-        yield line([(_INDENT, None), *row.parts])
+    texts = [(flat(problem.where), palette.text), (flat(problem.text), palette.muted)]
+    return beside([(f"{_INDENT}{problem.level:<{_LEVEL}}  ", style)], texts, width - len(_INDENT) - _LEVEL - 2)
 
 
 class ToolsScreen(Page[None]):
