@@ -82,6 +82,7 @@ class IsolatedGit(Git):
     program: str
 
     def execute(self, command: Any, *arguments: Any, env: Mapping[str, str] | None = None, **options: Any) -> Any:
+        """Run a command with our program in place of GitPython's; what it is run with besides is GitPython's."""
         variables = {**self.environment(), **(env or {})}
         words = [f"{name}={value}" for name, value in variables.items()]
         return super().execute([_ENV, "-i", *words, self.program, *command[1:]], *arguments, **options)
@@ -126,7 +127,7 @@ class GitDirectory(Repo):
         return str(self.git_dir)
 
     def isolate(self, variables: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        """Set all that git gets besides what every git of ours gets."""
+        """Set the variables and settings of git, in place of what GitPython took from this process's environment."""
         self.git.update_environment(**dict.fromkeys(self.git.environment()))
         self.git.update_environment(**isolated_environment(self.folder), **variables)
         options = {**_GUARDS, **settings}
