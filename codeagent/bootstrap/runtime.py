@@ -179,15 +179,8 @@ def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy
 
 
 def _limits(settings: Settings) -> Limits:
-    return Limits(
-        max_turns=settings.limits.max_turns,
-        max_calls=settings.limits.max_calls,
-        timeout_per_call=settings.limits.timeout_per_call,
-        max_cost_usd=settings.limits.budget,
-        max_concurrency=settings.limits.max_concurrency,
-        max_tokens=settings.limits.max_tokens,
-        max_seconds=settings.limits.max_seconds,
-    )
+    same = settings.limits.model_dump(exclude={"budget", "model_timeout"})
+    return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
 def _hooks(

@@ -90,15 +90,23 @@ class ToolMakings:
 
         Blocks on small files. Raises ConfigError.
         """
-        built_in = self._built_in()
-        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs), self._yaml_loader(built_in))
+        place, root, built_in = self.place, self.workspace.root, self._built_in()
+        by_name = {tool.name: tool for tool in built_in}
+        yaml = YamlLoader(self.outputs, self.reads, by_name, always_ask=_ON_HOST if self.kind == "host" else None)
+        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs), yaml)
+        suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
+        if place.own_folder is not None:
+            folders.insert(0, ToolFolder(place.own_folder / "tools", (), "user", suffixes))
+        packages = entry_point_tools(self.outputs)
+        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         info = Info(lambda: catalog, self.skills)
         catalog = ToolCatalog(
             built_in,
-            self._folders(tuple(suffix for loader in loaders for suffix in loader.suffixes)),
+            folders,
             loaders,
-            self._packages(),
-            self._trust(),
+            Loaded(packages.tools, (*self._exposed(), *packages.problems)),
+            trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
@@ -148,30 +156,12 @@ class ToolMakings:
         store = SessionStore(state, redactor)
         return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 
-    def _yaml_loader(self, built_in: list[Tool[Any]]) -> YamlLoader:
-        always_ask = _ON_HOST if self.kind == "host" else None
-        return YamlLoader(self.outputs, self.reads, {tool.name: tool for tool in built_in}, always_ask=always_ask)
-
-    def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
-        folders = [ToolFolder(self.workspace.root, _PROJECT_TOOLS, "project", suffixes)]
-        if (own := self.place.own_folder) is not None:
-            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
-        return folders
-
-    def _packages(self) -> Loaded:
-        found = entry_point_tools(self.outputs)
-        return Loaded(found.tools, (*self._exposed(), *found.problems))
-
     def _exposed(self) -> tuple[ToolProblem, ...]:
         folder = self.place.config_dir
         if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing of it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)
-
-    def _trust(self) -> TrustFile | None:
-        folder = self.place.config_dir
-        return None if folder is None else TrustFile(folder, self.workspace.root, Path.home())
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

@@ -9,7 +9,7 @@ from typing import Any
 
 from codeagent.config.layers import load_settings
 from codeagent.config.paths import state_dir, user_config_file
-from codeagent.config.settings import Settings
+from codeagent.config.settings import LimitSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible_json
@@ -17,23 +17,13 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "mode", "strategy", "theme")
-_LIMITS = (
-    "max_turns",
-    "max_calls",
-    "max_tokens",
-    "max_seconds",
-    "max_concurrency",
-    "timeout_per_call",
-    "budget",
-    "model_timeout",
-)
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     """Load the settings; what was not given comes from the environment and the files. Raises ConfigError."""
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    limits = {name: given[name] for name in _LIMITS if given.get(name) is not None}
+    limits = {name: given[name] for name in LimitSettings.model_fields if given.get(name) is not None}
     if limits:
         flags["limits"] = limits
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
