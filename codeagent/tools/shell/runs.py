@@ -12,8 +12,7 @@ from itertools import pairwise
 
 from codeagent.core.policy import HOLE
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.known_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
-from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS
+from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS
 
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
