@@ -201,6 +201,7 @@ def resolve_target(
             kind="bad_request",
         ) from None
     info = _library_entry(library, name, wire_name, bare)
+    speaks_anthropic = provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare)
     known_provider = _PROVIDERS.get(provider, _UNKNOWN)
     own = api_base or known_provider.custom_base(os.environ)
     host = urlsplit(known_provider.address or base or "").netloc
@@ -208,7 +209,7 @@ def resolve_target(
         wire_name=wire_name,
         provider=provider,
         bare_name=bare,
-        family=_family(provider, bare),
+        family="anthropic" if speaks_anthropic else "openai",
         error_flag=not provider.startswith("bedrock"),
         address=own or host or f"the {provider} API",
         owner=own or provider,
@@ -226,10 +227,6 @@ def _wire_name(library: Any, name: str, api_base: str | None) -> str:
     if api_base is not None and (not slash or prefix not in {str(p.value) for p in library.provider_list}):
         return f"openai/{name}"
     return f"ollama_chat/{rest}" if prefix == "ollama" and slash else name
-
-
-def _family(provider: str, bare: str) -> Family:
-    return "anthropic" if provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare) else "openai"
 
 
 def _library_entry(library: Any, *names: str) -> dict[str, Any]:

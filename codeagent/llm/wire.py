@@ -8,6 +8,7 @@ a failed call says so: by a flag if the format has one, else in its first line.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
@@ -113,24 +114,23 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
 def _openai(messages: Sequence[Message]) -> list[Wire]:
     """Convert the messages; tool messages hold only text, so images follow their batch of results as a user message."""
     wire: list[Wire] = []
-    images: list[Wire] = []
-    for message in messages:
-        if images and not isinstance(message, ToolMessage):
+    for _, group in groupby(messages, lambda message: isinstance(message, ToolMessage)):
+        images: list[Wire] = []
+        for message in group:
+            match message:
+                case UserMessage():
+                    wire.append({"role": "user", "content": _user_content(message.content)})
+                case AssistantMessage():
+                    wire.append(_assistant(message))
+                case ToolMessage():
+                    text = result_text(message, _IMAGE_FOLLOWS)
+                    said = f"{_ERROR}\n{text}" if message.is_error else text
+                    wire.append({"role": "tool", "tool_call_id": message.call_id, "content": said})
+                    shown = [_part(part) for part in message.content if isinstance(part, ImagePart)]
+                    label = {"type": "text", "text": f"From the result of {message.name}:"}
+                    images += [label, *shown] if shown else []
+        if images:
             wire.append({"role": "user", "content": images})
-            images = []
-        match message:
-            case UserMessage():
-                wire.append({"role": "user", "content": _user_content(message.content)})
-            case AssistantMessage():
-                wire.append(_assistant(message))
-            case ToolMessage():
-                text = result_text(message, _IMAGE_FOLLOWS)
-                said = f"{_ERROR}\n{text}" if message.is_error else text
-                wire.append({"role": "tool", "tool_call_id": message.call_id, "content": said})
-                shown = [_part(part) for part in message.content if isinstance(part, ImagePart)]
-                images += [{"type": "text", "text": f"From the result of {message.name}:"}, *shown] if shown else []
-    if images:
-        wire.append({"role": "user", "content": images})
     return wire
 
 

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Literal
 
@@ -298,14 +298,14 @@ class FenceEnd:
         return found.end()
 
 
-def thinking_block(source: Source, opened: str, ends: tuple[str, ...], calls: tuple[str, ...]) -> Block:
+def thinking_block(ends: tuple[str, ...], calls: tuple[str, ...], source: Source, opened: re.Match[str]) -> Block:
     """Read up to the mark that ends the thinking.
 
     `opened` is the mark that began it, `ends` are those that may end it, `calls` the beginnings of calls. If no end
     comes, the calls at the end of the answer may be meant: from the first one on, the text is held back, to be read as
     if the thinking had ended before it.
     """
-    text, marks = opened, Literals((*ends, *calls))
+    text, marks = opened[0], Literals((*ends, *calls))
     while True:
         found, certain = marks.find(source.data, source.at)
         text += source.skip(certain)
@@ -331,13 +331,12 @@ def thinking_marks(calls: Iterable[str]) -> tuple[Mark, ...]:
     An end without a beginning belongs to thinking that the prompt opened: calls before it do not count.
     """
     heads = tuple(calls)
-    opening = [_mark(opened, ends, heads) for opened, ends in (*_THINKING_TAGS, *_THINKING_TOKENS, *_THINKING_PHRASES)]
+    opening = [
+        Mark((opened,), partial(thinking_block, ends, heads), thinking="begins")
+        for opened, ends in (*_THINKING_TAGS, *_THINKING_TOKENS, *_THINKING_PHRASES)
+    ]
     closing = [Mark((end,), None, thinking="ends") for _, ends in (*_THINKING_TAGS, *_THINKING_TOKENS) for end in ends]
     return (*opening, *closing)
-
-
-def _mark(opened: str, ends: tuple[str, ...], calls: tuple[str, ...]) -> Mark:
-    return Mark((opened,), lambda source, found: thinking_block(source, found[0], ends, calls), thinking="begins")
 
 
 def _slices(text: str) -> list[str]:

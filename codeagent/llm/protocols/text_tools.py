@@ -3,6 +3,8 @@
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
 from codeagent.core.errors import ModelError
@@ -156,21 +158,19 @@ def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
 
 
 def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator[Message]:
-    results: list[ToolMessage] = []
-    for message in messages:
-        if results and not isinstance(message, ToolMessage):
+    for _, group in groupby(messages, lambda message: isinstance(message, ToolMessage)):
+        results: list[ToolMessage] = []
+        for message in group:
+            match message:
+                case ToolMessage():
+                    results.append(message)
+                case AssistantMessage() if message.calls:
+                    written = [*filter(None, [message.text]), *map(protocol.render_call, message.calls)]
+                    yield replace(message, text="\n".join(written), calls=(), stop="end")
+                case _:
+                    yield message
+        if results:
             yield _results(results, protocol)
-            results = []
-        match message:
-            case ToolMessage():
-                results.append(message)
-            case AssistantMessage() if message.calls:
-                written = [*filter(None, [message.text]), *map(protocol.render_call, message.calls)]
-                yield replace(message, text="\n".join(written), calls=(), stop="end")
-            case _:
-                yield message
-    if results:
-        yield _results(results, protocol)
 
 
 def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMessage:
@@ -184,17 +184,15 @@ def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMe
 
 def _merged(messages: Iterator[Message]) -> Iterator[Message]:
     """Join user messages that follow each other: many chat templates refuse two in a row."""
-    waiting: UserMessage | None = None
-    for message in messages:
-        if isinstance(message, UserMessage):
-            waiting = message if waiting is None else _joined(waiting, message)
-            continue
-        if waiting is not None:
-            yield waiting
-            waiting = None
-        yield message
-    if waiting is not None:
-        yield waiting
+    for _, group in groupby(messages, lambda message: isinstance(message, UserMessage)):
+        users: list[UserMessage] = []
+        for message in group:
+            if isinstance(message, UserMessage):
+                users.append(message)
+            else:
+                yield message
+        if users:
+            yield reduce(_joined, users)
 
 
 def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
