@@ -1,4 +1,4 @@
-"""Finds which words of a command would be run, or evaluated, so that no value of a call may get into them."""
+"""Finds what a command, or the text of a script, would run or evaluate, so that no value of a call gets there."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +21,14 @@ NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """In `[[ … ]]` they evaluate what they compare; in `[ … ]` they take digits only."""
 _PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
 PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
+_ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
+_COMPUTES = re.compile(r"[\d\s+*/%<>=!&|^~?:(),-]*")
+_INDIRECT = re.compile(r"\$\{!|\$\{[^{}]*@[A-Za-z]\}")
+_SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
+_PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
+_INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
+PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
+INDEX_RUNS = "an index is evaluated as arithmetic"
 TESTS_EVALUATE = "tests other than = != -z -n and of files evaluate it"
 
 
@@ -144,6 +152,18 @@ def _scripts_in(words: Words) -> Iterator[str]:
             yield words[first].text
     if words[0].text == "trap" and len(words) > 1:
         yield words[1].text
+
+
+def evaluated_text(text: str) -> Iterator[str]:
+    """What a text evaluates, as phrases; by pattern: within quotes the grammar does not see all of it."""
+    if any(_COMPUTES.fullmatch(found[1] or found[2] or "") is None for found in _ARITHMETIC.finditer(text)):
+        yield "arithmetic evaluates what its variables hold"
+    if _INDIRECT.search(text):
+        yield "${!…} and ${…@…} evaluate what a variable holds"
+    if any(_PLAIN_SLICE.fullmatch(found[0]) is None for found in _SLICE.finditer(text)):
+        yield "the numbers of ${…:…} are evaluated as arithmetic; write digits"
+    if any(PLAIN_INDEX.fullmatch(found[1]) is None for found in _INDEX.finditer(text)):
+        yield INDEX_RUNS
 
 
 def warning_about(words: Words, at: int) -> str:

@@ -14,10 +14,13 @@ from tree_sitter import Node
 
 from codeagent.tools.shell.syntax import LONGEST_PARSED, NOT_ASCII, nodes_of, parsed
 from codeagent.tools.user.evaluation import (
+    INDEX_RUNS,
     NUMBER_TESTS,
+    PLAIN_INDEX,
     PLAIN_TESTS,
     TESTS_EVALUATE,
     TemplateWord,
+    evaluated_text,
     is_behind_dashes,
     refusals,
     warning_about,
@@ -40,15 +43,16 @@ _AROUND = frozenset({
     "test_command", "herestring_redirect", "declaration_command", "unset_command",
 })  # fmt: skip
 """Nodes that may be around a value; what some of them run is looked at by itself."""
+_ARITHMETIC_RUNS = "arithmetic evaluates what it is given"
 _NEVER = {
     "expansion": "inside ${…} it would be evaluated; put it in a variable of its own first",
     "simple_expansion": "it would be taken for a part of the variable's name; write ${NAME} in front of it",
-    "subscript": "an index is evaluated as arithmetic",
+    "subscript": INDEX_RUNS,
     "heredoc_start": "it would be the end mark of a here-document",
     "heredoc_end": "it would be the end mark of a here-document",
-    "c_style_for_statement": "arithmetic evaluates what it is given",
-    "ternary_expression": "arithmetic evaluates what it is given",
-    "arithmetic_expansion": "arithmetic evaluates what it is given",
+    "c_style_for_statement": _ARITHMETIC_RUNS,
+    "ternary_expression": _ARITHMETIC_RUNS,
+    "arithmetic_expansion": _ARITHMETIC_RUNS,
     "regex": "it would be a pattern, not a text",
     "brace_expression": "it would be a range",
 }
@@ -58,13 +62,6 @@ DECIDES = re.compile(
 """Variables that decide what is run."""
 _EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
 """What the shell may replace, except in single quotes."""
-_ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
-_COMPUTES = re.compile(r"[\d\s+*/%<>=!&|^~?:(),-]*")
-_INDIRECT = re.compile(r"\$\{!|\$\{[^{}]*@[A-Za-z]\}")
-_SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
-_PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
-_INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
-_PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 _ALWAYS_HELD = frozenset({
     "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
@@ -76,9 +73,9 @@ _UNSPLIT = frozenset({
 })  # fmt: skip
 """Nodes in which a variable stays one word without quotes."""
 _TESTS = frozenset({"test_command", "binary_expression", "unary_expression", "parenthesized_expression"})
-_SETTLE = frozenset({
-    "command", "for_statement", "variable_assignment", "array", "command_substitution", "file_redirect",
-})  # fmt: skip
+_KEEP = frozenset({"for_statement", "variable_assignment", "array"})
+"""Nodes in which a value is kept in a variable."""
+_SETTLE = _KEEP | {"command", "command_substitution", "file_redirect"}
 """Nodes beyond which a value is no longer a word, or a part of one."""
 _FEEDS = frozenset({"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("})
 """Nodes that give a command something to read."""
@@ -141,7 +138,7 @@ class Script:
         if self._unread:
             yield Refusal((0, len(self._text)), self._unread)
             return
-        for why in _textual(self._as_evaluated()):
+        for why in evaluated_text(self._as_evaluated()):
             yield Refusal((0, 0), why)
         for node in self._nodes:
             if node.type == "command":
@@ -182,17 +179,16 @@ class Script:
         """The place with its word: an argument, or what is kept in a variable, whichever is nearest around it."""
         settled = False
         for node, parent in _outwards(leaf):
-            word, fixed = _span(node), self._fixed(node.start_byte, start)
-            if parent.type == "command" and node in (nodes := _arguments_of(parent)):
+            word = _span(node)
+            leads = not self._fixed(word[0], start)
+            nodes = _arguments_of(parent) if parent.type == "command" else []
+            if node in nodes:
                 words, at = [self._word(one) for one in nodes], nodes.index(node)
                 found = replace(found, warning=found.warning or warning_about(words, at))
-                if not settled:
-                    leads = not fixed and not is_behind_dashes(words, at)
-                    found = replace(
-                        found, word=word, whole=found.whole and _span(leaf) == word, drops=True, leads=leads
-                    )
-            elif parent.type in ("for_statement", "variable_assignment", "array") and not settled:
-                found = replace(found, word=word, whole=found.whole and _span(leaf) == word, leads=not fixed)
+                leads = leads and not is_behind_dashes(words, at)
+            if not settled and (node in nodes or parent.type in _KEEP):
+                whole = found.whole and _span(leaf) == word
+                found = replace(found, word=word, whole=whole, drops=node in nodes, leads=leads)
             settled = settled or parent.type in _SETTLE
         return found
 
@@ -219,13 +215,13 @@ class Script:
                 name = _text_of(parent.children[0])
                 return f"{name} decides what is run" if DECIDES.fullmatch(name) else None
             case "array":
-                return "an index is evaluated as arithmetic" if _text_of(node).startswith("[") else None
+                return INDEX_RUNS if _text_of(node).startswith("[") else None
             case "heredoc_redirect":
                 mark = next((_text_of(child) for child in parent.children if child.type == "heredoc_start"), "'")
                 quoted = "a here-document with a quoted end mark is taken as it is; remove the quotes from the mark"
                 return quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
             case "compound_statement" if _text_of(parent).startswith("(("):
-                return _NEVER["arithmetic_expansion"]
+                return _ARITHMETIC_RUNS
             case kind:
                 known = kind in _AROUND
                 return None if known else _NEVER.get(kind, f"in a {kind.replace('_', ' ')} nothing is safe")
@@ -238,7 +234,7 @@ class Script:
                 return f"{keyword} evaluates what it is given; assign it first, then write {keyword} NAME"
             case "variable_assignment" if node.children[0].type == "subscript":
                 index = _text_of(node.children[0]).partition("[")[2].rstrip("]")
-                return None if _PLAIN_INDEX.fullmatch(index) else "an index is evaluated as arithmetic"
+                return None if PLAIN_INDEX.fullmatch(index) else INDEX_RUNS
             case "test_command" if not self._is_plain_test(node):
                 return TESTS_EVALUATE
             case _:
@@ -346,18 +342,6 @@ def in_code(held: frozenset[str], code: str) -> Iterator[str]:
 def _arguments_of(command: Node) -> list[Node]:
     left_out = ("variable_assignment", "comment")
     return [one for one in command.named_children if one.type not in left_out and not one.type.endswith("_redirect")]
-
-
-def _textual(text: str) -> Iterator[str]:
-    """What is found by pattern: within quotes and here-documents the grammar does not see all of it."""
-    if any(_COMPUTES.fullmatch(found[1] or found[2] or "") is None for found in _ARITHMETIC.finditer(text)):
-        yield "arithmetic evaluates what its variables hold"
-    if _INDIRECT.search(text):
-        yield "${!…} and ${…@…} evaluate what a variable holds"
-    if any(_PLAIN_SLICE.fullmatch(found[0]) is None for found in _SLICE.finditer(text)):
-        yield "the numbers of ${…:…} are evaluated as arithmetic; write digits"
-    if any(_PLAIN_INDEX.fullmatch(found[1]) is None for found in _INDEX.finditer(text)):
-        yield "an index is evaluated as arithmetic"
 
 
 def _variable(node: Node) -> str:
