@@ -9,14 +9,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
 from codeagent.core.display import QuestionBlock
-from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     BatchPlanned,
@@ -317,7 +316,7 @@ def _end_of(event: KnownEvent) -> RunFinished | None:
             end = RunFinished(
                 reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
             )
-            return stamped(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
+            return replace(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
         case _:
             return None
 

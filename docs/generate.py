@@ -28,8 +28,8 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.envelope import BaseEvent
 from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES
+from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from codeagent.core.envelope import stamped
 from codeagent.core.events import JobUpdated, KnownEvent, Notice, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
 from codeagent.core.json_types import JsonValue
 
@@ -153,7 +152,7 @@ class Emitter:
     def emit(self, made: EventT) -> EventT:
         """The event as it was emitted: with its number, its time, and whose it is."""
         now = round(self._clock(), 3)
-        event = stamped(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
+        event = replace(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
         self._seq += 1
         if event.durable:
             self._journal.append(event)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.display import DisplayBlock
-from codeagent.core.envelope import BaseEvent
+from codeagent.core.json_types import BaseEvent
 from codeagent.core.policy import Answer, ApprovalSource, Permission
 
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError, SchemaSerializer
 
-from codeagent.core.envelope import is_stamped
 from codeagent.core.events import Event, KnownEvent, UnknownEvent
+from codeagent.core.json_types import UNSTAMPED
 from codeagent.core.redact import Redactor
 
 _BREAKS = re.compile("[\x85\u2028\u2029]")
@@ -53,7 +53,7 @@ def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
 
 
 def _in_envelope(event: KnownEvent | UnknownEvent) -> KnownEvent | UnknownEvent:
-    if not is_stamped(event):
+    if event.seq == UNSTAMPED or event.ts == UNSTAMPED or not event.session:
         raise ValueError(f"a {event.type} without seq, ts or session")
     return event
 

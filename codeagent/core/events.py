@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
 from codeagent.core.display import DisplayBlock
-from codeagent.core.envelope import BaseEvent
-from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.json_types import BaseEvent, JsonObject, OneOf
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,

@@ -1,4 +1,4 @@
-"""JSON in the vocabulary: any value, and unions whose members a reader tells apart by one of their fields.
+"""JSON in the vocabulary: any value, the fields of every event, and unions whose members one field tells apart.
 
 The vocabulary is made of plain dataclasses. Where JSON is read or written, pydantic's `TypeAdapter` takes these same
 dataclasses; nothing here imports it before that.
@@ -7,7 +7,7 @@ dataclasses; nothing here imports it before that.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -16,8 +16,26 @@ else:
     JsonValue = Any  # a JSON reader makes nothing else, so there is nothing to validate
     JsonObject = dict[str, Any]
 
+UNSTAMPED = -1
+"""Number and time of an event that was not emitted yet."""
 _OTHER = "other"
 _MORE = "more"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaseEvent:
+    """The envelope of every event. Whoever makes one leaves it out; who emits it fills it in."""
+
+    durable: ClassVar[bool] = True
+
+    v: int = 1
+    """Version of the format."""
+    seq: int = UNSTAMPED
+    """Strictly increasing within a session; deltas that are merged or not logged leave gaps."""
+    ts: float = UNSTAMPED
+    """Seconds since the epoch, UTC. Order is `seq`, never `ts`."""
+    session: str = ""
+    agent: str = "main"
 
 
 @dataclass(frozen=True, slots=True)

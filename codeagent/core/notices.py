@@ -7,8 +7,7 @@ fails the type checker. What is only to be read is a plain `core.events.Notice`.
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codeagent.core.envelope import BaseEvent
-from codeagent.core.json_types import kept_in
+from codeagent.core.json_types import BaseEvent, kept_in
 from codeagent.core.policy import Mode, Permission
 
 NoticeLevel = Literal["info", "warning", "error"]

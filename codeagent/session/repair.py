@@ -3,11 +3,10 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
-from codeagent.core.envelope import stamped
 from codeagent.core.events import (
     JobFinished,
     JobStarted,
@@ -165,7 +164,7 @@ def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now
     ]
     closing += _end_of_run(own)
     return tuple(
-        stamped(event, seq=seq, ts=now, session=session, agent=MAIN) for seq, event in enumerate(closing, first_seq)
+        replace(event, seq=seq, ts=now, session=session, agent=MAIN) for seq, event in enumerate(closing, first_seq)
     )
 
 

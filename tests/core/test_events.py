@@ -1,11 +1,10 @@
 """Events survive being written and read, also those of a newer version."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
-from codeagent.core.envelope import stamped
 from codeagent.core.event_json import event_json, parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, Notice, ToolResultAdded, TurnStarted, UnknownEvent
 from codeagent.core.notices import (
@@ -106,7 +105,7 @@ DATA: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: notice.code)
 def test_a_notice_that_is_acted_on_is_in_json_what_scripts_and_old_logs_know(notice: AnyNotice) -> None:
-    event = stamped(notice, seq=1, ts=2.0, session="s", agent="main")
+    event = replace(notice, seq=1, ts=2.0, session="s", agent="main")
     line = event_json(event, Redactor({}))
     envelope = {"v": 1, "seq": 1, "ts": 2.0, "session": "s", "agent": "main"}
     words = {"type": "notice", "level": notice.level, "code": notice.code, "text": "x"}
