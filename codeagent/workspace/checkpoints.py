@@ -1,13 +1,14 @@
 """Checkpoints of the workspace in a git store of our own: nothing of the user's repository is run or written."""
 
 import asyncio
+import functools
 import os
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from codeagent.core.checkpoints import FileChange, Node, Snapshot
 from codeagent.core.errors import CheckpointError
@@ -33,6 +34,29 @@ from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult,
 from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+def _in_thread(
+    work: Callable[Concatenate["GitCheckpoints", threading.Event, _P], _T],
+) -> Callable[Concatenate["GitCheckpoints", _P], Coroutine[Any, Any, _T]]:
+    """Make a method that runs in a thread; cancelling it sets the event and still waits for the end of the work."""
+
+    @functools.wraps(work)
+    async def method(self: "GitCheckpoints", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        stop = threading.Event()
+        thread = asyncio.ensure_future(asyncio.to_thread(work, self, stop, *arguments, **options))
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            stop.set()
+            while not thread.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([thread])
+            thread.exception() if not thread.cancelled() else None
+            raise
+
+    return method
 
 
 class GitCheckpoints:
@@ -70,88 +94,77 @@ class GitCheckpoints:
         self._known.close()
         self._store.close()
 
-    async def take(self) -> Snapshot:
-        return await _in_thread(self._take)
+    @_in_thread
+    def take(self, stop: threading.Event) -> Snapshot:
+        return self._take(stop)
 
-    async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
-        def work(stop: threading.Event) -> tuple[FileChange, ...]:
-            until = self._take(stop).id if after is None else after
-            with self._store.locked(stop), ObjectReader(self._store) as reader:
-                return tuple(step.change() for step in differences(reader, before, until))
+    @_in_thread
+    def changes(self, stop: threading.Event, before: str, after: str | None) -> tuple[FileChange, ...]:
+        until = self._take(stop).id if after is None else after
+        with self._store.locked(stop), ObjectReader(self._store) as reader:
+            return tuple(step.change() for step in differences(reader, before, until))
 
-        return await _in_thread(work)
+    @_in_thread
+    def node(self, stop: threading.Event, snapshot: str | None, path: str) -> Node | None:
+        if protected_part(path) is not None:
+            return None
+        if snapshot is None:
+            return self._present_node(path)
+        with self._store.locked(stop), ObjectReader(self._store) as reader:
+            state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
+            return None if state is None else Node(state.kind, reader.data(state.blob))
 
-    async def node(self, snapshot: str | None, path: str) -> Node | None:
-        def work(stop: threading.Event) -> Node | None:
-            if protected_part(path) is not None:
-                return None
-            if snapshot is None:
-                return self._present_node(path)
-            with self._store.locked(stop), ObjectReader(self._store) as reader:
-                state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
-                return None if state is None else Node(state.kind, reader.data(state.blob))
-
-        return await _in_thread(work)
-
-    async def restore(
-        self, target: str, *, present: str, paths: Collection[str] | None = None
+    @_in_thread
+    def restore(
+        self, stop: threading.Event, target: str, *, present: str, paths: Collection[str] | None = None
     ) -> tuple[FileChange, ...]:
-        def work(stop: threading.Event) -> tuple[FileChange, ...]:
-            with self._files(stop) as files, ObjectReader(self._store) as reader:
-                steps = plan(reader, files, target, present, paths)
-                self._carry_out(reader, files, steps)
-            return tuple(step.change() for step in steps)
+        with self._files(stop) as files, ObjectReader(self._store) as reader:
+            steps = plan(reader, files, target, present, paths)
+            self._carry_out(reader, files, steps)
+        return tuple(step.change() for step in steps)
 
-        return await _in_thread(work)
+    @_in_thread
+    def replace(self, stop: threading.Event, path: str, node: Node | None, *, present: Node | None) -> None:
+        step = RestoreStep(path, _state(present), _state(node))
+        if step.old == step.new:
+            return
+        if protected_part(path) is not None:
+            raise CheckpointError(f"{path} is protected; nothing was changed")
+        with self._files(stop) as files:
+            try:
+                same = files.state(path) == step.old
+            except NotCovered:
+                same = False
+            if not same:
+                raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
+            with self._store.writing():
+                writer = SnapshotWriter(self._store)
+                for kept in filter(None, (node, present)):
+                    writer.add(blob_name(kept.data), kept.data)
+                writer.finish()
+            with ObjectReader(self._store) as reader:
+                self._carry_out(reader, files, (step,))
 
-    async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        def work(stop: threading.Event) -> None:
-            step = RestoreStep(path, _state(present), _state(node))
-            if step.old == step.new:
-                return
-            if protected_part(path) is not None:
-                raise CheckpointError(f"{path} is protected; nothing was changed")
-            with self._files(stop) as files:
-                try:
-                    same = files.state(path) == step.old
-                except NotCovered:
-                    same = False
-                if not same:
-                    raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
-                with self._store.writing():
-                    writer = SnapshotWriter(self._store)
-                    for kept in filter(None, (node, present)):
-                        writer.add(blob_name(kept.data), kept.data)
-                    writer.finish()
-                with ObjectReader(self._store) as reader:
-                    self._carry_out(reader, files, (step,))
-
-        return await _in_thread(work)
-
-    async def recover(self) -> str | None:
-        def work(stop: threading.Event) -> str | None:
+    @_in_thread
+    def recover(self, stop: threading.Event) -> str | None:
+        if not self._journal:
+            return None
+        with self._store.locked(stop):
             if not self._journal:
                 return None
-            with self._store.locked(stop):
-                if not self._journal:
-                    return None
-                token, steps = self._journal.read()
-                with ObjectReader(self._store) as reader, self._opened_root() as root:
-                    told = resume(reader, FileWriter(root, self._limits.file, token), steps)
-                self._journal.clear()
-            return told
+            token, steps = self._journal.read()
+            with ObjectReader(self._store) as reader, self._opened_root() as root:
+                told = resume(reader, FileWriter(root, self._limits.file, token), steps)
+            self._journal.clear()
+        return told
 
-        return await _in_thread(work)
-
-    async def prune(self) -> None:
-        def work(stop: threading.Event) -> None:
-            with self._store.locked(stop):
-                if self._journal:
-                    return
-                if not prune(self._store, self._known.snapshot(), self._allowance):
-                    self._known.forget()
-
-        return await _in_thread(work)
+    @_in_thread
+    def prune(self, stop: threading.Event) -> None:
+        with self._store.locked(stop):
+            if self._journal:
+                return
+            if not prune(self._store, self._known.snapshot(), self._allowance):
+                self._known.forget()
 
     def _take(self, stop: threading.Event) -> Snapshot:
         with self._files(stop) as files:
@@ -273,20 +286,3 @@ class GitCheckpoints:
 
 def _state(node: Node | None) -> FileState | None:
     return None if node is None else FileState(node.kind, blob_name(node.data))
-
-
-async def _in_thread(work: Callable[[threading.Event], _T]) -> _T:
-    """Run the work in a thread; cancelling the task sets its event and still waits for its end."""
-    stop = threading.Event()
-    thread = asyncio.ensure_future(asyncio.to_thread(work, stop))
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        stop.set()
-        while not thread.done():
-            try:
-                await asyncio.wait([thread])
-            except asyncio.CancelledError:
-                continue
-        thread.exception() if not thread.cancelled() else None
-        raise

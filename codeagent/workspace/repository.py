@@ -14,6 +14,7 @@ from codeagent.core.commits import CommitRefused
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.git import FAILURES, LARGEST_HEAD, GitDirectory, IsolatedGit, copy_regular
+from codeagent.workspace.snapshots.objects import quoted
 
 _SECONDS = 60.0
 _OWN = "global"
@@ -248,7 +249,7 @@ class ShadowGit:
         self._final = {"GIT_OBJECT_DIRECTORY": real, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
         self.objects = {
             "GIT_OBJECT_DIRECTORY": str(self.folder / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(real),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(quoted(os.fsencode(real))),
         }
         """The variables by which git writes to our objects, and reads the user's too."""
         own = {"GIT_WORK_TREE": str(repository.top), "GIT_INDEX_FILE": str(self.index), "GIT_EDITOR": "true"}
@@ -330,12 +331,6 @@ def _path_settings(repository: CommitRepository, environment: Mapping[str, str])
         path = repository.own.get(key, f"{base}/git/{usual}")
         found[key] = f"{home}/{path[2:]}" if path.startswith("~/") else path
     return found
-
-
-def _quoted(path: str) -> str:
-    """Quote an entry of a list that colons divide."""
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def _identity(repository: CommitRepository) -> dict[str, str]:

@@ -171,7 +171,7 @@ class SnapshotWriter:
         if base is not None:
             lines.append(b'M 040000 %s ""\n' % base.encode())
         for path, leaf in changes:
-            shown = _quoted(FILES + b"/" + path)
+            shown = quoted(FILES + b"/" + path)
             lines.append(b"D %s\n" % shown if leaf is None else b"M %s %s %s\n" % (leaf[0], leaf[1].encode(), shown))
         lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (ABOUT, len(about), about))
         lines.append(b'get-mark :1\nls :1 ""\ndone\n')
@@ -236,6 +236,7 @@ def _rest(process: subprocess.Popen[bytes]) -> bytes:
     return b"" if process.stderr is None or process.stderr.closed else process.stderr.read()
 
 
-def _quoted(path: bytes) -> bytes:
+def quoted(path: bytes) -> bytes:
+    """Quote a path as git reads it."""
     escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + escaped + b'"'
