@@ -22,7 +22,6 @@ from codeagent.core.events import (
     ToolProgress,
     ToolResultAdded,
     ToolUpdated,
-    UnknownEvent,
 )
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
@@ -271,14 +270,13 @@ class SessionClient:
 
     async def _show_recorded(self, session_id: str, *, live: bool) -> None:
         reducer = Reducer(self._state, live=live)
-        for event in await asyncio.to_thread(self._recorded_after, session_id, self._shown):
-            reducer.apply(event)
-            self._shown = event.seq
+        recorded = await asyncio.to_thread(self._launcher.recorded, session_id)
+        for event in recorded:
+            if event.seq > self._shown:
+                reducer.apply(event)
+                self._shown = event.seq
         if not live:
             reducer.end_recording()
-
-    def _recorded_after(self, session_id: str, seq: int) -> tuple[KnownEvent | UnknownEvent, ...]:
-        return tuple(event for event in self._launcher.recorded(session_id) if event.seq > seq)
 
     async def _refresh_git(self) -> None:
         branch, changes = await asyncio.to_thread(self._launcher.git_status)

@@ -51,12 +51,8 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
         raise BadFile(None, "", "is not UTF-8") from problem
     if len(raw) > MAX_BYTES:
         raise BadFile(None, "", f"is longer than {MAX_BYTES:,} bytes")
-    return _checked_once(_entries(text))
-
-
-def _checked_once(entries: Iterator[Entry]) -> tuple[Entry, ...]:
     seen: dict[str, Entry] = {}
-    for entry in entries:
+    for entry in _entries(text):
         if entry.key in seen:
             raise BadFile(entry.line, entry.key, f"is set twice, first in line {seen[entry.key].line}")
         seen[entry.key] = entry

@@ -30,14 +30,6 @@ _TAIL_ENDED = 100
 """The same, once it has ended."""
 
 
-def _ignore(text: str) -> None:
-    """A UI state without a composer."""
-
-
-def _as_it_is(theme: str | None, bell: bool) -> None:
-    """A UI state without a screen to change."""
-
-
 def _fail(error: BaseException) -> None:
     """A UI state without an app."""
     raise error
@@ -326,9 +318,9 @@ class UiState:
     boundary: Boundary = field(default_factory=Boundary)
     jobs: JobBoard = field(default_factory=JobBoard)
     status: StatusBoard = field(default_factory=StatusBoard)
-    give_back: Callable[[str], None] = _ignore
+    give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
-    prefer: Callable[[str | None, bool], None] = _as_it_is
+    prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
     """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """An error nobody expected: it is told, and everything goes on."""

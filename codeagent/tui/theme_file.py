@@ -234,22 +234,7 @@ def _for_textual(colour: str) -> str:
 
 def _textual_theme(name: str, base: Mapping[str, str], *, dark: bool, ansi: bool) -> Theme:
     colours = {key: _for_textual(colour) for key, colour in base.items()}
-    return Theme(
-        name=name,
-        primary=colours["primary"],
-        secondary=colours["secondary"],
-        warning=colours["warning"],
-        error=colours["error"],
-        success=colours["success"],
-        accent=colours["accent"],
-        foreground=colours["foreground"],
-        background=colours["background"],
-        surface=colours["surface"],
-        panel=colours["panel"],
-        boost=colours["boost"],
-        dark=dark,
-        ansi=ansi,
-    )
+    return Theme(name, dark=dark, ansi=ansi, **colours)  # type: ignore[arg-type]  # every base key is a colour of it
 
 
 def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:

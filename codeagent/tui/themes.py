@@ -51,18 +51,15 @@ def load_theme(path: Path) -> ThemeFile:
             if entry.listed:
                 raise BadFile(entry.line, entry.key, "expected one text, not a list")
             table[entry.key], lines[entry.key] = entry.values[0], entry.line
-        return _named_as_its_file(theme_from(table), path)
+        theme = theme_from(table)
+        if theme.name != path.stem:
+            raise BadTheme("name", f"'{theme.name}' is not the file's name")
+        return theme
     except BadTheme as problem:
         refused = BadFile(lines.get(problem.key, 1), problem.key, str(problem))
         raise ThemeError(refused.said_of(path, _KEPT)) from problem
     except BadFile as problem:
         raise ThemeError(problem.said_of(path, _KEPT)) from problem
-
-
-def _named_as_its_file(theme: ThemeFile, path: Path) -> ThemeFile:
-    if theme.name != path.stem:
-        raise BadTheme("name", f"'{theme.name}' is not the file's name")
-    return theme
 
 
 def built_in() -> ThemeFile:

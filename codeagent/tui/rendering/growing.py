@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from codeagent.tui.rendering.code import Highlighter, highlight
+from codeagent.tui.rendering.code import Highlighter, StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, paragraph
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
 from codeagent.tui.rendering.markdown_parser import (
@@ -49,16 +49,12 @@ class _Fence:
         indent = len(line) - len(line.lstrip(" "))
         return indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
 
-    def may_close(self, start: str) -> bool:
-        """Whether a line that begins so may become one."""
-        return not start.strip(" \t").strip(self.marker[0])
-
 
 @dataclass
 class _Colouring:
     """A closed code block whose rows are replaced by coloured ones as its lines are read."""
 
-    language: str
+    fence: _Fence
     at: int
     """The index in `lines` of the next row that is still plain."""
     highlighter: Highlighter
@@ -129,7 +125,11 @@ class GrowingMarkdown:
         if self._colouring:
             job = self._colouring[0]
             more = job.highlighter.work(milliseconds)
-            self._recolour(job)
+            for line in job.highlighter.lines[job.done :]:
+                rows = self._code_rows(job.fence, line, job.at)
+                self._lines[job.at : job.at + len(rows)] = rows
+                job.at += len(rows)
+                job.done += 1
             if not more:
                 self._colouring.popleft()
         return self.needs_work
@@ -238,41 +238,34 @@ class GrowingMarkdown:
             else:
                 self._draw_plain(fence, code)
             self._freeze(partial, gap=True)
-            if partial and not fence.may_close(partial):
+            if partial.strip(" \t").strip(fence.marker[0]):  # it does not become the end of the block
                 self._draw_plain(fence, [partial])
             return False
-        self._close_fence(fence, code)
-        self._freeze("" if end is None else "\n".join([*complete[end + 1 :], partial]), gap=True)
-        return True
-
-    def _close_fence(self, fence: _Fence, code: Sequence[str]) -> None:
         self._fence = None
         if len(fence.code) <= AT_ONCE:
             self._draw_coloured(fence)
-            return
-        self._draw_plain(fence, code)
-        self._colour_later(fence)
+        else:
+            self._draw_plain(fence, code)
+            self._colour_later(fence)
+        self._freeze("" if end is None else "\n".join([*complete[end + 1 :], partial]), gap=True)
+        return True
 
     def _colour_later(self, fence: _Fence) -> None:
         highlighter = Highlighter("\n".join(fence.code), fence.language, self._palette)
-        self._colouring.append(_Colouring(fence.language, fence.first, highlighter))
+        self._colouring.append(_Colouring(fence, fence.first, highlighter))
 
     def _draw_coloured(self, fence: _Fence) -> None:
         del self._lines[fence.first :]
         for line in highlight("\n".join(fence.code), fence.language, self._palette):
-            self._lines += self._frame.draw(line, under_name=bool(fence.language) and len(self._lines) == fence.first)
+            self._lines += self._code_rows(fence, line, len(self._lines))
 
     def _draw_plain(self, fence: _Fence, code: Sequence[str]) -> None:
         for line in code:
-            first = bool(fence.language) and len(self._lines) == fence.first
-            self._lines += self._frame.draw([(line, self._palette.code)], under_name=first)
+            self._lines += self._code_rows(fence, [(line, self._palette.code)], len(self._lines))
 
-    def _recolour(self, job: _Colouring) -> None:
-        for line in job.highlighter.lines[job.done :]:
-            rows = self._frame.draw(line, under_name=bool(job.language) and job.done == 0)
-            self._lines[job.at : job.at + len(rows)] = rows
-            job.at += len(rows)
-            job.done += 1
+    def _code_rows(self, fence: _Fence, line: StyledLine, at: int) -> list[Line]:
+        """The rows of a line of code, of which the first is at that index."""
+        return self._frame.draw(line, under_name=bool(fence.language) and at == fence.first)
 
 
 class GrowingText:

@@ -138,7 +138,7 @@ class _Drawing:
     @property
     def room(self) -> int:
         """Cells for text behind the levels: never less than half of the width."""
-        return max(self._width - sum(len(level.drawn) for level in self._levels), self._least())
+        return max(self._width - sum(len(level.drawn) for level in self._levels), self._width // 2, NARROWEST)
 
     def blocks(self, tokens: "Sequence[Token]") -> None:
         """Draw blocks that follow each other, with blank rows where the source has them."""
@@ -169,7 +169,8 @@ class _Drawing:
             case "bullet_list_open" | "ordered_list_open":
                 self.blocks(inner)
             case "list_item_open":
-                self._item(first, inner)
+                marker = f"{first.info}{first.markup} " if first.info else "• "
+                self._within(Level(" " * len(marker), palette.accent, marker, copied=True), inner)
             case "blockquote_open":
                 self._within(Level(_BAR, palette.rule), inner)
             case "fence":
@@ -182,11 +183,6 @@ class _Drawing:
                 self._table(tokens)
             case _:
                 self.rows(wrap([(first.content, palette.text)], self.room))
-
-    def _item(self, token: "Token", inner: "Sequence[Token]") -> None:
-        marker = f"{token.info}{token.markup} " if token.info else "• "
-        level = Level(" " * len(marker), self._palette.accent, marker, copied=True)
-        self._within(level, inner)
 
     def _within(self, level: Level, inner: "Sequence[Token]") -> None:
         self._levels.append(level)
@@ -258,9 +254,6 @@ class _Drawing:
 
     def _quoted(self) -> bool:
         return any(not level.copied for level in self._levels)
-
-    def _least(self) -> int:
-        return max(self._width // 2, NARROWEST)
 
 
 def _end_of(tokens: "Sequence[Token]", start: int) -> int:

@@ -67,10 +67,6 @@ def _width(cell: Cell) -> int:
     return cells(visible("".join(text for text, _ in cell)))
 
 
-def row_width(row: Row) -> int:
-    return cells("".join(text for text, _ in row.parts))
-
-
 def _fitted(natural: list[int], room: int) -> list[int] | None:
     """The columns' widths, the widest ones narrowed until all have room; None where there is too little."""
     if room < NARROWEST * len(natural):
@@ -103,22 +99,13 @@ def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palet
             if index:
                 segments.append(segment(_BETWEEN, palette.rule))
                 text += " | "
-            before, after = _padding(column - row_width(part), aligned[index])
-            after = 0 if index == len(columns) - 1 else after
+            spare = column - cells("".join(piece for piece, _ in part.parts))
+            before = {"right": spare, "center": spare // 2}.get(aligned[index], 0)
+            after = 0 if index == len(columns) - 1 else spare - before
             line = draw(part, gutter=[Segment(" " * before)], exact=True)
             segments += [*line.strip, Segment(" " * after)]
             text += " " * before + line.text + " " * after
         yield Line(Strip(segments), text.rstrip())
-
-
-def _padding(spare: int, aligned: str) -> tuple[int, int]:
-    match aligned:
-        case "right":
-            return spare, 0
-        case "center":
-            return spare // 2, spare - spare // 2
-        case _:
-            return 0, spare
 
 
 def _listed(table: _Table, width: int, palette: Palette) -> Iterator[Line]:

@@ -31,7 +31,7 @@ class Document:
 
     def __init__(self) -> None:
         self.blocks: list[AnyBlock] = []
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = lambda: None
         self._changed: set[int] = set()
         self._answer: AnswerBlock | None = None
         self._thoughts: Thoughts | None = None
@@ -183,7 +183,3 @@ class Document:
         self._changed.add(block.key)
         if first:
             self.on_change()
-
-
-def _nobody() -> None:
-    """A document that nobody draws."""

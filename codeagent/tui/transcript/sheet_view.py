@@ -82,7 +82,7 @@ class SheetView(ScrollView):
         self._arm()
 
     def on_unmount(self) -> None:
-        self.document.on_change = _nobody
+        self.document.on_change = lambda: None
 
     def on_resize(self) -> None:
         """Where drawing takes long, many resizes are drawn as one."""
@@ -293,7 +293,3 @@ class SheetView(ScrollView):
         first, last = max(0, first), min(height - 1, last)
         if first <= last:
             self.refresh(Region(0, first, self.size.width, last - first + 1))
-
-
-def _nobody() -> None:
-    """A document that is not drawn any more."""
