@@ -3,70 +3,15 @@
 from dataclasses import replace
 from typing import assert_never
 
+from codeagent.core import events, notices
 from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import TerminalBlock
-from codeagent.core.events import (
-    BatchFinished,
-    BatchPlanned,
-    CheckpointCreated,
-    CheckpointRestored,
-    JobFinished,
-    JobStarted,
-    JobUpdated,
-    KnownEvent,
-    LimitReached,
-    MessageAdded,
-    Notice,
-    ReasoningDelta,
-    RunFinished,
-    RunStarted,
-    SteerDelivered,
-    SteerQueued,
-    TextDelta,
-    ToolCallAdded,
-    ToolFinished,
-    ToolProgress,
-    ToolResultAdded,
-    ToolStarted,
-    ToolUpdated,
-    TurnFinished,
-    TurnStarted,
-    UnknownEvent,
-)
+from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.jobs import Job
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
-from codeagent.core.notices import (
-    ActFailed,
-    AnyNotice,
-    BudgetChanged,
-    CallEdited,
-    JobListens,
-    ModeChanged,
-    ModelChanged,
-    ModelRetried,
-    QueueOrdered,
-    RunNotBegun,
-    RunPaused,
-    RunPausing,
-    RunResumed,
-    RunStopped,
-    SessionNotSaved,
-    StepModeChanged,
-)
-from codeagent.tui.outcomes import (
-    error_of,
-    failed_lines,
-    job_line,
-    job_words,
-    note_of,
-    restored_text,
-    said_of,
-    state_of,
-    stopped_lines,
-    told_of,
-)
+from codeagent.tui import outcomes
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
@@ -83,7 +28,7 @@ class Reducer:
         self._document = state.document
         self._live = live
         self._thought = False
-        self._stopped: RunStopped | None = None
+        self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
         """Of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
@@ -93,38 +38,38 @@ class Reducer:
         self._waited: dict[str, float] = {}
         """When each call began that the agent waits for, in seconds since the epoch."""
 
-    def apply(self, event: KnownEvent | UnknownEvent) -> None:
+    def apply(self, event: events.KnownEvent | events.UnknownEvent) -> None:
         if event.agent != MAIN:
             return
         document, state = self._document, self._state
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self._begin_run(event)
-            case RunFinished():
+            case events.RunFinished():
                 self._end_run(event)
-            case TurnStarted():
+            case events.TurnStarted():
                 self._thought = False
                 state.status.set(phase="thinking", retry_at=None, retry_reason="")
-            case TurnFinished():
+            case events.TurnFinished():
                 self._add_usage(event.usage)
-            case MessageAdded():
+            case events.MessageAdded():
                 self._add_message(event)
-            case TextDelta():
+            case events.TextDelta():
                 state.status.set(phase="answering")
                 document.stream_text(event.text, event.ts)
-            case ReasoningDelta():
+            case events.ReasoningDelta():
                 self._thought = True
                 document.stream_thoughts(event.text, event.ts)
-            case ToolCallAdded():
+            case events.ToolCallAdded():
                 self._arguments[event.call_id] = event.arguments
                 document.close_thoughts(event.ts)
-            case BatchPlanned():
+            case events.BatchPlanned():
                 self._plan_batch(event)
-            case BatchFinished():
+            case events.BatchFinished():
                 document.finish_batch(event.batch, event.duration_ms)
-            case SteerQueued():
+            case events.SteerQueued():
                 state.queue.add(Queued(event.id, event.kind, event.text))
-            case SteerDelivered():
+            case events.SteerDelivered():
                 self._deliver(event)
             case ApprovalRequested():
                 self._ask(event)
@@ -132,65 +77,65 @@ class Reducer:
                 self._resolve(event)
             case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
                 self._show_call(event)
-            case JobStarted():
+            case events.JobStarted():
                 self._begin_job(event)
-            case JobUpdated():
+            case events.JobUpdated():
                 state.jobs.feed(event.job_id, event.text)
-            case JobFinished():
+            case events.JobFinished():
                 self._end_job(event)
-            case CheckpointCreated():
+            case events.CheckpointCreated():
                 self._moments[event.checkpoint_id] = event.label
-            case CheckpointRestored():
-                document.remark(restored_text(event, self._moments.get(event.checkpoint_id, "")))
-            case LimitReached():
+            case events.CheckpointRestored():
+                document.remark(outcomes.restored_text(event, self._moments.get(event.checkpoint_id, "")))
+            case events.LimitReached():
                 document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
-            case Notice():
+            case events.Notice():
                 document.remark(event.text, event.level)
-            case UnknownEvent():
+            case events.UnknownEvent():
                 document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
             case _:
                 self._apply_notice(event)
 
-    def _apply_notice(self, event: AnyNotice) -> None:
+    def _apply_notice(self, event: notices.AnyNotice) -> None:
         state, status = self._state, self._state.status
         match event:
-            case ModeChanged():
+            case notices.ModeChanged():
                 status.set(mode=event.mode)
                 if event.mode != "plan" and isinstance(state.boundary.now, PlanReady):
                     state.boundary.set(None)
-            case ModelChanged():
+            case notices.ModelChanged():
                 status.set(model=event.model)
-            case ModelRetried():
+            case notices.ModelRetried():
                 self._document.drop_answer()
                 status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
-            case BudgetChanged():
+            case notices.BudgetChanged():
                 status.set(budget=event.left, notice=event.text)
-            case StepModeChanged():
+            case notices.StepModeChanged():
                 status.set(stepping=event.on, notice=event.text)
-            case QueueOrdered():
+            case notices.QueueOrdered():
                 state.queue.order(event.ids)
-            case CallEdited():
+            case notices.CallEdited():
                 self._edit_call(event)
-            case RunPausing():
+            case notices.RunPausing():
                 self._halt("pausing")
-            case RunPaused():
+            case notices.RunPaused():
                 state.boundary.pause(event.why, event.text, event.batch, event.calls)
                 status.set(batch=event.batch)
                 self._halt("paused")
-            case RunResumed():
+            case notices.RunResumed():
                 state.boundary.set(None)
                 self._halt("")
-            case RunStopped():
+            case notices.RunStopped():
                 self._stopped = event  # shown with the end of the run
-            case RunNotBegun():
+            case notices.RunNotBegun():
                 self._document.remark(event.text, event.level)
                 status.set(phase="idle", halt="")
                 if self._live and event.prompt:
                     state.give_back(event.prompt)
-            case JobListens():
+            case notices.JobListens():
                 state.jobs.listens(event.job_id, event.port)
                 self._document.remark(event.text, event.level)
-            case SessionNotSaved() | ActFailed():
+            case notices.SessionNotSaved() | notices.ActFailed():
                 self._document.remark(event.text, event.level)
             case _:
                 assert_never(event)
@@ -209,7 +154,7 @@ class Reducer:
         self._waited.clear()
         self._state.status.set(halt="", jobs=0, waits_since=None)
 
-    def _begin_run(self, event: RunStarted) -> None:
+    def _begin_run(self, event: events.RunStarted) -> None:
         self._stopped = None
         self._arguments.clear()
         self._state.boundary.set(None)
@@ -217,13 +162,13 @@ class Reducer:
             phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
         )
 
-    def _end_run(self, event: RunFinished) -> None:
+    def _end_run(self, event: events.RunFinished) -> None:
         state = self._state
         self._document.close()
         if event.reason != "done" or event.error is not None:
-            lines = stopped_lines(self._stopped) if self._stopped is not None else ()
+            lines = outcomes.stopped_lines(self._stopped) if self._stopped is not None else ()
             if event.reason == "failed":
-                lines += failed_lines(event.error or "")
+                lines += outcomes.failed_lines(event.error or "")
             self._document.end(event.reason, event.error or "", lines)
         planned = state.status.now.mode == "plan" and event.reason == "done" and event.text.strip()
         state.boundary.set(PlanReady(event.text) if planned else None)
@@ -250,14 +195,14 @@ class Reducer:
             estimated=now.estimated or usage.estimated,
         )
 
-    def _add_message(self, event: MessageAdded) -> None:
+    def _add_message(self, event: events.MessageAdded) -> None:
         match event.message:
             case AssistantMessage() as message:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
                 note = text_of(message.content)
                 # How a job ended is said already.
-                if note not in self._state.jobs.end_notes and (told := told_of(note)):
+                if note not in self._state.jobs.end_notes and (told := outcomes.told_of(note)):
                     self._document.remark(told, "told")
             case UserMessage() as message:
                 self._document.say(text_of(message.content), message.source)
@@ -271,19 +216,19 @@ class Reducer:
         document.close_thoughts(now)
         document.finish_answer(message.text, cut=message.stop == "cut")
 
-    def _plan_batch(self, event: BatchPlanned) -> None:
+    def _plan_batch(self, event: events.BatchPlanned) -> None:
         self._document.plan(event.batch, event.calls)
         self._state.boundary.plan(event.calls, self._arguments)
         self._state.status.set(phase="working", batch=event.batch)
 
-    def _edit_call(self, event: CallEdited) -> None:
+    def _edit_call(self, event: notices.CallEdited) -> None:
         self._document.card(event.call_id, "").target = event.target
         self._document.touch_card(event.call_id)
         self._state.boundary.change(
             event.call_id, target=event.target, arguments=event.arguments, permission=event.permission, state="edited"
         )
 
-    def _deliver(self, event: SteerDelivered) -> None:
+    def _deliver(self, event: events.SteerDelivered) -> None:
         queue = self._state.queue
         text = next((item.text for item in queue.items if item.id == event.id), None)
         queue.remove(event.id)
@@ -300,7 +245,7 @@ class Reducer:
     def _resolve(self, event: ApprovalResolved) -> None:
         card = self._document.card(event.call_id, "")
         card.state = self._asked_of.pop(event.approval_id, "planned")
-        card.said = said_of(event, card.name) or card.said
+        card.said = outcomes.said_of(event, card.name) or card.said
         self._document.touch_card(event.call_id)
         self._state.approvals.remove(event.approval_id)
         self._state.status.set(phase="waiting" if self._state.approvals.waiting else "working")
@@ -334,7 +279,7 @@ class Reducer:
 
     def _settle_call(self, event: ToolResultAdded) -> None:
         card = self._document.card(event.call_id, event.name)
-        card.state, card.note, card.error = state_of(event), note_of(event), error_of(event)
+        card.state, card.note, card.error = outcomes.state_of(event), outcomes.note_of(event), outcomes.error_of(event)
         card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
         printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
         if printed:
@@ -346,7 +291,7 @@ class Reducer:
         if event.name == SHELL:
             self._state.status.set(notice="")
 
-    def _begin_job(self, event: JobStarted) -> None:
+    def _begin_job(self, event: events.JobStarted) -> None:
         """Its card says so; what it printed until now goes over to the job."""
         card = self._document.card(event.call_id, event.name, event.title)
         row = Job(event.job_id, event.call_id, event.name, event.title, "running", event.ts)
@@ -358,7 +303,7 @@ class Reducer:
         self._document.touch_card(event.call_id)
         self._wait_for(event.call_id, None)
 
-    def _end_job(self, event: JobFinished) -> None:
+    def _end_job(self, event: events.JobFinished) -> None:
         jobs = self._state.jobs
         began = event.ts - event.duration_ms / 1000
         known = jobs.get(event.job_id) or Job(event.job_id, event.call_id, event.name, event.title, "running", began)
@@ -375,11 +320,11 @@ class Reducer:
         jobs.end_notes.add(text_of(job_note(event).content))
         card = self._document.find_card(event.call_id)
         if card is not None:
-            card.state, card.job, card.note = event.status, event.job_id, job_words(event)
+            card.state, card.job, card.note = event.status, event.job_id, outcomes.job_words(event)
             card.duration_ms, card.output = event.duration_ms, jobs.output(event.job_id)
             self._document.touch_card(event.call_id)
         self._state.status.set(jobs=jobs.running)
-        self._document.remark(job_line(event))
+        self._document.remark(outcomes.job_line(event))
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
         """The agent waits for a call, or (None) no more: it ended, or goes on as a job."""

@@ -127,14 +127,10 @@ class ThemeSwitch:
         self.themes = themes
         self._paint = paint
         self._tell = tell
-        self._name = ""
+        self.name = ""
+        """Of the theme in force; empty before the first."""
         self._timer: Timer | None = None
         self._stamp: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Of the theme in force; empty before the first."""
-        return self._name
 
     @property
     def watching(self) -> bool:
@@ -150,7 +146,7 @@ class ThemeSwitch:
         try:
             self._apply(self.themes.get(name))
         except ThemeError as problem:
-            if not self._name:
+            if not self.name:
                 self._apply(built_in())
             return str(problem)
         self._stamp = stamp
@@ -159,23 +155,23 @@ class ThemeSwitch:
 
     def look(self) -> None:
         """Read the theme in force again where its file changed; what is wrong with it is said once."""
-        stamp = self.themes.stamp(self._name)
+        stamp = self.themes.stamp(self.name)
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._apply(self.themes.get(self._name))
+            self._apply(self.themes.get(self.name))
         except ThemeError as problem:
             self._tell(str(problem))
         else:
-            self._tell(f"theme {self._name}: read again")
+            self._tell(f"theme {self.name}: read again")
 
     def _apply(self, theme: ThemeFile) -> None:
         plain = self._app.no_color or os.environ.get("TERM") == "dumb"
         self._paint(Palette() if plain else theme.palette)
         self._app.register_theme(self._uncoloured(theme) if plain else theme.textual)
         self._colour_output(theme)
-        self._name = theme.name
+        self.name = theme.name
         if self._app.theme == theme.name:
             self._app.mutate_reactive(App.theme)
         else:

@@ -61,17 +61,13 @@ class Highlighter:
         """Go on for about that long; whether there is more to do."""
         end = perf_counter() + milliseconds / 1000
         while not self.done and perf_counter() < end:
-            self._step()
+            pieces = list(islice(self._pieces, _SLICE))
+            for kind, text in pieces:
+                self._add(text, self._style(kind))
+            if len(pieces) < _SLICE:
+                self.lines.append(self._open)
+                self.done = True
         return not self.done
-
-    def _step(self) -> None:
-        count = 0
-        for kind, text in islice(self._pieces, _SLICE):
-            count += 1
-            self._add(text, self._style(kind))
-        if count < _SLICE:
-            self.lines.append(self._open)
-            self.done = True
 
     def _add(self, text: str, style: Style) -> None:
         first, *rest = text.split("\n")

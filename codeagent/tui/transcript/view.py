@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.segment import Segment
 from textual.events import Click, MouseDown
@@ -43,26 +44,23 @@ class TranscriptView(SheetView, can_focus=True):
     ALLOW_SELECT = True
     BINDINGS = bindings("transcript")
 
+    @dataclass
     class CopyRequested(Message):
         """Text is to be put on the clipboard."""
 
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
+        text: str
 
+    @dataclass
     class OpenOutput(Message):
         """The whole output of a call is to be shown."""
 
-        def __init__(self, call_id: str) -> None:
-            self.call_id = call_id
-            super().__init__()
+        call_id: str
 
+    @dataclass
     class LinkClicked(Message):
         """A link was clicked; nothing says that its address is harmless."""
 
-        def __init__(self, url: str) -> None:
-            self.url = url
-            super().__init__()
+        url: str
 
     class Left(Message):
         """The user wants to go on typing."""
