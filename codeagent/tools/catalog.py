@@ -199,8 +199,8 @@ class ToolRegistry:
             if (why := _refusal(tool, taken)) is not None:
                 raise ConfigError(why)
             taken[tool.name] = tool
-        self._tools = taken
-        self._definitions = tuple(ToolDefinition(tool.name, tool.description, shown_schema(tool)) for tool in self)
+        definitions = (ToolDefinition(tool.name, tool.description, shown_schema(tool)) for tool in taken.values())
+        self._definitions, self._tools = tuple(definitions), taken
 
 
 class ToolCatalog(ToolRegistry):
