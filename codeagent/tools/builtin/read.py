@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -133,9 +134,8 @@ def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
-    """Lines of a file of any size, in memory bounded by the page."""
+    """Lines of a file of any size, in memory bounded by the page; most of an endless line is dropped."""
     skip = offset - 1
-    rest = b""
     open_end = False
     while skip and (chunk := file.read(_CHUNK)):
         open_end = not chunk.endswith(b"\n")
@@ -146,34 +146,21 @@ def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
         at = -1
         for _ in range(skip):
             at = chunk.index(b"\n", at + 1)
-        skip, rest = 0, chunk[at + 1 :]
+        file.seek(at + 1 - len(chunk), os.SEEK_CUR)
+        skip = 0
     if skip:
         return _Page([], offset - 1 - skip + open_end)
     lines: list[str] = []
     kept = 0
     while len(lines) < limit and kept <= _PAGE_CHARACTERS:
-        line, rest, ended = _next_line(file, rest)
-        if ended and not line:
+        line = rest = file.readline(2 * _CHUNK)
+        if not line:
             return _Page(lines, offset - 1 + len(lines))
-        lines.append(line.decode("utf-8", "surrogateescape").removesuffix("\r"))
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(2 * _CHUNK)
+        lines.append(line.removesuffix(b"\n").decode("utf-8", "surrogateescape").removesuffix("\r"))
         kept += len(line)
     return _Page(lines, None)
-
-
-def _next_line(file: BinaryIO, rest: bytes) -> tuple[bytes, bytes, bool]:
-    """The line, what was read beyond it, and whether the file ended; most of an endless line is dropped."""
-    pieces: list[bytes] = []
-    kept = 0
-    while True:
-        line, newline, after = rest.partition(b"\n")
-        if kept <= 2 * _CHUNK:
-            pieces.append(line)
-            kept += len(line)
-        if newline:
-            return b"".join(pieces), after, False
-        rest = file.read(_CHUNK)
-        if not rest:
-            return b"".join(pieces), b"", True
 
 
 def _check_offset(path: str, offset: int, total: int) -> None:
