@@ -74,7 +74,12 @@ class CommandOutput:
         """Take the next bytes and return their text for whoever watches."""
         self.bytes += len(data)
         text = self._decoders[stream].decode(data)
-        self._take_lines(stream, text)
+        whole = self._unfinished[stream] + text
+        cut = whole.rfind("\n") + 1
+        if not cut and len(whole) > _LONGEST_LINE:
+            cut = len(whole)
+        self._unfinished[stream] = whole[cut:]
+        self._add(whole[:cut])
         return text
 
     def finish(self) -> str:
@@ -90,14 +95,6 @@ class CommandOutput:
             self._sink.close()
         return self._text
 
-    def _take_lines(self, stream: Stream, text: str) -> None:
-        whole = self._unfinished[stream] + text
-        cut = whole.rfind("\n") + 1
-        if not cut and len(whole) > _LONGEST_LINE:
-            cut = len(whole)
-        self._unfinished[stream] = whole[cut:]
-        self._add(whole[:cut])
-
     def _add(self, text: str) -> None:
         if not text:
             return
@@ -110,10 +107,8 @@ class CommandOutput:
             self._head.append(text[:room])
             self._head_length += len(self._head[-1])
             text = text[room:]
-        if text:
-            self._add_to_tail(text)
-
-    def _add_to_tail(self, text: str) -> None:
+        if not text:
+            return
         self._tail.append(text[-_KEPT:])
         self._tail_length += len(self._tail[-1])
         if self._tail_length <= _KEPT:
@@ -142,13 +137,10 @@ class CommandOutput:
             first, last = readable(head)[: self._head_size], readable(tail)[-self._tail_size :]
         self.truncated = True
         first, last = first[: first.rfind("\n") + 1] or first, last[last.find("\n") + 1 :] or last
-        return f"{first}{self._marker(len(first) + len(last))}{last}"
-
-    def _marker(self, shown: int) -> str:
-        left_out = max(self.characters - shown, 0)
+        left_out = max(self.characters - len(first) - len(last), 0)
         return (
-            f"[… about {left_out} of {self.characters} characters left out ({self.lines} lines in all); "
-            f'output_read(id="{self.handle}") shows them …]\n'
+            f"{first}[… about {left_out} of {self.characters} characters left out ({self.lines} lines in all); "
+            f'output_read(id="{self.handle}") shows them …]\n{last}'
         )
 
 
@@ -192,7 +184,18 @@ class CommandRun:
         notes = _notes(result)
         content = (TextPart(text=_with_notes(printed, notes)),)
         shown = TerminalBlock(command=self.command, output=_with_notes(printed, notes[1:]), exit_code=result.exit_code)
-        blocks, details = (shown,), self._details() | more
+        blocks, details = (
+            (shown,),
+            more
+            | {
+                "exit_code": result.exit_code,
+                "killed": result.killed,
+                "left_running": result.left_running,
+                "truncated": self.output.truncated,
+                "bytes": self.output.bytes,
+                "handle": self.output.handle,
+            },
+        )
         if self.lost is not None:
             text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."
             raise Failed(text, content=(TextPart(text=_with_notes(printed, [text])),), blocks=blocks, details=details)
@@ -205,16 +208,6 @@ class CommandRun:
         if result.exit_code != 0:
             raise Failed(notes[0].strip("[]"), content=content, blocks=blocks, details=details)
         return ToolResult(content=content, blocks=blocks, details=details)
-
-    def _details(self) -> dict[str, JsonValue]:
-        return {
-            "exit_code": self.result.exit_code,
-            "killed": self.result.killed,
-            "left_running": self.result.left_running,
-            "truncated": self.output.truncated,
-            "bytes": self.output.bytes,
-            "handle": self.output.handle,
-        }
 
 
 def first_line(text: str) -> str:
@@ -250,7 +243,12 @@ async def run_command(
     A cancel shows in the result's `ending`, not as CancelledError. Raises SandboxUnavailable.
     """
     output = CommandOutput(lambda: outputs.create(command.call_id))
-    work = asyncio.ensure_future(sandbox.run(command, _Live(output, on_update)))
+
+    async def pass_on(stream: Stream, data: bytes) -> None:
+        if text := output.feed(stream, data):
+            await on_update(text, stream)
+
+    work = asyncio.ensure_future(sandbox.run(command, pass_on))
     ending: _Ending = "done"
     try:
         finished, _ = await asyncio.wait({work}, timeout=timeout)
@@ -303,18 +301,6 @@ def _first_file(workspace: Workspace, names: Iterable[str]) -> str:
     return ""
 
 
-class _Live:
-    """Passes output on as it comes."""
-
-    def __init__(self, output: CommandOutput, on_update: OnUpdate) -> None:
-        self._output = output
-        self._on_update = on_update
-
-    async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        if text := self._output.feed(stream, data):
-            await self._on_update(text, stream)
-
-
 def _notes(result: CommandResult) -> list[str]:
     """Notes besides the output; the first is about how it ended, empty if that is as usual."""
     end = "" if result.exit_code == 0 else f"[exit code {result.exit_code}]"
@@ -338,22 +324,20 @@ def _unless_empty(printed: str) -> tuple[TextPart, ...]:
     return (TextPart(text=printed.rstrip("\n")),) if printed.strip() else ()
 
 
-class CommandRunner:
-    """`ToolContext.run` of one call: runs commands in the sandbox for a user-defined tool."""
-
-    def __init__(self, ctx: ToolContext, outputs: OutputStore) -> None:
-        self._ctx = ctx
-        self._outputs = outputs
-
-    async def __call__(
-        self, command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
-    ) -> str:
-        ctx = self._ctx
-        if ctx.sandbox is None:
-            raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
-        text = command if isinstance(command, str) else shlex.join(command)
-        if not text.strip() or "\0" in text:
-            raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot hold a NUL character")
-        asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
-        run = await run_command(ctx.sandbox, asked, self._outputs, ctx.on_update, timeout)
-        return text_of(run.answer({}).content)
+async def run_for_tool(
+    ctx: ToolContext,
+    outputs: OutputStore,
+    command: str | Sequence[str],
+    *,
+    timeout: float | None = None,
+    hosts: tuple[str, ...] = (),
+) -> str:
+    """Run a command in the sandbox for a user-defined tool: `ToolContext.run` of one call. Raises ToolError."""
+    if ctx.sandbox is None:
+        raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
+    text = command if isinstance(command, str) else shlex.join(command)
+    if not text.strip() or "\0" in text:
+        raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot hold a NUL character")
+    asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
+    run = await run_command(ctx.sandbox, asked, outputs, ctx.on_update, timeout)
+    return text_of(run.answer({}).content)

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -19,7 +20,7 @@ from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled, Failed, Preview, Tool, ToolContext, ToolError, ToolResult
-from codeagent.tools.shell.run import CommandRunner
+from codeagent.tools.shell.run import run_for_tool
 from codeagent.tools.user.decorator import ToolMark
 from codeagent.tools.user.function_schema import FunctionArgs, FunctionSchema
 from codeagent.tools.user.printed import PrintedOutput, heard_by
@@ -98,7 +99,7 @@ class FunctionTool(Tool[FunctionArgs]):
         if inspect.isasyncgenfunction(self._function):
             return await self._run_to_the_end(args, ctx)
         printed = self._printed(ctx)
-        commands = CommandRunner(ctx, self._outputs)
+        commands = partial(run_for_tool, ctx, self._outputs)
         async with printed.passed_on():
             try:
                 return as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
@@ -108,7 +109,7 @@ class FunctionTool(Tool[FunctionArgs]):
 
     async def talk(self, args: FunctionArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
         printed = self._printed(ctx)
-        positional, named = self._schema.call(args, replace(ctx, run=CommandRunner(ctx, self._outputs)))
+        positional, named = self._schema.call(args, replace(ctx, run=partial(run_for_tool, ctx, self._outputs)))
         generator: AsyncGenerator[Any, str | None] = self._function(*positional, **named)
         sent: str | None = None
         async with printed.passed_on():
