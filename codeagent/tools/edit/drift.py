@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from codeagent.tools.edit.merge import Doubt, carried, is_explained, is_tab_drift
+from codeagent.tools.edit.merge import Doubt, Indentation, carried
 from codeagent.tools.edit.normalize import (
     Passage,
     Reading,
@@ -265,9 +265,10 @@ def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, ne
         return None
     there = block_of(lines.text[start:stop])
     missing = sum(abs(a.count("\n") - b.count("\n")) for a, b in zip(old.gaps, there.gaps, strict=True))
-    if missing > _BLANK_LINES or not is_explained(old, there):
+    indentation = Indentation(old.indents, there.indents)
+    if missing > _BLANK_LINES or indentation.is_unlike:
         return None
-    slips = set(_slips(old, there)) | ({reading.slip} if reading.slip else set())
+    slips = set(_slips(old, there, indentation)) | ({reading.slip} if reading.slip else set())
     return _Place(start, stop, there, old, new, frozenset(slips))
 
 
@@ -285,11 +286,11 @@ def _begun(block: Passage) -> Passage:
     return Passage((TextLine("", first.text, first.tail), *rest), block.gaps)
 
 
-def _slips(old: Passage, there: Passage) -> Iterator[str]:
+def _slips(old: Passage, there: Passage, indentation: Indentation) -> Iterator[str]:
     """What differs, in words that go after "up to"."""
     pairs = list(zip(old.lines, there.lines, strict=True))
     if old.indents != there.indents:
-        yield _TABS if is_tab_drift(old, there) else _INDENTATION
+        yield _INDENTATION if indentation.width is None else _TABS
     if any(a.tail != b.tail for a, b in pairs):
         yield "white space at line ends"
     if any(a.count("\n") != b.count("\n") for a, b in zip(old.gaps, there.gaps, strict=True)):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 from codeagent.tools.edit.normalize import Opcode, Passage, folded, is_blank, line_opcodes, opcodes, plain, tokens
 
@@ -46,8 +47,8 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
     """
     had, has, wanted = old.indents, there.indents, new.indents
     if had == has or not wanted:
-        return [Way(has, _same)]
-    mapping = _Mapping(had, has)
+        return [Way(has, str)]
+    mapping = Indentation(had, has)
     if mapping.is_unlike:
         return []
     slipped = [(had[at], has[at], wanted[new_at]) for at, new_at in pairs if had[at] != has[at]]
@@ -55,32 +56,26 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
     says_has = any(indent == actual for _, actual, indent in slipped)
     if slipped and not (says_had or says_has or mapping.width):
         return []
-    as_had = _begins_alike(wanted, had) if mapping.width is None else mapping.is_in_style(wanted, had)
-    as_has = _begins_alike(wanted, has) if mapping.width is None else mapping.is_in_style(wanted, has)
+    fits = _begins_alike if mapping.width is None else mapping.is_in_style
+    as_had, as_has = fits(wanted, had), fits(wanted, has)
+    has_lost = not any(had) and any(
+        _OPENS.search(line.text) and len(after.indent) <= len(line.indent) for line, after in pairwise(new.lines)
+    )
     found = []
     if says_had or (as_had and not (as_has and says_has)):
-        found.append(Way(had, _moved_in_blocks(mapping, had, new), mapping.is_ambiguous, mapping.is_irregular))
+        moved = _lost if has_lost else mapping.moved
+        found.append(Way(had, moved, mapping.is_ambiguous, mapping.is_irregular))
     if says_has or (as_has and not (as_had and says_had)):
-        found.append(Way(has, _same))
+        found.append(Way(has, str))
     if len(had) == 1 < len(wanted) and has[0].endswith(had[0]) and wanted[0] == had[0]:
         rest_is_whole = all(indent.startswith(has[0]) for indent in wanted[1:])
         if rest_is_whole:  # The old text begins within the line, and so does the new one.
-            found.append(Way(had, _same))
+            found.append(Way(had, str))
     return found
 
 
-def is_tab_drift(old: Passage, there: Passage) -> bool:
-    """Whether tabs stand for spaces, or the reverse, and nothing else differs in the indentation."""
-    return _width(old.indents, there.indents) is not None
-
-
-def is_explained(old: Passage, there: Passage) -> bool:
-    """Whether the indentation differs only as slips do: not where no width of a tab makes tabs of spaces."""
-    return not _Mapping(old.indents, there.indents).is_unlike
-
-
-class _Mapping:
-    """From the indentation of the old text to that of the file, line by line."""
+class Indentation:
+    """What the indentation of the old text becomes in the file, line by line."""
 
     def __init__(self, had: Sequence[str], has: Sequence[str]) -> None:
         self._table: dict[str, set[str]] = {}
@@ -88,6 +83,7 @@ class _Mapping:
             self._table.setdefault(mine, set()).add(actual)
         self._had, self._has = had, has
         self.width = _width(had, has)
+        """How many spaces stand for a tab where nothing else differs; else None."""
         self._shift = _shift(had, has)
 
     @property
@@ -136,19 +132,9 @@ class _Mapping:
         return " " * (width * len(match[1])) + match[2]
 
 
-def _moved_in_blocks(mapping: _Mapping, had: Sequence[str], new: Passage) -> Callable[[str], str]:
-    """As the mapping says, unless the new text has no indentation at all where it needs some."""
-    lost = not any(had) and any(
-        _OPENS.search(line.text) and len(after.indent) <= len(line.indent)
-        for line, after in zip(new.lines, new.lines[1:], strict=False)
-    )
-
-    def moved(indent: str) -> str:
-        if lost:
-            raise Doubt("its lines have lost their indentation")
-        return mapping.moved(indent)
-
-    return moved
+def _lost(indent: str) -> str:
+    """Refuse a new line where the new text has no indentation at all but needs some. Raises Doubt."""
+    raise Doubt("its lines have lost their indentation")
 
 
 def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
@@ -196,10 +182,6 @@ def _width(had: Sequence[str], has: Sequence[str]) -> int | None:
 
 def _begins_alike(some: Sequence[str], others: Sequence[str]) -> bool:
     return min(some, key=len) == min(others, key=len)
-
-
-def _same(indent: str) -> str:
-    return indent
 
 
 @dataclass(frozen=True)
