@@ -3,7 +3,7 @@
 import argparse
 import os
 from collections.abc import Coroutine
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
@@ -66,7 +66,7 @@ def _status(args: argparse.Namespace) -> int:
     sandbox = _sandbox(args)
     with local_engine(sandbox.spec.docker_host) as engine:
         versions = engine.versions()
-        image = choose_image(engine, sandbox.spec.without_pull(), lambda _: None)
+        image = choose_image(engine, replace(sandbox.spec, pull=False), lambda _: None)
         containers = [
             {
                 "id": container_id[:12],

@@ -35,7 +35,7 @@ class _RunningCall:
     """One command between its start and its result."""
 
     mark: CallMark
-    environment: CommandVariables
+    environment: CommandVariables | None
     container: Container | None = None
     starting: asyncio.Task[Execution] | None = None
     notices: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class SessionContainer:
 
     async def run(self, text: str, on_output: OnOutput, environment: CommandVariables | None = None) -> CommandResult:
         """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
-        call = _RunningCall(CallMark(secrets.token_hex(8), next(self._numbers)), environment or _nothing_more)
+        call = _RunningCall(CallMark(secrets.token_hex(8), next(self._numbers)), environment)
         try:
             execution = await self._begin(call, text, on_output)
             ending = await execution.finish()
@@ -118,7 +118,9 @@ class SessionContainer:
             if call.starting is not None:
                 await run_to_end(_close(call.starting))
             if self._spec.per_command and not self._running:
-                self._renew()
+                self._give_up(self._container)
+                if not self._resources.shut:
+                    self._being_made()  # the next command reports what fails there
 
     async def listening(self) -> frozenset[int]:
         """Return the TCP ports listened on inside; empty if they are unknown. Waits while the sandbox is frozen."""
@@ -228,7 +230,7 @@ class SessionContainer:
         target = self._target(container)
 
         async def begin() -> Execution:
-            variables = await call.environment(engine, container)
+            variables = () if call.environment is None else await call.environment(engine, container)
             return await Execution.start(engine, target, text, call.mark, on_output, variables)
 
         task = asyncio.create_task(begin())
@@ -261,12 +263,6 @@ class SessionContainer:
             self._making = asyncio.create_task(self._make())
             self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._making
-
-    def _renew(self) -> None:
-        """Give the used container up and make the next one ready; the next command reports what fails there."""
-        self._give_up(self._container)
-        if not self._resources.shut:
-            self._being_made()
 
     async def _make(self) -> Container:
         spec = self._spec
@@ -380,10 +376,6 @@ class SessionContainer:
             warnings=container.warnings + absent,
             narrowed=self._resources.around.warnings,
         )
-
-
-async def _nothing_more(engine: Engine, container: Container) -> tuple[str, ...]:
-    return ()
 
 
 async def _close(starting: asyncio.Task[Execution]) -> None:

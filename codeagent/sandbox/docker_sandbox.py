@@ -5,7 +5,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -133,7 +133,12 @@ class DockerSandbox:
 
     async def set_aside(self, path: str) -> str:
         """See the port."""
-        return str(await asyncio.to_thread(self._set_aside, path))
+
+        def move() -> str:
+            with closing(PinnedRoot(Path(os.path.realpath(self._spec.root)))) as root:
+                return str(set_aside(root, path, self._spec.state_dir))
+
+        return await asyncio.to_thread(move)
 
     async def close(self) -> None:
         self._resources.shut = True
@@ -164,13 +169,6 @@ class DockerSandbox:
             return alive
         finally:
             self._unswept = self._unswept or alive
-
-    def _set_aside(self, path: str) -> Path:
-        root = PinnedRoot(Path(os.path.realpath(self._spec.root)))
-        try:
-            return set_aside(root, path, self._spec.state_dir)
-        finally:
-            root.close()
 
     def _planted(self) -> tuple[str, ...]:
         """Move away what is protected by name and was not at the root when the last container was made."""

@@ -61,7 +61,6 @@ class Execution:
         self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
         """By `is_stderr`."""
         self._on_output = on_output
-        self._acknowledged = False
         self._begun = asyncio.Event()
         self._reading = True
         self._passed = 0
@@ -143,24 +142,22 @@ class Execution:
         self._stream.close()
 
     async def _pass_on(self) -> None:
+        acknowledged = False
         try:
-            await self._pass_all()
+            async for is_stderr, piece in self._stream.pieces():
+                self._passed += len(piece)
+                data = self._trailers[is_stderr].feed(piece)
+                # Output on one stream may overtake the report of the begin on the other, and a reader may be slow.
+                if data or self._trailers[is_stderr].begun:
+                    self._begun.set()
+                await self._give(is_stderr, data)
+                if not acknowledged and all(trailer.report is not None for trailer in self._trailers.values()):
+                    acknowledged = True
+                    await self._stream.send(b"\n")
+            for is_stderr, trailer in self._trailers.items():
+                await self._give(is_stderr, trailer.flush())
         finally:
             self._begun.set()
-
-    async def _pass_all(self) -> None:
-        async for is_stderr, piece in self._stream.pieces():
-            self._passed += len(piece)
-            data = self._trailers[is_stderr].feed(piece)
-            # Output on one stream may overtake the report of the begin on the other, and a reader may be slow.
-            if data or self._trailers[is_stderr].begun:
-                self._begun.set()
-            await self._give(is_stderr, data)
-            if not self._acknowledged and all(trailer.report is not None for trailer in self._trailers.values()):
-                self._acknowledged = True
-                await self._stream.send(b"\n")
-        for is_stderr, trailer in self._trailers.items():
-            await self._give(is_stderr, trailer.flush())
 
     async def _give(self, is_stderr: bool, data: bytes) -> None:
         if not data:

@@ -164,7 +164,14 @@ async def kill(engine: Engine, container_id: str) -> bool:
     try:
         await engine.ask(lambda api: api.remove_container(container_id, force=True, v=True))
     except EngineError as error:
-        return error.status == 404 or (error.status == 409 and await _goes(engine, container_id))
+        if error.status != 409:
+            return error.status == 404
+    else:
+        return True
+    try:  # it is being removed already
+        await engine.ask(lambda api: api.wait(container_id, condition="removed"))
+    except EngineError as error:
+        return error.status == 404
     return True
 
 
@@ -174,15 +181,6 @@ async def is_ending(engine: Engine, container_id: str) -> bool:
         await engine.ask(lambda api: api.wait(container_id, condition="not-running"), seconds=_ENDING_SECONDS)
     except EngineError as error:
         return error.status is not None
-    return True
-
-
-async def _goes(engine: Engine, container_id: str) -> bool:
-    """Wait for a removal that is already in progress; return whether the container is gone."""
-    try:
-        await engine.ask(lambda api: api.wait(container_id, condition="removed"))
-    except EngineError as error:
-        return error.status == 404
     return True
 
 

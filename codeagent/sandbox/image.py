@@ -5,7 +5,6 @@ Only names that belong to Python come before the image's own programs: a file in
 """
 
 import io
-import math
 import os
 import re
 import shlex
@@ -15,6 +14,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -149,8 +149,9 @@ def _of(reference: str, variables: tuple[str, ...], origin: str) -> ImageChoice:
 def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> tuple[str, ...] | None:
     """Pull the default image; after a failure not again for an hour, as some networks take minutes to fail."""
     failed = state_dir / "sandbox" / "pull-failed"
-    if _age(failed) < _PULL_AGAIN_SECONDS:
-        return None
+    with suppress(OSError):
+        if time.time() - failed.stat().st_mtime < _PULL_AGAIN_SECONDS:
+            return None
     problem = pull_default(engine, on_progress)
     if problem is None:
         return engine.image(DEFAULT)
@@ -161,14 +162,6 @@ def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], Non
     except OSError as error:
         on_progress(f"the failure could not be recorded ({error.strerror}), so every start will try again")
     return None
-
-
-def _age(path: Path) -> float:
-    """Return the seconds since the file was written; infinity if there is none."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return math.inf
 
 
 def _interpreter(spec: SandboxSpec) -> str | None:

@@ -53,7 +53,10 @@ def launch(
         )
         container_id, stdin = engine.run(arguments)
     except EngineError as refusal:
-        raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", _remedy(refusal)) from refusal
+        remedy = "codeagent sandbox test shows more; codeagent sandbox build makes another image"
+        if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
+            remedy = "use an engine on this machine that sees this directory (docker context ls)"
+        raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts
     warnings = (*resources.around.warnings, *_warnings(secrets))
     return Container(container_id, stdin, image.reference, image.origin, protected, secrets, mounts, warnings)
@@ -154,9 +157,3 @@ def _warnings(secrets: Secrets) -> tuple[str, ...]:
     if not secrets.complete:
         warnings.append(f"the workspace is large: {NOT_ALL_MASKED}")
     return tuple(warnings)
-
-
-def _remedy(refusal: EngineError) -> str:
-    if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
-        return "use an engine on this machine that sees this directory (docker context ls)"
-    return "codeagent sandbox test shows more; codeagent sandbox build makes another image"

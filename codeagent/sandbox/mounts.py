@@ -55,7 +55,14 @@ class PinnedRoot:
     def __init__(self, path: Path) -> None:
         """Raises SandboxUnavailable if `path` is not a directory or is reached through a link."""
         self.path = path
-        self.fd = _open_each(path)
+        top = open_folder("/", listed=False)
+        try:
+            self.fd = open_below(top, path.parts[1:])
+        except OSError as error:
+            problem = f"the workspace {path} cannot be opened: {error.strerror}"
+            raise SandboxUnavailable(problem, "check that it exists and is not a link") from error
+        finally:
+            os.close(top)
         status = os.fstat(self.fd)
         self.uid, self.gid = status.st_uid, status.st_gid
         self._identity = (status.st_dev, status.st_ino)
@@ -134,17 +141,6 @@ def is_utf8(name: str) -> bool:
 
 def _contains(outer: Path, inner: Path) -> bool:
     return inner == outer or outer in inner.parents
-
-
-def _open_each(path: Path) -> int:
-    top = open_folder("/", listed=False)
-    try:
-        return open_below(top, path.parts[1:])
-    except OSError as error:
-        problem = f"the workspace {path} cannot be opened: {error.strerror}"
-        raise SandboxUnavailable(problem, "check that it exists and is not a link") from error
-    finally:
-        os.close(top)
 
 
 def _kind(mode: int) -> EntryKind:

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from codeagent.sandbox.freeze import not_paused
@@ -99,7 +100,10 @@ async def pause_all(trees: Collection[ProcessTree], frozen: FrozenList) -> froze
         while running := _running(trees):
             if time.monotonic() > end:
                 raise not_paused(f"{len(running)} processes did not stop")
-            _record(running - stopped, frozen)
+            try:
+                frozen.add(running - stopped)
+            except OSError as error:
+                raise not_paused(f"that cannot be recorded: {error.strerror}") from error
             for pid, _ in running - stopped:
                 _signal(pid, signal.SIGSTOP)
             stopped |= running
@@ -108,14 +112,6 @@ async def pause_all(trees: Collection[ProcessTree], frozen: FrozenList) -> froze
         resume_all(stopped, frozen)
         raise
     return frozenset(stopped)
-
-
-def _record(processes: Collection[tuple[int, int]], frozen: FrozenList) -> None:
-    """Record what is about to be stopped. Raises SandboxLost."""
-    try:
-        frozen.add(processes)
-    except OSError as error:
-        raise not_paused(f"that cannot be recorded: {error.strerror}") from error
 
 
 def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None:
@@ -158,7 +154,5 @@ def _running(trees: Collection[ProcessTree]) -> set[tuple[int, int]]:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return

@@ -1,7 +1,6 @@
 """Builds the whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
 
 import json
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -166,27 +165,21 @@ def seccomp_filter() -> str:
     Taken away: io_uring, device nodes, unusual socket families, and every way to give a file a set-uid or set-gid bit,
     which would keep its meaning on the host, outside the container.
     """
-    text = resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
-    return json.dumps(withhold(json.loads(text)), separators=(",", ":"))
-
-
-def withhold(profile: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the profile that allows less."""
-    tightened = deepcopy(profile)
+    profile = json.loads(resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8"))
     replaced = {"socket"} | _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys()
     replaced |= _MKNOD_MODE_ARGUMENT.keys()
-    for rule in tightened["syscalls"]:
+    for rule in profile["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in replaced]
     absent = {"names": sorted(_WITHHELD), "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
-    kept = [rule for rule in tightened["syscalls"] if rule["names"]]
-    tightened["syscalls"] = [*kept, absent, *_narrowed_rules()]
-    return tightened
+    kept = [rule for rule in profile["syscalls"] if rule["names"]]
+    profile["syscalls"] = [*kept, absent, *_narrowed_rules()]
+    return json.dumps(profile, separators=(",", ":"))
 
 
 def _narrowed_rules() -> list[dict[str, Any]]:
-    rules = [_allow(name, _lacks(mode, _SET_ID_BITS)) for name, mode in _MODE_ARGUMENT.items()]
+    rules = [_allow(name, _is(mode, _SET_ID_BITS, 0)) for name, mode in _MODE_ARGUMENT.items()]
     for name, (flags, mode) in _FLAGS_AND_MODE_ARGUMENTS.items():
-        rules += [_allow(name, _lacks(mode, _SET_ID_BITS)), _allow(name, _lacks(flags, _CREATES))]
+        rules += [_allow(name, _is(mode, _SET_ID_BITS, 0)), _allow(name, _is(flags, _CREATES, 0))]
     for name, mode in _MKNOD_MODE_ARGUMENT.items():
         rules += [_allow(name, _is(mode, _FILE_TYPE | _SET_ID_BITS, kind)) for kind in _PLAIN_TYPES]
     return rules + [_allow("socket", _is(0, 0xFFFFFFFF, family)) for family in _SOCKET_FAMILIES]
@@ -194,10 +187,6 @@ def _narrowed_rules() -> list[dict[str, Any]]:
 
 def _allow(name: str, condition: dict[str, Any]) -> dict[str, Any]:
     return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": [condition]}
-
-
-def _lacks(index: int, bits: int) -> dict[str, Any]:
-    return _is(index, bits, 0)
 
 
 def _is(index: int, mask: int, value: int) -> dict[str, Any]:

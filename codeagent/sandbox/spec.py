@@ -1,7 +1,7 @@
 """What a sandbox is made from: plain values, read once when the program starts."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 GIB = 1024**3
@@ -43,6 +43,3 @@ class SandboxSpec:
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""
     pids: int = 512
     cpus: float = float(os.cpu_count() or 1)
-
-    def without_pull(self) -> "SandboxSpec":
-        return replace(self, pull=False)

@@ -38,7 +38,7 @@ async def interact(engine: Engine, target: ExecTarget) -> int:
                 fit()
                 loop.add_signal_handler(signal.SIGWINCH, fit)
             typed = asyncio.create_task(_type(stream))
-            await (_show_raw(stream) if is_terminal else _show(stream))
+            await _show(stream, is_terminal)
             typed.cancel()
     finally:
         if is_terminal:
@@ -73,19 +73,12 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-async def _show(stream: ExecStream) -> None:
-    async for is_stderr, piece in stream.pieces():
-        _write(2 if is_stderr else 1, piece)
-
-
-async def _show_raw(stream: ExecStream) -> None:
-    async for piece in stream.raw():
-        _write(1, piece)
-
-
-def _write(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
+async def _show(stream: ExecStream, is_terminal: bool) -> None:
+    """Print what the shell prints; a terminal gets one stream without frames."""
+    pieces = ((False, piece) async for piece in stream.raw()) if is_terminal else stream.pieces()
+    async for is_stderr, piece in pieces:
+        while piece:
+            piece = piece[os.write(2 if is_stderr else 1, piece) :]
 
 
 async def _resize(engine: Engine, exec_id: str, lines: int, columns: int) -> None:

@@ -86,7 +86,8 @@ def thaw(file: Path) -> None:
     facts = _facts(file)
     for pid, start in facts.get("processes", []):
         if _started(pid) == str(start):
-            _continue(pid)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
     ended = [_end(engine, container) for engine, container in facts.get("containers", [])]
     if all(ended):
         file.unlink(missing_ok=True)
@@ -136,13 +137,6 @@ def _facts(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _continue(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGCONT)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 class _Engine(http.client.HTTPConnection):

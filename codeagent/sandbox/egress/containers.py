@@ -136,7 +136,10 @@ class EgressContainers:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run a command as `Sandbox.run` does; what it leaves running ends with the last command beside it."""
-        rules = _rules(command.hosts)
+        try:
+            rules = tuple(map(HostRule.parse, command.hosts))
+        except ValueError as error:
+            raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
         await self._proxy.open()
         entry = await self._entry((frozenset(command.hosts), command.read_only))
         grant = self._proxy.grant(rules)
@@ -197,10 +200,3 @@ def proxy_variables(port: int, grant: Grant) -> tuple[str, ...]:
     address = f"http://{USER}:{grant.token}@127.0.0.1:{port}"
     values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
     return tuple(f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower()))
-
-
-def _rules(hosts: tuple[str, ...]) -> tuple[HostRule, ...]:
-    try:
-        return tuple(map(HostRule.parse, hosts))
-    except ValueError as error:
-        raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
