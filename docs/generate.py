@@ -1,4 +1,4 @@
-"""Writes the generated pages: `python docs/generate.py`; with `--check` it only says which are old."""
+"""Writes the generated pages: `python docs/generate.py`; with `--check` it only lists those that are out of date."""
 
 import argparse
 import ast
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def keys() -> str:
-    """The keys and slash commands of the screen, as the key sheet and /help show them."""
+    """Return the page of the screen's keys and slash commands, as the key sheet and /help show them."""
     parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
     rows = Keymap().rows()
     for group in dict.fromkeys(row.scope for row in rows):
@@ -94,7 +94,7 @@ def _cell(text: str) -> str:
 
 
 def command_line() -> str:
-    """The page about every command, its arguments and the exit codes."""
+    """Return the page about every command, its arguments and the exit codes."""
     screen = build_screen_parser()
     parts = ["# Command line", _NOTE, _intro(), "## codeagent", screen.description or "", *_arguments(screen)]
     parser = build_parser(list(COMMANDS))
@@ -106,22 +106,22 @@ def command_line() -> str:
 
 
 def events() -> str:
-    """The page about every event."""
+    """Return the page about every event."""
     parts = [
         "# Events",
         _NOTE,
-        "A session log and `--output jsonl` hold one JSON object per line. Each has these fields, and those of its "
+        "A session log and `--output jsonl` contain one JSON object per line. Each has these fields and those of its "
         "`type`. A line of the log ends with two more: `prev`, the `crc` of the line before (`00000000` in the first; "
         "old logs have none), and `crc`, the CRC32 of the object without it, in hex.",
         _table(BaseEvent, inherited=True),
-        "Events marked *passing* are not logged and may be merged: they show what a durable event will hold.",
+        "Events marked *passing* are not logged and may be merged: they show what a durable event will contain.",
     ]
     for name, kind in EVENT_TYPES.items():
         passing = "" if kind.durable else " *(passing)*"
         parts += [f"## {name}{passing}", _own_words(kind), _table(kind, inherited=False)]
     parts += [
         "# Notices with data",
-        "A `notice` with one of these codes has these fields in `data`. Every other notice is for reading.",
+        "A `notice` with one of these codes has these fields in `data`. All other notices are only meant to be read.",
     ]
     for code, kind in NOTICE_TYPES.items():
         parts += [f"## notice `{code}`", _own_words(kind), _table(kind, inherited=False)]
@@ -132,7 +132,7 @@ def events() -> str:
 
 
 def hooks() -> str:
-    """The page about what hook programs are told and may answer."""
+    """Return the page about what hook programs read and may answer."""
     parts = [
         "# Hook programs",
         _NOTE,
@@ -142,7 +142,7 @@ def hooks() -> str:
     for event, told in TOLD.items():
         answers = get_args(get_args(ANSWERS[event])[0]) if event in ANSWERS else ()
         decisions = " or ".join(f"`{_decision(answer)}`" for answer in answers)
-        last = f"Answer: {decisions}." if answers else "What it prints is not looked at."
+        last = f"Answer: {decisions}." if answers else "Its output is ignored."
         parts += [f"## {event}", _table(told, inherited=True), last]
     parts += ["# Answers", "No output at all is the same as `allow`."]
     for answer in get_args(ProgramAnswer):
@@ -164,22 +164,23 @@ def tool_file_schema() -> str:
 
 
 def hooks_schema() -> str:
-    """The same for programs."""
+    """Return the same for programs."""
     return json.dumps(contract_schema(), indent=2) + "\n"
 
 
 def loop() -> str:
-    """The page about the loop, with the loop's own source in it."""
+    """Return the page about the loop, with the loop's source in it."""
     source = textwrap.dedent(inspect.getsource(Loop.run))
     return _INCLUDED.sub(lambda match: match[1] + source + match[2], _present("explanation/loop.md"))
 
 
 def _intro() -> str:
     return (
-        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 denied and could not go "
-        "on · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of standard output went away.\n\n"
-        "Standard output holds results only; everything else goes to standard error. "
-        "Options may stand before or behind PROMPT; behind `--` a prompt may begin with a dash."
+        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 a call was "
+        "denied and the model found no other way · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of "
+        "standard output went away.\n\n"
+        "Standard output contains only results; everything else goes to standard error. "
+        "Options may come before or after PROMPT; after `--`, a prompt may begin with a dash."
     )
 
 
@@ -213,7 +214,7 @@ def _spelled(action: argparse.Action) -> str:
 
 
 def _own_words(kind: type) -> str:
-    """Its docstring; empty where there is only what `dataclass` writes in its place."""
+    """Return its docstring; empty if it is only the one that `dataclass` generates."""
     words = inspect.cleandoc(kind.__doc__ or "")
     return "" if words.startswith(f"{kind.__name__}(") else words
 
@@ -230,7 +231,7 @@ def _table(kind: type, *, inherited: bool) -> str:
 
 
 def _annotations(kind: type) -> dict[str, Any]:
-    """What each field holds, by its name in JSON."""
+    """Return what each field contains, by its name in JSON."""
     if issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
     hints = get_type_hints(kind, include_extras=True)
@@ -238,7 +239,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _field_words(kind: type) -> dict[str, str]:
-    """What stands in a string under each field, on one line."""
+    """Return the string below each field, on one line."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     return {
@@ -253,7 +254,7 @@ def _field_words(kind: type) -> dict[str, str]:
 
 
 def _type(annotation: Any) -> str:
-    """How a JSON reader would call it."""
+    """Return the name that a reader of JSON would use."""
     arguments = get_args(annotation)
     origin = get_origin(annotation)
     if annotation is type(None):
