@@ -169,7 +169,7 @@ async def kill(engine: Engine, container_id: str) -> bool:
     else:
         return True
     try:  # it is being removed already
-        await engine.ask(lambda api: api.wait(container_id, condition="removed"))
+        await engine.ask(lambda api: api.wait(container_id, timeout=engine.seconds, condition="removed"))
     except EngineError as error:
         return error.status == 404
     return True
@@ -178,7 +178,9 @@ async def kill(engine: Engine, container_id: str) -> bool:
 async def is_ending(engine: Engine, container_id: str) -> bool:
     """Tell whether the container is about to end: its processes end before the engine reports it."""
     try:
-        await engine.ask(lambda api: api.wait(container_id, condition="not-running"), seconds=_ENDING_SECONDS)
+        await engine.ask(
+            lambda api: api.wait(container_id, timeout=_ENDING_SECONDS, condition="not-running"), _ENDING_SECONDS
+        )
     except EngineError as error:
         return error.status is not None
     return True

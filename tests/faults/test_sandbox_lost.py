@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, EngineError, engine_socket
+from codeagent.sandbox.freeze import is_ending
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run, sandbox_spec
@@ -225,6 +227,15 @@ async def test_a_start_on_an_engine_that_hangs_ends_with_the_reason(tmp_path: Pa
     assert "restart it" in caught.value.remedy
     await sandbox.close()
     silent.close()
+
+
+async def test_asking_whether_a_running_container_ends_leaves_no_thread_behind(
+    sandbox: DockerSandbox, workspace_dir: Path
+) -> None:
+    assert not await is_ending(ENGINE, container_of(workspace_dir))
+    async with asyncio.timeout(30):
+        while any(thread.name == "sandbox" for thread in threading.enumerate()):  # noqa: ASYNC110  # a thread tells nobody
+            await asyncio.sleep(0.02)
 
 
 async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
