@@ -181,8 +181,7 @@ class GitCheckpoints:
             return self._snapshot(self._known.load(), files, stop)
 
     def _snapshot(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
-        outer = self._outside.outer()
-        everywhere = self._outside.everywhere()
+        outer, everywhere = self._outside.outer(), self._outside.everywhere
         writer = SnapshotWriter(self._store)
         store = self._store.all_stores.stat()
         scan = Scan(

@@ -96,12 +96,9 @@ class CommitRepository:
                 (folder / "refs").rmdir()
                 for name, target in links.items():
                     (folder / name).symlink_to(target)
-                for name, source in (
-                    ("info/exclude", self.shared),
-                    ("info/attributes", self.shared),
-                    ("index", self.git),
-                ):
-                    copy_regular(source, folder, name)
+                for name in ("info/exclude", "info/attributes"):
+                    copy_regular(self.shared, folder, name)
+                copy_regular(self.git, folder, "index")
             except OSError as error:
                 raise CommitRefused(f"the repository cannot be read ({error.strerror}); nothing was changed") from error
             with directory:
@@ -297,7 +294,7 @@ class ShadowGit:
                     found[blob] = self._git.get_object_data(blob)[3]
                     if len(found[blob]) != size:
                         raise EOFError
-        except (*FAILURES, ValueError, EOFError) as error:
+        except (*FAILURES, ValueError, EOFError, AttributeError) as error:  # the last where the deadline fell between
             raise _failed("cat-file", error) from error
         finally:
             deadline.cancel()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,7 +147,6 @@ class OutsideRules:
     def __init__(self, store: SnapshotStore, environment: Mapping[str, str]) -> None:
         self._store = store
         self._environment = environment
-        self._global: str | None = None
         self._index_state: Stamp | None = None
         self._tracked: frozenset[str] = frozenset()
 
@@ -162,14 +162,20 @@ class OutsideRules:
         exclude, _ = _git_files(top)
         if exclude is not None:
             found.append(OuterRules(_leading(top, root), _read_rules(exclude, follow=True)))
-        found.append(OuterRules(_leading(top, root), self.everywhere()))
+        found.append(OuterRules(_leading(top, root), self.everywhere))
         return tuple(found)
 
+    @cached_property
     def everywhere(self) -> str:
-        """Return the user's global ignore file; it is read once."""
-        if self._global is None:
-            self._global = _read_rules(self._global_file(), follow=True)
-        return self._global
+        """The user's global ignore file, as it is when it is first asked for."""
+        environment = self._environment
+        home = environment.get("HOME", "/")
+        base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        settings = isolated_environment(self._store.git)
+        del settings["GIT_CONFIG_NOSYSTEM"], settings["GIT_CONFIG_GLOBAL"]
+        settings |= {name: environment[name] for name in _CONFIGURED if environment.get(name)}
+        said = self._git(["config", "--type=path", "--get", "core.excludesFile"], settings)
+        return _read_rules(Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore"), follow=True)
 
     def tracked(self) -> frozenset[str]:
         """Return the workspace's files in the user's index, ignored or not; empty if that cannot be read."""
@@ -186,16 +192,6 @@ class OutsideRules:
             lead = _leading(top, root)
             self._tracked = frozenset(name[len(lead) :] for name in names if name.startswith(lead))
         return self._tracked
-
-    def _global_file(self) -> Path:
-        environment = self._environment
-        home = environment.get("HOME", "/")
-        base = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
-        settings = isolated_environment(self._store.git)
-        del settings["GIT_CONFIG_NOSYSTEM"], settings["GIT_CONFIG_GLOBAL"]
-        settings |= {name: environment[name] for name in _CONFIGURED if environment.get(name)}
-        said = self._git(["config", "--type=path", "--get", "core.excludesFile"], settings)
-        return Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore")
 
     def _index_names(self, index: Path) -> list[str]:
         """List the index with git's own parser, from a copy in a folder with nothing else; either kind of hash."""
