@@ -96,7 +96,7 @@ class Launcher(Protocol):
         """Flags, environment and files. Raises ConfigError."""
 
     async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
-        """What stands in the way: the folder, a model, its key. Local servers are probed only then."""
+        """What is missing: consent to the folder, a model, its key. Local servers are probed only then."""
 
     async def open(self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]) -> "Runtime":
         """A conversation, model library and container starting side by side. Raises CodeagentError."""

@@ -84,13 +84,13 @@ def job_line(ended: JobFinished) -> str:
 
 
 def job_words(ended: JobFinished) -> str:
-    """What its card says behind the state; of a call that is done the state is no word."""
+    """What a card says of its job behind the state; `done` is said here, as that state has no word."""
     exited = f"exit {ended.exit_code}" if ended.exit_code else ""
     return " · ".join(part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part)
 
 
 def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
-    """What did not happen is not said."""
+    """Say what a stop did; what did not happen is left out."""
     killed, not_run, left, files = stopped.killed, stopped.not_run, stopped.left_running, stopped.edits_kept
     lines = [
         "the model's answer was closed" if stopped.stream_closed else "",

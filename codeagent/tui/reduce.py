@@ -141,7 +141,7 @@ class Reducer:
                 assert_never(event)
 
     def end_recording(self) -> None:
-        """What went on when a recording ended does so no more: questions, a pause, jobs."""
+        """End what was going on when the recording stopped: questions, a pause, jobs."""
         self._state.approvals.clear()
         if isinstance(self._state.boundary.now, Paused):
             self._state.boundary.set(None)
@@ -327,7 +327,7 @@ class Reducer:
         self._document.remark(outcomes.job_line(event))
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
-        """The agent waits for a call, or (None) no more: it ended, or goes on as a job."""
+        """Note since when the agent waits for a call; None: it ended, or goes on as a job."""
         self._waited.pop(call_id, None)
         if since is not None:
             self._waited[call_id] = since

@@ -159,7 +159,7 @@ class SessionClient:
             return None
 
     async def missing(self, row: ModelRow) -> Missing | None:
-        """What stands in the way of another model, such as its key."""
+        """What another model still needs, such as its key."""
         settings = await self._present_settings()
         settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
         return await self._launcher.missing(settings, LaunchOptions(proceed=True))
@@ -283,7 +283,7 @@ class SessionClient:
         self._state.status.set(branch=branch, changes=changes)
 
     def _directed(self, act: Act) -> Act:
-        """Text goes where it is of use: a run may have begun or ended between the key and here."""
+        """Turn text into the act that fits: a run may have begun or ended between the key and here."""
         match act:
             case acts.Prompt(str(text)) if self.running:
                 return acts.Steer(text)
@@ -293,7 +293,7 @@ class SessionClient:
                 return act
 
     def _show_act(self, act: Act, refused: Refused | None) -> None:
-        """What no event says."""
+        """Show what no event says."""
         status = self._state.status
         match act:
             case _ if refused is not None:
@@ -310,7 +310,7 @@ class SessionClient:
                 pass
 
     def _give_back(self, act: Act, refused: Refused) -> None:
-        """Text that was refused is not lost; whoever made another act says why it was."""
+        """Return refused text to the composer; of other acts, the caller says why they were refused."""
         match act:
             case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
                 lost = text or ""

@@ -36,7 +36,7 @@ def _fail(error: BaseException) -> None:
 
 
 class Observable:
-    """A model that tells whoever watches it that it changed."""
+    """A model that tells its watchers when it changed."""
 
     def __init__(self) -> None:
         self._watchers: list[Callable[[], None]] = []
@@ -46,7 +46,7 @@ class Observable:
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._watchers.remove(watcher)
 
     def _changed(self) -> None:
@@ -203,13 +203,13 @@ class JobBoard(Observable):
         self._count(row.id)
 
     def feed(self, job_id: str, text: str) -> None:
-        """A further piece of what it prints; nothing where there is no such job."""
+        """Append to the output of a job; nothing happens where there is no such job."""
         if job_id in self._outputs:
             self._outputs[job_id].feed(text)
             self._count(job_id)
 
     def count(self, lines: Mapping[str, int]) -> None:
-        """Lines printed so far by id, as somebody knows them who saw all of it."""
+        """Correct the lines printed so far, by job id, to those of a reader that saw all of the output."""
         more = [row for row in self.rows if row.lines < lines.get(row.id, 0)]
         for row in more:
             self._rows[row.id] = replace(row, lines=lines[row.id])
@@ -217,7 +217,7 @@ class JobBoard(Observable):
             self._changed()
 
     def listens(self, job_id: str, port: int) -> None:
-        """It was seen to listen there; nothing where there is no such job."""
+        """Note a port that a job listens on; nothing happens where there is no such job."""
         if (row := self._rows.get(job_id)) is not None:
             self._rows[job_id] = replace(row, ports=tuple(sorted({*row.ports, port})))
             self._changed()
@@ -323,4 +323,4 @@ class UiState:
     prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
     """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
-    """An error nobody expected: it is told, and everything goes on."""
+    """Reports an unexpected error; everything else goes on."""

@@ -140,7 +140,7 @@ class ThemeSwitch:
     def use(self, name: str) -> str:
         """Draw everything in that theme; returns what is wrong with it, and keeps the present one then.
 
-        Where none is in force yet, that is the default as it is built in.
+        Where none is in force yet, the built-in default is used.
         """
         stamp = self.themes.stamp(name)
         try:

@@ -103,5 +103,5 @@ def _colour(parts: list[int], codes: Iterator[str]) -> Color | None:
 
 
 def _number(digits: str) -> int:
-    """Of no more digits than a number that means something has."""
+    """Read a parameter, of at most nine digits: no number that means something has more."""
     return int(digits[-9:].replace(":", "") or "0")

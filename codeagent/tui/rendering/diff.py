@@ -312,7 +312,7 @@ class _Drawing:
 def _sides(
     rows: Iterable[tuple[DiffRow, StyledLine]],
 ) -> Iterator[tuple[tuple[DiffRow, StyledLine] | None, tuple[DiffRow, StyledLine] | None]]:
-    """What stands beside each other: lines removed beside those that come instead."""
+    """Pair up the two sides: removed lines beside those that replace them."""
     for changed, run in groupby(rows, key=lambda each: each[0].kind in ("added", "removed")):
         if not changed:
             yield from ((each, each) for each in run)

@@ -130,7 +130,7 @@ def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
 
 
 def flat(text: str, most: int = 2_000) -> str:
-    """The beginning of a text as one line that only shows."""
+    """The beginning of a text as one line in which nothing acts on a terminal."""
     return " ".join(visible(text[:most]).split())
 
 

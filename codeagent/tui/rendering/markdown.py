@@ -34,7 +34,7 @@ _GUTTER = "│ "
 
 @dataclass(slots=True)
 class Level:
-    """What stands in front of every row of a block within another: a quote's bar, or a list's indent."""
+    """What precedes every row of a block inside another: a quote's bar, or a list's indent."""
 
     drawn: str
     style: Style
@@ -120,7 +120,7 @@ class CodeFrame:
 
 
 def language_of(info: str) -> str:
-    """The language of a fence by what stands behind its opening marker."""
+    """The language of a fence, from the text behind its opening marker."""
     words = info.split()
     return words[0].strip("{}.").lower() if words else ""
 

@@ -78,7 +78,7 @@ class Block:
     key: int
     """Its place in the document, from 0."""
     version: int = 0
-    """Rises with every change, so that what was drawn of it can be kept until then."""
+    """Increases with every change, so that its drawn rows can be kept until then."""
     detail: Detail | None = None
     """What the user chose for this block; None follows the whole transcript."""
 
@@ -97,7 +97,7 @@ class Greeting(Block):
     """What a new session begins with, so that its screen is not empty."""
 
     rows: tuple[tuple[str, str], ...] = ()
-    """What it is, and how it stands; the first row is the title."""
+    """Label and text; the first row is the title."""
 
 
 @dataclass(eq=False)

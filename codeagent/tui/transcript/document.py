@@ -43,7 +43,7 @@ class Document:
         return changed
 
     def greet(self, rows: Sequence[tuple[str, str]]) -> None:
-        """What a new session begins with: said once, and true until something is asked."""
+        """Show what a new session begins with; only before the first prompt."""
         if any(isinstance(block, PromptBlock) for block in self.blocks):
             return
         known = next((block for block in self.blocks if isinstance(block, Greeting)), None)
@@ -53,12 +53,12 @@ class Document:
             self.touch(greeting)
 
     def say(self, text: str, source: str = "prompt") -> None:
-        """What the user said."""
+        """Add what the user said."""
         self.close()
         self._add(PromptBlock(len(self.blocks), text=text, source=source))
 
     def stream_text(self, piece: str, now: float | None = None) -> None:
-        """A further piece of the answer; it ends the thoughts before it, at `now` in seconds since the epoch."""
+        """Append to the answer; this ends the thoughts before it, at `now` in seconds since the epoch."""
         self.close_thoughts(now)
         if self._answer is None:
             self._answer = self._add(AnswerBlock(len(self.blocks)))
@@ -66,14 +66,14 @@ class Document:
         self.touch(self._answer)
 
     def stream_thoughts(self, piece: str, now: float) -> None:
-        """`now` in seconds since the epoch."""
+        """Append to the thoughts; `now` in seconds since the epoch."""
         if self._thoughts is None:
             self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
         self._thoughts.pieces.append(piece)
         self.touch(self._thoughts)
 
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
-        """The whole answer is known: it replaces what was streamed, where they differ."""
+        """End the answer with its whole text, which replaces what was streamed where they differ."""
         if text.strip() and self._answer is None:
             self._answer = self._add(AnswerBlock(len(self.blocks)))
         if self._answer is not None:
@@ -83,13 +83,13 @@ class Document:
         self.close()
 
     def drop_answer(self) -> None:
-        """The stream broke off and is asked for again: what was shown of it is cleared."""
+        """Clear what was shown of an answer whose stream broke off and is requested again."""
         if self._answer is not None:
             self._answer.pieces.replace("")
         self.close()
 
     def close_thoughts(self, now: float | None) -> None:
-        """End the thoughts that are open; None where the time is not known."""
+        """End the open thoughts; `now` is None where the time is unknown."""
         if self._thoughts is not None:
             self._thoughts.open = False
             self._thoughts.ended = now
@@ -105,7 +105,7 @@ class Document:
             self._answer = None
 
     def plan(self, number: int, calls: Sequence[PlannedCall]) -> None:
-        """A batch, before it runs."""
+        """Add a batch, before it runs."""
         self.close()
         batch = self._add(Batch(len(self.blocks), number=number))
         for call in calls:
@@ -120,17 +120,17 @@ class Document:
         return self._cards[call_id][1]
 
     def find_card(self, call_id: str) -> CallCard | None:
-        """The card of a call, where there is one."""
+        """The card of a call, or None."""
         found = self._cards.get(call_id)
         return None if found is None else found[1]
 
     def running_calls(self) -> tuple[CallCard, ...]:
-        """The calls of the agent's own that are waited for, the one that began first in front."""
+        """The calls that the agent waits for, the earliest first."""
         cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
         return tuple(sorted(cards, key=lambda card: card.began or 0.0))
 
     def touch_card(self, call_id: str) -> None:
-        """Say that a card changed."""
+        """Mark a card as changed."""
         self.touch(self._cards[call_id][0])
 
     def finish_batch(self, number: int, duration_ms: int) -> None:
@@ -140,7 +140,7 @@ class Document:
             self.touch(batch)
 
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
-        """A shell command of the user's own."""
+        """Add a shell command that the user runs."""
         self.close()
         block = CommandBlock(len(self.blocks), card=CallCard(call_id, "shell", command), shared=shared)
         self._cards[call_id] = (block, block.card)
@@ -177,7 +177,7 @@ class Document:
         return block
 
     def touch(self, block: Block) -> None:
-        """Say that a block changed, such as how much of it is shown."""
+        """Mark a block as changed, also where only its detail is another."""
         block.version += 1
         first = not self._changed
         self._changed.add(block.key)

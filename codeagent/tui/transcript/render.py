@@ -130,7 +130,7 @@ def gap(before: AnyBlock | None, block: AnyBlock) -> int:
 
 
 def runs(block: AnyBlock) -> bool:
-    """It shows a duration that counts on."""
+    """Whether it shows a duration that keeps counting."""
     match block:
         case Batch():
             return any(card.state == "running" for card in block.cards)

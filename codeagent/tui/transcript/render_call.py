@@ -91,7 +91,7 @@ def draw_cards(
 
 
 def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
-    """All of the block in words; whoever draws a diff, Markdown or printed output in a way of its own does not ask."""
+    """Say all of a block in words; diffs, Markdown and printed output are usually drawn instead."""
     match block:
         case TextBlock(text=text) | MarkdownBlock(text=text):
             return (StyledText(text),)
@@ -112,7 +112,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
 
 
 def state_words(card: CallCard, now: float) -> str:
-    """How it stands, in words; empty where it is done and its note says so."""
+    """Say how a call is going; empty where it is done, as its note says how."""
     words = _STATES[card.state][2]
     match card.state:
         case "planned" if card.asks:

@@ -41,8 +41,8 @@ class Anchor:
 
     place: BlockPlace
     characters: int | None = None
-    """How much of the block's text is above, where widths changed since the user scrolled: rows then are
-    others, the text is not."""
+    """How much of the block's text is above, once the width changed since the user scrolled: its rows differ
+    then, its text does not."""
 
 
 class Sheet:
@@ -67,7 +67,7 @@ class Sheet:
         """Blocks that `show` found in view."""
 
     def absorb(self, changed: Iterable[int]) -> None:
-        """Take notice of new and changed blocks; those in view are drawn by the next `show`."""
+        """Note new and changed blocks; those in view are drawn by the next `show`."""
         blocks = self.document.blocks
         for key in range(len(self.layout), len(blocks)):
             self.layout.append(self._guess(key))
@@ -95,7 +95,7 @@ class Sheet:
                 self._drop(index)
 
     def tick(self) -> None:
-        """Draw again what shows a duration that counts on."""
+        """Redraw durations that keep counting."""
         for index in self.visible:
             if index < len(self.document.blocks) and runs(self.document.blocks[index]):
                 self.layout.outdate(index)
@@ -164,7 +164,7 @@ class Sheet:
         return gap(blocks[index - 1] if index else None, blocks[index])
 
     def above(self, place: BlockPlace, rows: int) -> BlockPlace:
-        """The place so many rows further up, exactly: what is in between is drawn."""
+        """The place exactly that many rows further up: what is in between is drawn."""
         index, line = place.index, place.line - rows
         while line < 0 and index > 0:
             index -= 1
@@ -183,14 +183,14 @@ class Sheet:
         return lines[line] if 0 <= line < len(lines) else None
 
     def held(self, anchor: Anchor | None) -> Anchor | None:
-        """The anchor such that it survives another width; to be called before `set_width`."""
+        """Make an anchor survive another width; call it before `set_width`."""
         if anchor is None or anchor.characters is not None:
             return anchor
         lines = self.drawn(anchor.place.index).lines[: max(0, anchor.place.line - self.gap(anchor.place.index))]
         return replace(anchor, characters=sum(_length(line) for line in lines))
 
     def work(self, milliseconds: float) -> bool:
-        """Do a part of what is not urgent, such as colours of code in view; whether there is more to do."""
+        """Do part of what is not urgent, such as colouring code in view; return whether more is left."""
         for index, growth in self._answers.items():
             block = self.document.blocks[index]
             if isinstance(block, AnswerBlock) and growth.fed < block.pieces.length:

@@ -73,7 +73,7 @@ class SheetView(ScrollView):
 
     @property
     def ticking(self) -> bool:
-        """Once a second, durations that count on are drawn again."""
+        """Whether durations that keep counting are redrawn once a second."""
         return self._ticker is not None
 
     def on_mount(self) -> None:
@@ -137,11 +137,11 @@ class SheetView(ScrollView):
         return self.sheet.layout.at(row) if row < self.sheet.layout.total else None
 
     def is_marker(self, x: int, y: int) -> bool:
-        """The marker that counts what is unread is there."""
+        """Whether the marker that counts unread blocks is at that cell."""
         return bool(self._unread) and y == self._window.height - 1 and x >= self._window.width - len(self._marker())
 
     def margin(self, place: BlockPlace, usual: Segment) -> Segment:
-        """What stands to the left of a row of a block."""
+        """The cells to the left of a row."""
         return usual
 
     def styled(self, line: Line, place: BlockPlace) -> Strip:
@@ -167,7 +167,7 @@ class SheetView(ScrollView):
         self._earliest = started + (_SLOW_FLUSH_EVERY if self._slow else _FLUSH_EVERY)
 
     def settle(self) -> None:
-        """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen that are others now."""
+        """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen that changed."""
         height, before = self._window.height, self.virtual_size
         if not height:
             return
@@ -248,7 +248,7 @@ class SheetView(ScrollView):
         self._placing = placing
 
     def _arm(self) -> None:
-        """Draw soon: at once after a pause, at most so often while things change all the time."""
+        """Draw soon: at once after a pause, at a limited rate while things keep changing."""
         if self._timer is None and self.is_attached:
             self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self.flush)
 
@@ -267,7 +267,7 @@ class SheetView(ScrollView):
             self._ticker = None
 
     def tick(self) -> None:
-        """A second went by."""
+        """Redraw durations; called once a second."""
         self.sheet.tick()
         self.settle()
 

@@ -9,7 +9,7 @@ def duration(seconds: float) -> str:
 
 
 def whole(seconds: float) -> str:
-    """As `duration`, without tenths: for what counts on."""
+    """As `duration`, without tenths: for what keeps counting."""
     count = max(0, int(seconds + 0.5))
     if count < 60:
         return f"{count} s"

@@ -74,7 +74,7 @@ class TranscriptView(SheetView, can_focus=True):
         return self.sheet.detail
 
     def set_detail(self, detail: Detail) -> None:
-        """Show more or less of everything; what stands at the top stays there."""
+        """Show more or less of everything; the row at the top stays where it is."""
         for block in self.document.blocks:
             if block.detail is not None:
                 block.detail = None
@@ -258,7 +258,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def _marked(self, line: Line, place: BlockPlace) -> Line:
-        """The line with what was looked for; the match the user is at stands out among the others."""
+        """The line with its matches marked; the current one stands out."""
         finding = self._finding
         if finding is None or not line.text:
             return line

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows, split_lines, unified_lines
+from codeagent.tui.rendering.diff import DiffRow, changed_words, counts, diff_rows, paired, split_lines, unified_lines
 from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.palette import Palette
 
@@ -170,3 +170,23 @@ def test_no_character_of_a_line_is_hidden(before: str, after: str, width: int) -
     for line in [*lines, *split_lines(rows, width, PALETTE, "x.py")]:
         assert line.strip.cell_length <= max(width, NARROWEST)
         assert visible(line.strip.text) == line.strip.text
+
+
+def test_lines_are_paired_with_what_they_have_most_words_of() -> None:
+    assert paired(["return a + b"], ["x = 1", "return a + c"]) == [(0, 1)]
+    assert paired(["a", "b"], ["c", "d"]) == [(0, 0), (1, 1)]
+
+
+def test_words_are_whole() -> None:
+    assert changed_words("foo(bar, 1)", "foo(barn, 1)") == (((4, 7),), ((4, 8),))
+
+
+@given(st.text("ab +1", max_size=20), st.text("ab +1", max_size=20))
+def test_what_is_not_marked_is_the_same_in_both(old: str, new: str) -> None:
+    gone, come = changed_words(old, new)
+    if gone or come:
+        assert _without(old, gone) == _without(new, come)
+
+
+def _without(text: str, spans: tuple[tuple[int, int], ...]) -> str:
+    return "".join(character for at, character in enumerate(text) if not any(first <= at < end for first, end in spans))
