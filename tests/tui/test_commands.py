@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
-from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
+from codeagent.tui.parts.composer import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
 
 
 def called(text: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.card_keys import keymap_of
-from codeagent.tui.parts.composer import Composer
+from codeagent.tui.parts.composer import Composer, SaidPrompt, SaidShell, SaidSlash, SaidUnknown
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.find_bar import FindBar
@@ -192,31 +192,37 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
-        self._escape.forget()
-        if not self.outbox.holds:
-            self.view.scroll_end(animate=False)
-        self.outbox.send(message.text, unseen=self.card.is_new)
+        match message.meant:
+            case SaidPrompt(text, later=True):
+                self.outbox.follow_up(text)
+            case SaidPrompt(text):
+                self._escape.forget()
+                if not self.outbox.holds:
+                    self.view.scroll_end(animate=False)
+                self.outbox.send(text, unseen=self.card.is_new)
+            case SaidShell(command, shared):
+                self.outbox.shell(command, shared=shared)
+            case SaidSlash(row, arguments):
+                self._run_command(self, row, arguments)
+            case SaidUnknown(text):
+                self.tell(mistyped(text))
 
-    @on(Composer.FollowUp)
-    def _followed_up(self, message: Composer.FollowUp) -> None:
-        self.outbox.follow_up(message.text)
-
-    @on(Composer.ShellSubmitted)
-    def _shell(self, message: Composer.ShellSubmitted) -> None:
-        self.outbox.shell(message.command, shared=message.shared)
-
-    @on(Composer.SlashSubmitted)
-    def _command(self, message: Composer.SlashSubmitted) -> None:
-        self._run_command(self, message.row, message.arguments)
-
-    @on(Composer.UnknownCommand)
-    def _unknown(self, message: Composer.UnknownCommand) -> None:
-        self.tell(mistyped(message.text))
-
-    @on(Composer.TakeBackRequested)
-    def _take_back_last(self) -> None:
-        if self.state.queue.items:
-            self.outbox.take_back(self.state.queue.items[-1].id)
+    @on(Composer.Wanted)
+    def _wanted(self, message: Composer.Wanted) -> None:
+        match message.what:
+            case "card":
+                if not self.card.take_focus():
+                    self.view.focus()
+            case "take_back":
+                if self.state.queue.items:
+                    self.outbox.take_back(self.state.queue.items[-1].id)
+            case "editor":
+                self.run_worker(self._edit(self.composer.text), exit_on_error=True)
+            case "files":
+                if (client := self.outbox.client) is not None:
+                    self.run_worker(self._load_files(client), group="files", exclusive=True)
+            case "keys":
+                self.action_command("chat.keys")
 
     @on(QueueView.TakeBack)
     def _take_back(self, message: QueueView.TakeBack) -> None:
@@ -226,11 +232,6 @@ class ChatScreen(Screen[None]):
     def _list_queue(self) -> None:
         self.action_command("command.queue")
 
-    @on(Composer.FocusCardRequested)
-    def _to_card(self) -> None:
-        if not self.card.take_focus():
-            self.view.focus()
-
     @on(TextArea.Changed)
     def _typed(self) -> None:
         self.card.typed()
@@ -239,24 +240,11 @@ class ChatScreen(Screen[None]):
             self._typed_at = self.composer.last_typed
             self.tell("")
 
-    @on(Composer.KeysRequested)
-    def _show_keys(self) -> None:
-        self.action_command("chat.keys")
-
-    @on(Composer.EditorRequested)
-    def _editor(self, message: Composer.EditorRequested) -> None:
-        self.run_worker(self._edit(message.text), exit_on_error=True)
-
     async def _edit(self, text: str) -> None:
         try:
             self.composer.set_edited(text, await edit_in_editor(self.app, text))
         except CodeagentError as error:
             self.tell(str(error))
-
-    @on(Composer.FilesWanted)
-    def _files(self) -> None:
-        if (client := self.outbox.client) is not None:
-            self.run_worker(self._load_files(client), group="files", exclusive=True)
 
     async def _load_files(self, client: "SessionClient") -> None:
         self.composer.set_files(await client.files())

@@ -25,8 +25,8 @@ from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.parts.composer import SaidSlash, understand
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.parts.submission import SaidSlash, understand
 
 _ANOTHER_KEY = "another key"
 """Row of the models list; no model has such a name."""

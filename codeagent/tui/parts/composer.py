@@ -1,7 +1,9 @@
 """Where the user types: what the keys do, and what is made of the text that is sent."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from textual import work
 from textual.actions import SkipAction
@@ -21,11 +23,43 @@ from codeagent.tui.parts.completion import (
 )
 from codeagent.tui.parts.history import HistorySearch, HistoryWalk
 from codeagent.tui.parts.prompt_text import PromptText, harmless
-from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, named, understand
 from codeagent.tui.prompt_history import PromptHistory
 
 _PAUSE = 0.03
 """Seconds without a key before files are searched."""
+_LEAVE = ("exit", "quit", ":q")
+
+
+@dataclass(frozen=True)
+class SaidPrompt:
+    text: str
+    later: bool = False
+    """To be read when the agent is done."""
+
+
+@dataclass(frozen=True)
+class SaidShell:
+    """`!command`, or `!!command` where the model is not to see it."""
+
+    command: str
+    shared: bool
+
+
+@dataclass(frozen=True)
+class SaidSlash:
+    row: Action
+    arguments: str
+
+
+@dataclass(frozen=True)
+class SaidUnknown:
+    """A slash and a word that is not a command."""
+
+    text: str
+
+
+Meant = SaidPrompt | SaidShell | SaidSlash | SaidUnknown
+"""What the user means by what they typed."""
 
 
 class Composer(PromptText):
@@ -34,60 +68,23 @@ class Composer(PromptText):
     BINDINGS = bindings("composer")
 
     class Submitted(Message):
-        """Enter: begin a run, or steer the one that goes on; no text where nothing was typed."""
+        """What was sent, whole; an empty prompt where nothing was typed. A command that is unknown stays here."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, meant: Meant) -> None:
             super().__init__()
-            self.text = text
+            self.meant = meant
 
-    class FollowUp(Message):
-        """To be read when the agent is done."""
+    class Wanted(Message):
+        """Something of the screen.
 
-        def __init__(self, text: str) -> None:
+        card: Tab where nothing is typed. take_back: Up where nothing is typed and something is queued. editor: to go
+        on in the user's own. files: the first `@` of a prompt, and every one while there are none: `set_files` is
+        waited for. keys: `?` where nothing is typed.
+        """
+
+        def __init__(self, what: Literal["card", "take_back", "editor", "files", "keys"]) -> None:
             super().__init__()
-            self.text = text
-
-    class ShellSubmitted(Message):
-        """`!command`; `!!command` is not shared with the model."""
-
-        def __init__(self, command: str, shared: bool) -> None:
-            super().__init__()
-            self.command = command
-            self.shared = shared
-
-    class SlashSubmitted(Message):
-        """`/name arguments`, by the command's row also where an alias was typed."""
-
-        def __init__(self, row: Action, arguments: str) -> None:
-            super().__init__()
-            self.row = row
-            self.arguments = arguments
-
-    class UnknownCommand(Message):
-        """A slash and a word that is not a command; the text is still in the composer."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class TakeBackRequested(Message):
-        """Up where nothing is typed and something is queued."""
-
-    class FocusCardRequested(Message):
-        """Tab where nothing is typed."""
-
-    class EditorRequested(Message):
-        """The user wants to go on in their own editor."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class FilesWanted(Message):
-        """The first `@` of a prompt, and every one while there are no files: `set_files` is waited for."""
-
-    class KeysRequested(Message):
-        """`?` where nothing is typed."""
+            self.what = what
 
     def __init__(
         self,
@@ -167,7 +164,7 @@ class Composer(PromptText):
         self._chord = True
 
     def action_ask_for_keys(self) -> None:
-        self.post_message(self.KeysRequested())
+        self.post_message(self.Wanted("keys"))
 
     def action_newline(self) -> None:
         """Break the line at the cursor."""
@@ -191,25 +188,24 @@ class Composer(PromptText):
 
     def _send(self, *, later: bool) -> None:
         expand = self._chips.expand
-        said = understand(self.typed, self.commands)
-        match said:
+        match understand(self.typed, self.commands):
             case None:
                 if not later:
-                    self.post_message(self.Submitted(""))
+                    self.post_message(self.Submitted(SaidPrompt("")))
                 return
-            case SaidUnknown(text):
-                self.post_message(self.UnknownCommand(text))
+            case SaidUnknown() as unknown:
+                self.post_message(self.Submitted(unknown))
                 return
             case SaidSlash(row, arguments):
-                message: Message = self.SlashSubmitted(row, expand(arguments))
+                meant: Meant = SaidSlash(row, expand(arguments))
             case SaidShell(command, shared):
-                message = self.ShellSubmitted(expand(command), shared)
+                meant = SaidShell(expand(command), shared)
             case SaidPrompt(text):
-                message = self.FollowUp(expand(text)) if later else self.Submitted(expand(text))
+                meant = SaidPrompt(expand(text), later)
         self._prompts.add(self.text.strip("\n"))
         self._walk = None
         self._files_asked = False
-        self.post_message(message)
+        self.post_message(self.Submitted(meant))
         self.forget()
 
     def action_complete(self) -> None:
@@ -218,7 +214,7 @@ class Composer(PromptText):
         if self.choices.is_open and self.choices.chosen:
             self._choose()
         elif self.is_blank:
-            self.post_message(self.FocusCardRequested())
+            self.post_message(self.Wanted("card"))
         elif self.running:
             self.action_follow_up()
         else:
@@ -230,7 +226,7 @@ class Composer(PromptText):
         if self.choices.is_open:
             self.choices.move(-1)
         elif self.is_blank and self.has_queue:
-            self.post_message(self.TakeBackRequested())
+            self.post_message(self.Wanted("take_back"))
         elif self.wrapped_document.location_to_offset(self.cursor_location).y > 0:
             self.action_cursor_up()
         else:
@@ -283,7 +279,7 @@ class Composer(PromptText):
 
     def action_edit_outside(self) -> None:
         """Go on in the editor of `$VISUAL` or `$EDITOR`."""
-        self.post_message(self.EditorRequested(self.text))
+        self.post_message(self.Wanted("editor"))
 
     def on_text_area_changed(self) -> None:
         if self.typed != self._shown or not self.typed:
@@ -322,7 +318,7 @@ class Composer(PromptText):
     def _want_files(self) -> None:
         if self._files is None or not self._files_asked:
             self._files_asked = True
-            self.post_message(self.FilesWanted())
+            self.post_message(self.Wanted("files"))
 
     @work(group="files", exclusive=True)
     async def _search_files(self, word: Unfinished) -> None:
@@ -370,3 +366,29 @@ class Composer(PromptText):
         row, column = self.cursor_location
         self._replace_via_keyboard(harmless(choice.insert), (row, self._word.start), (row, column))
         self.focus()
+
+
+def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
+    """None where nothing is said: blank text, or a shell command that is still empty.
+
+    A first word with a second slash is a path, and a line with a space in front of its slash is a prompt.
+    """
+    text = typed.strip("\n").rstrip()
+    if not text.strip():
+        return None
+    if text.strip() in _LEAVE and (leave := named("exit", commands)) is not None:
+        return SaidSlash(leave, "")
+    if text.startswith("!"):
+        shared = not text.startswith("!!")
+        command = text.removeprefix("!" if shared else "!!").strip()
+        return SaidShell(command, shared) if command else None
+    word, *rest = text.split(maxsplit=1)
+    if not text.startswith("/") or "/" in word[1:]:
+        return SaidPrompt(text)
+    row = named(word[1:], commands)
+    return SaidUnknown(text) if row is None else SaidSlash(row, "".join(rest).strip())
+
+
+def named(word: str, commands: Iterable[Action]) -> Action | None:
+    """The command of that name or alias."""
+    return next((row for row in commands if word == row.name or word in row.aliases), None)

@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.submission import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, StyledText, understand
+from codeagent.tui.parts.composer import Meant, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
 
 HELP = Action("command.help", "keys")
 NEW = Action("command.new", "a new session", aliases=("clear",))
@@ -32,7 +32,7 @@ COMMANDS = (HELP, NEW, EXIT)
         ("exit the loop early", SaidPrompt("exit the loop early")),
     ],
 )
-def test_it_is_understood(typed: str, said: StyledText) -> None:
+def test_it_is_understood(typed: str, said: Meant) -> None:
     assert understand(typed, COMMANDS) == said
 
 
