@@ -5,6 +5,7 @@ from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
 from codeagent.tui.parts.line_pane import LinePane, Piece
+from codeagent.tui.parts.pieces import marked_piece
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 
@@ -85,6 +86,24 @@ async def test_another_width_makes_other_lines() -> None:
         await pilot.resize_terminal(41, 12)
         await pilot.pause()
         assert app.rows()[0] == "0 of 40"
+
+
+class HalfApp(PaneApp):
+    """As in a card: the pane is as high as its lines, up to half of the screen."""
+
+    CSS = "LinePane { height: auto; }"
+
+
+async def test_a_scrollbar_goes_with_the_rows_that_a_wider_window_needs_no_more() -> None:
+    app = HalfApp(marked_piece("word " * 12 + "\n" + "word " * 12, "text"))
+    async with app.run_test(size=(40, 8)) as pilot:
+        app.pane.reserve = 1
+        app.pane.refresh(layout=True)
+        await pilot.pause()
+        assert app.pane.show_vertical_scrollbar and len(app.pane.lines) == 4
+        await pilot.resize_terminal(70, 6)
+        await pilot.pause()
+        assert (len(app.pane.lines), app.pane.size.height, app.pane.show_vertical_scrollbar) == (2, 2, False)
 
 
 def wrapped(width: int, palette: Palette) -> Iterator[Line]:
