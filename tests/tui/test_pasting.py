@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.pasting import END, START, Pasted, PasteReader, TypedText
+from codeagent.tui.driver import END, START, Pasted, PasteReader, TypedText
 
 KEYS = st.text(st.sampled_from("ab\x1b[20~1;\r")).filter(lambda text: START not in text)
 PASTES = st.text(st.sampled_from("xyz\x1b[20~1;\r\n")).filter(

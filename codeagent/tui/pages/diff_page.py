@@ -12,8 +12,7 @@ from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkPane, HunkRows
-from codeagent.tui.parts.line_pane import LinePane
-from codeagent.tui.parts.pieces import SPLIT_FROM
+from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.rows import Part
 
 ResultT = TypeVar("ResultT")

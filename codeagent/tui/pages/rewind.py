@@ -17,9 +17,8 @@ from codeagent.tui.pages.rewind_pages import (
     file_rows,
     nothing_changes,
 )
-from codeagent.tui.parts.line_pane import Piece
+from codeagent.tui.parts.line_pane import Piece, wrapped_piece
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.parts.pieces import wrapped_piece
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.blocks import Block, PromptBlock
 from codeagent.tui.transcript.spelling import counted

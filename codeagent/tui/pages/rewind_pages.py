@@ -17,9 +17,8 @@ from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.line_pane import LinePane, Piece
+from codeagent.tui.parts.line_pane import LinePane, Piece, diff_piece, wrapped_piece
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.parts.pieces import diff_piece, wrapped_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, cut_middle, flat, line, paragraph
 from codeagent.tui.rendering.palette import Palette

@@ -26,8 +26,7 @@ from codeagent.tui.parts.card_content import (
     Writing,
 )
 from codeagent.tui.parts.checks import call_edit, check_rule
-from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.parts.pieces import SPLIT_FROM, blank
+from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.parts.status import duration
 from codeagent.tui.rendering.lines import flat

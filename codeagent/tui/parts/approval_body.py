@@ -12,8 +12,7 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.parts.pieces import blank, diff_piece, marked_piece
+from codeagent.tui.parts.line_pane import Piece, blank, diff_piece, marked_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.marked import marked_lines

@@ -25,8 +25,7 @@ from codeagent.tui.parts.card_content import (
     WrittenCall,
 )
 from codeagent.tui.parts.checks import CallEdit, call_edit
-from codeagent.tui.parts.line_pane import Piece
-from codeagent.tui.parts.pieces import marked_piece
+from codeagent.tui.parts.line_pane import Piece, marked_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line

@@ -25,14 +25,12 @@ from codeagent.tui.parts.card_content import (
     Tell,
     Writing,
 )
-from codeagent.tui.parts.card_frame import CardFrame
+from codeagent.tui.parts.card_frame import CardFrame, CardLine
 from codeagent.tui.parts.card_keys import keep_label, keeps, keymap_of, letters_of
-from codeagent.tui.parts.card_line import CardLine
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON, Gate, Guard, allows
-from codeagent.tui.parts.line_pane import LinePane
-from codeagent.tui.parts.pieces import SPLIT_FROM
+from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.waiting import Waiting
 from codeagent.tui.state import UiState
 

@@ -10,8 +10,7 @@ from textual.strip import Strip
 from codeagent.core.display import DiffBlock, Hunk, HunkAnswer, cut, landed
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.guard import wholly_on_screen
-from codeagent.tui.parts.line_pane import LinePane
-from codeagent.tui.parts.pieces import SPLIT_FROM, chunks
+from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane, chunks
 from codeagent.tui.parts.rows import Part, fit, joined_width, styled
 from codeagent.tui.rendering.diff import (
     LEAST_FOLDED,

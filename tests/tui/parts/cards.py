@@ -14,7 +14,7 @@ from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, Termi
 from codeagent.core.policy import Decision
 from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.card_content import CardAct, ChooseHunks, Tell
-from codeagent.tui.parts.card_line import ReasonInput
+from codeagent.tui.parts.card_frame import ReasonInput
 from codeagent.tui.state import ApprovalQueue, UiState
 
 BEFORE = "def days(y):\n    return 366 if y % 4 == 0 else 365\n\n\nclass Calendar:\n    pass\n"

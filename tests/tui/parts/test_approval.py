@@ -1,6 +1,6 @@
 from codeagent.core.display import DiffBlock, FilesBlock, ImageBlock, MarkdownBlock, TextBlock
 from codeagent.tui.parts.approval_body import asked, pieces
-from codeagent.tui.parts.card_line import ReasonInput
+from codeagent.tui.parts.card_frame import ReasonInput
 from codeagent.tui.rendering.palette import Palette
 from tests.tui.parts.cards import CardApp, asking, command, edit, question
 

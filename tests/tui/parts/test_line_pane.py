@@ -4,8 +4,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
-from codeagent.tui.parts.line_pane import LinePane, Piece
-from codeagent.tui.parts.pieces import marked_piece
+from codeagent.tui.parts.line_pane import LinePane, Piece, marked_piece
 from codeagent.tui.rendering.lines import Line, line
 from codeagent.tui.rendering.palette import Palette
 

@@ -3,8 +3,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.selection import SELECT_ALL
 
-from codeagent.tui.parts.line_pane import LinePane
-from codeagent.tui.parts.pieces import chunks, diff_piece
+from codeagent.tui.parts.line_pane import LinePane, chunks, diff_piece
 from codeagent.tui.rendering.diff import DiffRow, diff_rows, split_lines, unified_lines
 from codeagent.tui.rendering.palette import Palette
 
