@@ -13,17 +13,17 @@ from textual.widgets.text_area import EditResult
 
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.completion import (
+from codeagent.tui.parts.prompt_text import PromptText, harmless
+from codeagent.tui.parts.suggestions import (
     ChoiceList,
     Completion,
+    HistorySearch,
     Unfinished,
     command_choices,
     file_choices,
     unfinished_at,
 )
-from codeagent.tui.parts.history import HistorySearch, HistoryWalk
-from codeagent.tui.parts.prompt_text import PromptText, harmless
-from codeagent.tui.prompt_history import PromptHistory
+from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
 
 _PAUSE = 0.03
 """Seconds without a key before files are searched."""

@@ -4,11 +4,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
-from codeagent.tui.parts.completion import ChoiceList
 from codeagent.tui.parts.composer import Composer
-from codeagent.tui.parts.history import HistorySearch
 from codeagent.tui.parts.rows import SEPARATOR, Part, RuleRow
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
+from codeagent.tui.parts.suggestions import ChoiceList, HistorySearch
 from codeagent.tui.rendering.lines import flat
 from codeagent.tui.state import UiState
 

@@ -4,7 +4,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from codeagent.tui.parts.completion import ChoiceList, Completion
+from codeagent.tui.parts.suggestions import ChoiceList, Completion
 
 
 class Stand(App[None]):

@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.completion import Unfinished, command_choices, file_choices, unfinished_at
+from codeagent.tui.parts.suggestions import Unfinished, command_choices, file_choices, unfinished_at
 
 COMMANDS = (
     Action("command.config", "settings"),

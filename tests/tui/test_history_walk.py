@@ -1,6 +1,6 @@
 """Up and Down go through what was typed before, and nothing typed is lost on the way."""
 
-from codeagent.tui.parts.history import HistoryWalk
+from codeagent.tui.prompt_history import HistoryWalk
 
 
 def test_up_goes_to_the_newest_first_and_down_comes_back_to_what_was_typed() -> None:

@@ -1,0 +1,300 @@
+"""What the composer suggests: completions of a word, and earlier prompts; each in a list above it."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+from textual.events import Click, Key, Paste
+from textual.geometry import Offset
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from codeagent.tui.actions import Action, bindings
+from codeagent.tui.fuzzy import rank
+from codeagent.tui.parts.line_input import types_text
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
+
+_COMMAND = re.compile(r"/([^\s/]*)")
+_FILE = re.compile(r"(?:^|(?<=[\s(\[{'\"]))@(?:\"([^\"]*)|([^\s\"]*))$")
+_MOST_ROWS = 8
+_LONGEST_QUERY = 200
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The word in front of the cursor that can be completed."""
+
+    kind: Literal["command", "file"]
+    start: int
+    """Column of its slash or `@`."""
+    query: str
+    """What stands behind it."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One thing on offer."""
+
+    label: str
+    insert: str
+    """What replaces the unfinished word."""
+    about: str = ""
+
+
+def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
+    """The unfinished word that ends at the column; nothing inside a word that goes on behind the cursor."""
+    if column < len(line) and not line[column].isspace():
+        return None
+    before = line[:column]
+    if row == 0 and (command := _COMMAND.fullmatch(before)):
+        return Unfinished("command", 0, command[1])
+    if file := _FILE.search(before):
+        return Unfinished("file", file.start(), file[1] if file[1] is not None else file[2])
+    return None
+
+
+def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion, ...]:
+    """The commands that match by name or alias: those that begin so first, otherwise in their order."""
+    by_word = {word: row for row in commands for word in (row.name, *row.aliases)}
+    begin = [word for word in by_word if word.startswith(query.lower())]
+    begin.sort(key=lambda word: word != query.lower())
+    words = dict.fromkeys(begin + (rank(query, by_word, len(by_word)) if query else []))
+    rows = dict.fromkeys(by_word[word] for word in words)
+    return tuple(Completion(f"/{row.name}", f"/{row.name} ", row.about) for row in rows)
+
+
+def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
+    """A file closes with a space; a directory stays open, so that what is in it is offered next."""
+    return tuple(Completion(path, _mention(path)) for path in paths)
+
+
+def _mention(path: str) -> str:
+    if re.search(r"[\s\"]", path):
+        return f'@"{path}" '
+    return f"@{path}" if path.endswith("/") else f"@{path} "
+
+
+class Overlay(Widget):
+    """A few rows that lie over what is directly above their place in the layout."""
+
+    DEFAULT_CSS = """
+    Overlay {
+        overlay: screen;
+        constrain: none inside;
+        display: none;
+        width: 1fr;
+        height: auto;
+        background: $panel;
+        color: $foreground;
+    }
+    """
+    ALLOW_SELECT = False
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def lie_over(self, rows: int) -> None:
+        """Show that many rows; none hides it."""
+        self.styles.height = rows
+        self.styles.offset = Offset(0, -rows)
+        self.display = rows > 0
+        self.refresh()
+
+    @abstractmethod
+    def row(self, y: int, width: int, palette: Palette) -> Line:
+        """What is shown in that row, from 0, in `width` cells."""
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        return self.row(y, width, palette_of(self)).strip.adjust_cell_length(width, style).apply_style(style)
+
+
+class ChoiceList(Overlay):
+    """Stands directly above its place in the layout; the first choice is the best and chosen at first.
+
+    The words about a choice are in a column of their own; in a narrow list they are left out.
+    """
+
+    class Picked(Message):
+        """A choice was clicked."""
+
+        def __init__(self, choice: Completion) -> None:
+            super().__init__()
+            self.choice = choice
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choices: tuple[Completion, ...] = ()
+        self._footer = ""
+        self._at = 0
+        self._top = 0
+        self._rows = 0
+
+    @property
+    def chosen(self) -> Completion | None:
+        """The choice that is marked; None where there is none."""
+        return self._choices[self._at] if self._choices else None
+
+    @property
+    def moved(self) -> bool:
+        """The user went to another choice than the first."""
+        return self._at > 0
+
+    def offer(self, choices: Sequence[Completion], *, footer: str = "") -> None:
+        """Show these, the first one chosen; `footer` is a line below them, and all there is where none is left."""
+        self._choices = tuple(choices)
+        self._at = self._top = 0
+        self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
+        self._footer = footer or (f"{len(self._choices)} in all" if len(self._choices) > self._rows else "")
+        self.lie_over(self._rows + bool(self._footer))
+
+    def close(self) -> None:
+        self._choices = ()
+        self.display = False
+
+    def move(self, step: int) -> None:
+        """To the next or the one before, round the ends."""
+        if not self._choices:
+            return
+        self._at = (self._at + step) % len(self._choices)
+        self._top = min(max(self._top, self._at - self._rows + 1), self._at)
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        at = self._top + event.y
+        if event.y < self._rows and at < len(self._choices):
+            self.post_message(self.Picked(self._choices[at]))
+
+    def row(self, y: int, width: int, palette: Palette) -> Line:
+        if y == self._rows and self._footer:
+            return line([(f"   {cut_end(self._footer, width - 4)}", palette.muted)])
+        at = self._top + y
+        return self._choice(at, width, palette) if y < self._rows and at < len(self._choices) else line([])
+
+    def _choice(self, at: int, width: int, palette: Palette) -> Line:
+        choice, chosen = self._choices[at], at == self._at
+        column = min(28, max((cell_len(flat(one.label)) for one in self._choices), default=0))
+        mark = " ▸ " if chosen else "   "
+        body = palette.selection if chosen else PLAIN
+        label = cut_middle(flat(choice.label), width - 4)
+        about = ""
+        if choice.about and width >= column + 24:
+            label = set_cell_size(cut_middle(label, column), column)
+            about = "  " + cut_end(flat(choice.about), width - column - 6)
+        rest = " " * max(0, width - 3 - cell_len(label) - cell_len(about))
+        quiet = body if chosen else palette.muted
+        return line([(mark, palette.accent + body), (label, palette.text + body), (about + rest, quiet)])
+
+
+class HistorySearch(Overlay, can_focus=True):
+    """Has the focus while it is open; the best match is the lowest, next to what is typed."""
+
+    BINDINGS = bindings("history")
+
+    class Closed(Message):
+        """The search is over."""
+
+        def __init__(self, text: str | None, took_focus: bool) -> None:
+            super().__init__()
+            self.text = text
+            """What was chosen; None leaves everything as it was."""
+            self.took_focus = took_focus
+            """The focus is still here, and belongs back to the composer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._find: Callable[[str], Sequence[str]] = lambda query: ()
+        self._query = ""
+        self._found: Sequence[str] = ()
+        self._at = 0
+        self.typed_at = float("-inf")
+        """When the user last typed here, on the clock of `time.monotonic`."""
+
+    def open(self, find: Callable[[str], Sequence[str]]) -> None:
+        """`find` gives the prompts for what is typed, the best first; it is called at every key."""
+        self._find = find
+        self._search("")
+        self.focus()
+
+    def _search(self, query: str) -> None:
+        self._query = query[:_LONGEST_QUERY]
+        self._found = self._find(self._query)
+        self._at = 0
+        self.lie_over(self._rows + 1)
+
+    @property
+    def _rows(self) -> int:
+        return max(1, min(_MOST_ROWS, len(self._found), self.screen.size.height // 2))
+
+    def _close(self, text: str | None, *, took_focus: bool = True) -> None:
+        if self.is_open:
+            self.display = False
+            self.post_message(self.Closed(text, took_focus))
+
+    async def _on_key(self, event: Key) -> None:
+        if types_text(event) and event.character is not None:
+            event.stop()
+            event.prevent_default()
+            self.typed_at = monotonic()
+            self._search(self._query + event.character)
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.typed_at = monotonic()
+        self._search(self._query + flat(event.text[:_LONGEST_QUERY]))
+
+    def on_blur(self) -> None:
+        """The user went elsewhere in the app; while they are at another window the search waits."""
+        if self.app.app_focus:
+            self._close(None, took_focus=False)
+
+    def action_take(self) -> None:
+        """Put the chosen prompt into the composer; it is not sent."""
+        self._close(self._found[self._at] if self._found else None)
+
+    def action_leave(self) -> None:
+        self._close(None)
+
+    def action_move(self, step: int) -> None:
+        """Positive to an older or worse match."""
+        self._at = min(max(0, self._at + step), max(0, len(self._found) - 1))
+        self.refresh()
+
+    def action_delete(self) -> None:
+        self._search(self._query[:-1])
+
+    def action_delete_all(self) -> None:
+        self._search("")
+
+    def row(self, y: int, width: int, palette: Palette) -> Line:
+        return self._query_line(width, palette) if y == self._rows else self._match(y, width, palette)
+
+    def _query_line(self, width: int, palette: Palette) -> Line:
+        hint = "  enter takes it · esc back" if width >= len(self._query) + 56 else ""
+        return line(
+            [
+                (" search history: ", palette.accent),
+                (self._query, palette.text),
+                ("▏", palette.accent),
+                (hint, palette.muted),
+            ]
+        )
+
+    def _match(self, y: int, width: int, palette: Palette) -> Line:
+        top = max(0, self._at - self._rows + 1)
+        at = top + self._rows - 1 - y
+        if at >= len(self._found):
+            words = "   nothing you typed before matches" if not self._found and y == self._rows - 1 else ""
+            return line([(words, palette.muted)])
+        chosen = at == self._at
+        body = palette.selection if chosen else PLAIN
+        text = set_cell_size(cut_end(flat(self._found[at][: 4 * width]), width - 4), width - 3)
+        return line([(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)])
