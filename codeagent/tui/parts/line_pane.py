@@ -267,7 +267,8 @@ class LinePane(Pane):
         size = Size(self._width, len(laid.lines))
         if size != self.virtual_size:
             self.virtual_size = size
-            self._refresh_scrollbars()  # Textual does so only where the pane has another size as well
+            if self.max_scroll_y == 0:
+                self._refresh_scrollbars()  # Textual hides one only where the pane has another size as well
         self.refresh()
         self.post_message(self.Moved())
 
