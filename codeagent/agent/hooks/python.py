@@ -12,13 +12,12 @@ import stat
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, TypeVar, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
 from codeagent.agent.hooks.hook import Deny, Hook, HookSession, SubmittedPrompt, TextAnswer, ToolAnswer, UpdateAnswer
 from codeagent.core.events import RunFinished
@@ -48,8 +47,7 @@ _EVENT_NAME = re.compile(rf"\b({'|'.join(_PARAMETERS)})\b")
 _LONGEST = 300
 
 
-@dataclass(frozen=True)
-class Registration:
+class Registration(NamedTuple):
     """One use of the decorator."""
 
     event: HookEvent
@@ -58,17 +56,7 @@ class Registration:
 
 
 _collecting: ContextVar[list[Registration] | None] = ContextVar("collecting", default=None)
-
-
-@contextmanager
-def collected() -> Iterator[list[Registration]]:
-    """The registrations that the code within makes, in order."""
-    found: list[Registration] = []
-    before = _collecting.set(found)
-    try:
-        yield found
-    finally:
-        _collecting.reset(before)
+"""Where the decorator puts what the file that is being loaded registers."""
 
 
 @overload
@@ -261,15 +249,18 @@ def _load(path: Path, workspace: Path | None) -> Sequence[Registration]:
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _Broken(1, f"it cannot be compiled: {error}", text) from error
     sys.modules[module.__name__] = module
-    with collected() as registered:
-        try:
-            exec(code, module.__dict__)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            del sys.modules[module.__name__]
-            what = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise _Broken(_line(error, path), what, text) from error
+    registered: list[Registration] = []
+    before = _collecting.set(registered)
+    try:
+        exec(code, module.__dict__)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        del sys.modules[module.__name__]
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise _Broken(_line(error, path), what, text) from error
+    finally:
+        _collecting.reset(before)
     if not registered:
         raise _Broken(1, "it registers no hook: decorate a function with @hook(…)", text)
     return registered
@@ -305,21 +296,10 @@ def _hook(path: Path, registration: Registration, threads: HookThreads) -> Hook:
 
 def _denying_hook(problem: HookFileProblem, text: str) -> Hook:
     """Denies at every event that the text names; where it names none, every call."""
-    denied = Deny(str(problem))
     named = set(_EVENT_NAME.findall(text)) or {"before_tool"}
 
-    async def deny_call(call: ToolCall) -> Deny:
-        return denied
+    async def deny(*subjects: object) -> Deny:
+        return Deny(str(problem))
 
-    async def deny_update(call: ToolCall, piece: str) -> Deny:
-        return denied
-
-    async def deny_prompt(prompt: SubmittedPrompt) -> Deny:
-        return denied
-
-    return Hook(
-        problem.file.name,
-        before_tool=deny_call if "before_tool" in named else None,
-        before_update=deny_update if "before_update" in named else None,
-        prompt_submit=deny_prompt if "prompt_submit" in named else None,
-    )
+    judging: dict[str, Any] = dict.fromkeys(named & {"before_tool", "before_update", "prompt_submit"}, deny)
+    return Hook(problem.file.name, **judging)
