@@ -6,7 +6,7 @@ work: with a user there it is reported, without one it is undone.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from codeagent.agent.approvals import Approvals, Permissions, fingerprint
 from codeagent.agent.calls import ToolEnvironment
@@ -86,7 +86,7 @@ class Inspection:
         """Inspect what such a call left; the sentences that the model is to read."""
         async with self._lock:
             self._open, self._last_call = self._open - 1, call_id
-            notes = [*await self._sweep(), *await self._inspect(call_id, token)]
+            notes = [*await self._sweep(), *await self._inspect((call_id, token))]
             self._settle()
             return tuple(notes)
 
@@ -115,8 +115,7 @@ class Inspection:
         """Inspect before a run ends: the last chance to ask about what processes that were left running did."""
         if self._needed and not (token.cancelled and self._attended):
             async with self._lock:
-                self._tell_model([*await self._sweep(), *await self._inspect(self._last_call, token)])
-                self._settle()
+                await self._look((self._last_call, token))
 
     async def close(self) -> None:
         """Inspect a last time, once nothing that commands started can be running."""
@@ -132,7 +131,7 @@ class Inspection:
             if not self._needed:
                 return
             await self._sandbox.close()
-            await self._look_late()
+            await self._look(None)
 
     @property
     def _needed(self) -> bool:
@@ -165,62 +164,51 @@ class Inspection:
             self._warn(notice)
         return list(swept.notices)
 
-    async def _inspect(self, call_id: str, token: CancelToken) -> list[str]:
-        """Judge what changed since the baseline, ask where no rule decides, and undo what was not agreed to."""
+    async def _look(self, call: tuple[str, CancelToken] | None) -> None:
+        """Sweep and inspect, and tell the model of both at the next boundary."""
+        self._tell_model([*await self._sweep(), *await self._inspect(call)])
+        self._settle()
+
+    async def _inspect(self, call: tuple[str, CancelToken] | None) -> list[str]:
+        """Judge what changed since the baseline, and undo what was not agreed to; the sentences for the model.
+
+        `call`: the id and the token of the call to ask about, where no rule decides. None: processes left running did
+        it, or the user. Then it is reported if there is a user, and otherwise undone.
+        """
         if self._store is None or self._baseline is None:
             return []
         try:
-            async with self._frozen():
+            # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
+            async with self._frozen() if call is not None else nullcontext():
                 now = await self._store.take()
                 look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
             refused, open_ = self._judged(look.found)
-            why = ""
-            if open_:
-                decision = await self._ask(self._store, self._baseline, now, open_, call_id, token)
+            left, remarks, why = (*refused, *open_), list(look.remarks), ""
+            if call is None and self._attended:
+                refused = ()
+                said = "changed while processes of the agent were running, look before you use it"
+                remarks += [f"{said}: {named(left)}"] if left else []
+            elif call is None:
+                refused, why = left, "nobody was there to ask"
+            elif open_:
+                decision = await self._ask(self._store, self._baseline, now, open_, *call)
                 if decision.answer == "deny":
-                    refused, why = (*refused, *open_), _why(decision)
+                    refused, why = left, _why(decision)
+            for remark in remarks:
+                self._warn(remark)
             notes = await self._undo(refused, why)
             self._baseline, self._due = await self._store.take() if refused else now, False
         except (CodeagentError, OSError) as error:
             self._tell_blind(error)
             return []
-        for remark in look.remarks:
-            self._warn(remark)
-        return [*notes, *look.remarks]
-
-    async def _look_late(self) -> None:
-        """Report or undo what processes left running have done, when there is no call to ask about."""
-        notes = await self._sweep()
-        try:
-            notes += await self._undone_late()
-        except (CodeagentError, OSError) as error:
-            self._tell_blind(error)
-        self._tell_model(notes)
-        self._settle()
-
-    async def _undone_late(self) -> list[str]:
-        """Undo it if no user is there; returns the sentences for the model. Raises CheckpointError, SandboxError."""
-        if self._store is None or self._baseline is None:
-            return []
-        # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
-        now = await self._store.take()
-        look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
-        left = [one for part in self._judged(look.found) for one in part]
-        remarks = list(look.remarks)
-        if left and self._attended:
-            remarks.append(f"changed while processes of the agent were running, look before you use it: {named(left)}")
-        for remark in remarks:
-            self._warn(remark)
-        undone = [] if self._attended else await self._undo(left, "nobody was there to ask")
-        self._baseline, self._due = await self._store.take() if undone else now, False
-        return [*undone, *remarks]
+        return [*notes, *remarks]
 
     async def _job(self, over: asyncio.Event) -> None:
         await over.wait()
         async with self._lock:
             self._open, self._due = self._open - 1, True
             if not self._running():
-                await self._look_late()
+                await self._look(None)
 
     async def _while_alive(self) -> None:
         """Look from time to time: always for what is planted, and for the rest while no run would ask about it."""
@@ -232,7 +220,7 @@ class Inspection:
                 if self._running() or self._open:
                     self._tell_model(await self._sweep())
                 else:
-                    await self._look_late()
+                    await self._look(None)
                 pause = max(_LOOK_SECONDS, _SHARE * (clock() - began))
 
     def _judged(self, found: Sequence[Leftover]) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:

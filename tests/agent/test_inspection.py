@@ -299,6 +299,16 @@ async def test_with_a_user_it_is_reported_for_it_may_be_their_own_work(stage: St
     await tell(stage)
 
 
+async def test_what_a_rule_allows_is_not_reported_as_something_to_look_at(stage: Stage) -> None:
+    await stage.run(bash(LATER), rules=(Rule.parse("write(Makefile)", "auto"),))
+    (stage.root / "Makefile").write_text("mine:\n")
+    await closed(stage)
+    assert stage.warned == ["changed by a command, allowed by write(Makefile): Makefile"]
+    await tell(stage)
+    await asyncio.to_thread((stage.root / "done").read_text)
+    await tell(stage)
+
+
 async def closed(stage: Stage) -> None:
     assert stage.scene is not None
     await stage.scene.agent.close()
