@@ -38,9 +38,13 @@ _SECONDS_TO_NOTICE = 2.0
 
 
 @dataclass(frozen=True)
-class FunctionPlace:
-    """Where a function comes from."""
+class MarkedFunction:
+    """A marked function and where it comes from."""
 
+    function: Callable[..., Any]
+    marked: ToolMark
+    where: str
+    """For problems: `file:line`, or the name of an entry point."""
     origin: str
     """`file:line`, or the name and version of a package."""
     shown: str
@@ -50,38 +54,34 @@ class FunctionPlace:
     content: bytes | None = None
     """The whole file, for the sandbox; None if it is not needed or cannot be read."""
 
+    @property
+    def name(self) -> str:
+        return self.marked.name if self.marked.name is not None else self.function.__name__
+
 
 class FunctionTool(Tool[FunctionArgs]):
     """Runs a function; what it prints is passed on as it comes, and put in front of what it returns."""
 
     source = "python"
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        marked: ToolMark,
-        schema: FunctionSchema,
-        place: FunctionPlace,
-        outputs: OutputStore,
-    ) -> None:
-        self.name = name
-        self.label = marked.label or name.replace("_", " ").replace("-", " ").strip().capitalize() or name
+    def __init__(self, found: MarkedFunction, schema: FunctionSchema, outputs: OutputStore) -> None:
+        marked, self.name = found.marked, found.name
+        self.label = marked.label or self.name.replace("_", " ").replace("-", " ").strip().capitalize() or self.name
         self.description = schema.description
         self.Args = schema.model
-        self.mode = marked.mode or ("stateful" if inspect.isasyncgenfunction(function) else "direct")
+        self.mode = marked.mode or ("stateful" if inspect.isasyncgenfunction(found.function) else "direct")
         self.permission = marked.approval
         self.effect = marked.effect
         self.timeout = marked.timeout
         self.max_calls = marked.max_calls
         self.output_limit = marked.output_limit
         self.concurrency = "shared" if marked.effect == "nothing" else "exclusive"
-        self.origin = place.origin
+        self.origin = found.origin
         self.hint = marked.hint
         self.documentation = marked.documentation
-        self._function = function
+        self._function = found.function
         self._schema = schema
-        self._place = place
+        self._found = found
         self._outputs = outputs
 
     def approval_key(self, args: FunctionArgs) -> ApprovalKey:
@@ -92,7 +92,7 @@ class FunctionTool(Tool[FunctionArgs]):
 
     async def preview(self, args: FunctionArgs, ctx: ToolContext) -> Preview:
         where = "in the sandbox" if self.sandboxed else "on this machine, outside the sandbox"
-        text = f"{as_call(self.name, args.given)}\n\nRuns {where}. Source: {self._place.origin}"
+        text = f"{as_call(self.name, args.given)}\n\nRuns {where}. Source: {self.origin}"
         return Preview(self.target(args), (TextBlock(text=text),))
 
     async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
@@ -195,8 +195,8 @@ class FunctionTool(Tool[FunctionArgs]):
         if isinstance(error, ToolError):
             raise error
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        line = last_line(error, self._place.code_file)
-        where = f" ({self._place.shown}:{line})" if line else ""
+        line = last_line(error, self._found.code_file)
+        where = f" ({self._found.shown}:{line})" if line else ""
         raise Failed(said + where) from None
 
 

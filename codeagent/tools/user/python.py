@@ -11,7 +11,6 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -23,7 +22,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.user.decorator import ToolMark, marked_as, marks_collected
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
-from codeagent.tools.user.function_tool import FunctionPlace, FunctionTool, in_thread, last_line
+from codeagent.tools.user.function_tool import FunctionTool, MarkedFunction, in_thread, last_line
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.printed import PrintedStream, heard_by
 from codeagent.tools.user.sandboxed_function import SandboxedFunction
@@ -40,21 +39,6 @@ class CannotLoad(Exception):
     def __init__(self, where: str, why: str) -> None:
         super().__init__(why)
         self.problem = ToolProblem(where, why)
-
-
-@dataclass(frozen=True)
-class MarkedFunction:
-    """A marked function and where it was found."""
-
-    function: Callable[..., Any]
-    marked: ToolMark
-    where: str
-    """For problems."""
-    place: FunctionPlace
-
-    @property
-    def name(self) -> str:
-        return self.marked.name if self.marked.name is not None else self.function.__name__
 
 
 class PythonLoader:
@@ -238,8 +222,8 @@ def _is_at_home(function: Callable[..., Any], module: types.ModuleType) -> bool:
 
 def _found_in_file(function: Callable[..., Any], file: ToolFile) -> MarkedFunction:
     where = f"{file.shown}:{_line_of(function, file.shown)}"
-    place = FunctionPlace(where, file.shown, file.shown, file.content)
-    return MarkedFunction(function, marked_as(function) or ToolMark(), where, place)
+    marked = marked_as(function) or ToolMark()
+    return MarkedFunction(function, marked, where, where, file.shown, file.shown, file.content)
 
 
 def _line_of(function: Callable[..., Any], file: str) -> int:
@@ -288,7 +272,7 @@ def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool,
     if reasons:
         raise NotATool(reasons)
     kind = SandboxedFunction if found.marked.sandbox else FunctionTool
-    return kind(found.function, found.name, found.marked, schema, found.place, outputs), schema
+    return kind(found, schema, outputs), schema
 
 
 def _objections(found: MarkedFunction) -> Iterator[str]:
@@ -304,7 +288,7 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
         yield "a stateful tool is an async generator: `async def` with `yield`"
     if marked.sandbox and talks:
         yield "sandbox=True runs functions, not async generators"
-    if marked.sandbox and found.place.content is None:
+    if marked.sandbox and found.content is None:
         yield "sandbox=True needs the function's file, which cannot be read"
 
 
@@ -347,5 +331,5 @@ def _found_in_package(function: Any, marked: ToolMark, point: EntryPoint, where:
         content = Path(file).read_bytes() if marked.sandbox else None
     except OSError:
         content = None
-    place = FunctionPlace(_package(point), f"{function.__module__.replace('.', '/')}.py", file, content)
-    return MarkedFunction(function, marked, where, place)
+    shown = f"{function.__module__.replace('.', '/')}.py"
+    return MarkedFunction(function, marked, where, _package(point), shown, file, content)

@@ -101,8 +101,8 @@ class SandboxedFunction(FunctionTool):
         """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
         job = {
             "program": _program(),
-            "source": base64.b64encode(self._place.content or b"").decode(),
-            "shown": self._place.shown,
+            "source": base64.b64encode(self._found.content or b"").decode(),
+            "shown": self._found.shown,
             "tool": self.name,
             "arguments": self._schema.plain(args),
             "marker": marker,
@@ -130,7 +130,7 @@ class SandboxedFunction(FunctionTool):
             case {"kind": str(kind), "text": str(text)}:
                 raise _KINDS.get(kind, Failed)(before + text)
             case {"raised": str(name), "text": str(text), "line": line}:
-                where = f" ({self._place.shown}:{line})" if line else ""
+                where = f" ({self._found.shown}:{line})" if line else ""
                 raise Failed(before + (f"{name}: {text}" if text else name) + where)
             case {"unshown": str(name), "text": str(text)}:
                 raise Failed(f"it returned {name}, which cannot be written as JSON ({text}); return text or plain data")
