@@ -121,19 +121,11 @@ class FunctionSchema:
         return out
 
 
-@dataclass(frozen=True)
-class Docstring:
-    text: str
-    """What the function does, without the sections about parameters, results and errors."""
-    parameters: Mapping[str, str]
-    """By name; those without a description are left out."""
-
-
 def function_schema(function: Callable[..., Any], description: str | None = None) -> FunctionSchema:
     """Describe a function to a model; `description` replaces the docstring's. Raises NotATool with every reason."""
     parameters = inspect.signature(function).parameters
-    docstring = read_docstring(inspect.unwrap(function).__doc__)
-    text = (description or docstring.text).strip()
+    told, described = read_docstring(inspect.unwrap(function).__doc__)
+    text = (description or told).strip()
     reasons: list[str] = []
     if not text:
         reasons.append("it has no docstring; the model reads there what the tool does and when to use it")
@@ -144,11 +136,15 @@ def function_schema(function: Callable[..., Any], description: str | None = None
             reasons.append(f"parameter {name!r} has no type hint, as in {name}: str")
     if reasons:
         raise NotATool(tuple(reasons))
-    return _schema_of(function.__name__, parameters, resolved_hints(function, parameters), docstring, text)
+    return _schema_of(function.__name__, parameters, resolved_hints(function, parameters), described, text)
 
 
 def _schema_of(
-    name: str, parameters: Mapping[str, inspect.Parameter], hints: dict[str, Any], docstring: Docstring, text: str
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    hints: dict[str, Any],
+    described: Mapping[str, str],
+    text: str,
 ) -> FunctionSchema:
     contexts = [name for name, hint in hints.items() if is_context(hint)]
     if len(contexts) > 1:
@@ -162,7 +158,7 @@ def _schema_of(
         fields.append((key, attribute, parameter.kind is inspect.Parameter.POSITIONAL_ONLY))
         if key == context:
             continue
-        hint = _described(hints[key], parameter.default, docstring.parameters.get(key))
+        hint = _described(hints[key], parameter.default, described.get(key))
         if attribute != key:
             hint = Annotated[hint, Field(alias=key)]
         definition = hint if parameter.default is _EMPTY else (hint, parameter.default)
@@ -173,7 +169,7 @@ def _schema_of(
     if reasons:
         raise NotATool(tuple(reasons))
     model = create_model(name, __base__=FunctionArgs, **definitions)
-    unknown = tuple(key for key in docstring.parameters if key not in parameters)
+    unknown = tuple(key for key in described if key not in parameters)
     made = frozenset(
         key
         for key, parameter in parameters.items()
@@ -305,17 +301,21 @@ def _bare(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) in required else hint
 
 
-def read_docstring(text: str | None) -> Docstring:
-    """Parse Google, numpy, reST or epydoc style, whichever finds the most; anything else is plain text."""
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """What the function does, and its parameters that are described, by name.
+
+    Google, numpy, reST or epydoc style, whichever finds the most; anything else is plain text. Sections about results
+    and errors are left out.
+    """
     cleaned = inspect.cleandoc(text or "").strip()
     if not cleaned:
-        return Docstring("", {})
+        return "", {}
     import docstring_parser  # 20 ms that only user-defined tools need
 
     try:
         parsed = docstring_parser.parse(_ARGUMENTS.sub(r"\1Args:", text or ""))
     except docstring_parser.ParseError:
-        return Docstring(cleaned, {})
+        return cleaned, {}
     described = {
         name.strip().lstrip("*"): _one_paragraph(parameter.description)
         for parameter in parsed.params
@@ -324,7 +324,7 @@ def read_docstring(text: str | None) -> Docstring:
     }
     body = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
-    return Docstring(gap.join(body), described)
+    return gap.join(body), described
 
 
 def _one_paragraph(text: str) -> str:
