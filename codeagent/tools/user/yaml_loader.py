@@ -28,7 +28,7 @@ from codeagent.tools.user.yaml_model import (
     report_invalid,
 )
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
-from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions, hosts_beyond
+from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions
 
 _TIMEOUT = 120.0
 _MOST_TOOLS = 100
@@ -224,16 +224,11 @@ def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...
         return ()
     if fields.network is True:
         return tuple(allowed or ("*",))
-    wanted = tuple(str(host).lower() for host in fields.network)
-    for host in wanted:
-        try:
-            HostRule.parse(host)
-        except ValueError as error:
-            report.error((*path, "network"), str(error))
-            return ()
-    for host in hosts_beyond(wanted, tuple(allowed)) if allowed is not None else ():
-        report.error((*path, "network"), f"{host} is not among restrictions.hosts")
-    return wanted
+    rules = None if allowed is None else [HostRule.parse(host) for host in allowed]
+    for host in fields.network:
+        if rules is not None and not any(rule.covers(HostRule.parse(host)) for rule in rules):
+            report.error((*path, "network"), f"{host} is not among restrictions.hosts")
+    return tuple(fields.network)
 
 
 def _check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:

@@ -39,8 +39,10 @@ def _is_texts(value: Any) -> TypeGuard[list[str]]:
 
 
 def _network(value: Any) -> bool | list[str]:
-    if isinstance(value, bool) or _is_texts(value):
+    if isinstance(value, bool):
         return value
+    if _is_texts(value):
+        return [_host(host) for host in value]
     raise ValueError("write true, false, or a list of host names")
 
 

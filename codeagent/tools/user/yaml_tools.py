@@ -11,7 +11,6 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
-from codeagent.core.hosts import HostRule
 from codeagent.core.policy import ApprovalKey, Deed, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
@@ -89,12 +88,6 @@ class Restrictions:
         for part in key.parts:
             if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
                 raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
-
-
-def hosts_beyond(wanted: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """The hosts of `wanted` that `allowed` does not cover. Raises ValueError for what is not a host."""
-    rules = [HostRule.parse(text) for text in allowed]
-    return tuple(text for text in wanted if not any(rule.covers(HostRule.parse(text)) for rule in rules))
 
 
 class BuiltinTool(Tool[OpenArgs]):
