@@ -17,7 +17,6 @@ from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
-    Mask,
     PinnedEntry,
     PinnedRoot,
     Secrets,
@@ -100,8 +99,8 @@ class SessionResources:
         if self._opened is None:
             raise _closed()
         looks = [scan.look() for scan in self._opened.scans]
-        masks = frozenset[Mask]().union(*(look.masks for look in looks))
-        return Secrets(masks, all(look.complete for look in looks))
+        masked = frozenset[PinnedEntry]().union(*(look.masked for look in looks))
+        return Secrets(masked, all(look.complete for look in looks))
 
     def close(self) -> None:
         """Idempotent."""
@@ -186,7 +185,7 @@ class ContainerGuard:
     def __init__(self, resources: SessionResources, state_dir: Path) -> None:
         self._resources = resources
         self._state_dir = state_dir
-        self._exposed: frozenset[Mask] = frozenset()
+        self._exposed: frozenset[PinnedEntry] = frozenset()
         """Files that look like secrets and could not be masked."""
         self._complete = True
 
@@ -194,7 +193,7 @@ class ContainerGuard:
     def exposed(self) -> str:
         """Why commands may come across secrets, as a phrase; empty if they may not."""
         if self._exposed:
-            return f"{min(mask.found.name for mask in self._exposed)} may contain secrets and is not hidden"
+            return f"{min(found.name for found in self._exposed)} may contain secrets and is not hidden"
         return "" if self._complete else NOT_ALL_MASKED
 
     def begin(self, container: Container) -> None:
@@ -210,16 +209,15 @@ class ContainerGuard:
         root, _ = self._resources.opened()
         if not root.unmoved():
             raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
-        names = [found.name for found in container.protected if root.find(found.name) != found]
-        names += [found.name for found in self._planted(container)]
+        names = sorted({each.name for each in {*container.protected} ^ {*root.protected()}})
         found = await in_thread(self._resources.secrets)
         self._complete = found.complete
         if not busy:
-            return names + sorted({mask.found.name for mask in found.masks ^ container.secrets.masks})
-        new = found.masks - container.secrets.masks - self._exposed
+            return names + sorted({each.name for each in found.masked ^ container.secrets.masked})
+        new = found.masked - container.secrets.masked - self._exposed
         self._exposed |= new
         if new and not names:
-            shown = ", ".join(sorted(mask.found.name for mask in new))
+            shown = ", ".join(sorted(each.name for each in new))
             problem = f"{shown} may contain secrets and cannot be hidden while another command runs"
             raise SandboxUnavailable(
                 problem, "run it again: until then, commands that read more than single files need your approval"
@@ -230,12 +228,6 @@ class ContainerGuard:
         """Move away what commands planted; return one sentence for each."""
         root, _ = self._resources.opened()
         return list(move_planted(root, {found.name for found in container.protected}, self._state_dir))
-
-    def _planted(self, container: Container) -> list[PinnedEntry]:
-        """Return what should be protected and was not there when the container was made."""
-        root, _ = self._resources.opened()
-        known = {found.name for found in container.protected}
-        return [found for found in root.protected() if found.name not in known]
 
 
 def move_planted(root: PinnedRoot, known: Collection[str], state_dir: Path) -> tuple[str, ...]:

@@ -127,15 +127,14 @@ def _binds(
 ) -> tuple[Bind, ...]:
     root, _ = resources.opened()
     empty, passwd, group = own
-    here = str(root.path)
     return (
         *image.binds,
         Bind(str(passwd), "/etc/passwd"),
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.around.mounts),
         *_workspace(root, spec.read_only_workspace),
-        *(Bind(f"{here}/{found.name}", f"{here}/{found.name}") for found in protected),
-        *(Bind(str(empty), path) for path in sorted(mask.path for mask in secrets.masks)),
+        *(Bind(found.path, found.path) for found in protected),
+        *(Bind(str(empty), path) for path in sorted(found.path for found in secrets.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
     )
 
@@ -150,7 +149,7 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
 
 def _warnings(secrets: Secrets) -> tuple[str, ...]:
     warnings = []
-    names = sorted(mask.found.name for mask in secrets.masks)
+    names = sorted(found.name for found in secrets.masked)
     if names:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         warnings.append(f"empty in bash, because they look like secrets ({len(names)}): {shown}")

@@ -42,6 +42,8 @@ _SETTLED_NS = 2_000_000_000
 class PinnedEntry:
     """Something below the root, as it was at one moment."""
 
+    path: str
+    """Absolute."""
     name: str
     """Relative to the root."""
     kind: EntryKind
@@ -90,7 +92,7 @@ class PinnedRoot:
             return None
         finally:
             os.close(fd)
-        return PinnedEntry(name, _kind(status.st_mode), status.st_dev, status.st_ino)
+        return PinnedEntry(f"{self.path}/{name}", name, _kind(status.st_mode), status.st_dev, status.st_ino)
 
     def protected(self) -> tuple[PinnedEntry, ...]:
         """Return every spelling of `.git` and `.codeagent` directly below the root."""
@@ -166,17 +168,11 @@ def submounts(root: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Mask:
-    path: str
-    """Absolute."""
-    found: PinnedEntry
-
-
-@dataclass(frozen=True)
 class Secrets:
-    masks: frozenset[Mask]
+    masked: frozenset[PinnedEntry]
+    """Files that look like secrets, MOST_FILES at the most."""
     complete: bool
-    """Whether the whole tree was searched, and every such file is among the masks."""
+    """Whether the whole tree was searched, and every such file is among them."""
 
 
 @dataclass(frozen=True)
@@ -224,8 +220,9 @@ class SecretScan:
                 if seen is not None and seen.kind == "file" and self._holds_secret(seen.name):
                     found.append(seen)
         self._known = {name: folder for name, folder in known.items() if folder.identity[2] >= 0}
-        masks = frozenset(Mask(f"{self._root.path}/{each.name}", each) for each in found[:MOST_FILES])
-        return Secrets(masks, not pending and entries <= self._most_entries and len(found) <= MOST_FILES)
+        return Secrets(
+            frozenset(found[:MOST_FILES]), not pending and entries <= self._most_entries and len(found) <= MOST_FILES
+        )
 
     def _folder(self, name: str) -> _Folder | None:
         try:

@@ -61,7 +61,7 @@ def test_every_spelling_of_a_protected_name_is_found(tmp_path: Path) -> None:
 
 
 def masked(root: Path) -> list[str]:
-    return [mask.found.name for mask in SecretScan(PinnedRoot(root)).look().masks]
+    return [mask.name for mask in SecretScan(PinnedRoot(root)).look().masked]
 
 
 def test_files_that_look_like_secrets_are_masked_and_others_are_not(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_neither_links_nor_pipes_are_masked(tmp_path: Path) -> None:
 def test_a_secret_that_appears_later_is_found_by_the_next_look(tmp_path: Path) -> None:
     (tmp_path / "deep/er").mkdir(parents=True)
     scan = SecretScan(PinnedRoot(tmp_path))
-    assert scan.look().masks == frozenset()
+    assert scan.look().masked == frozenset()
     for folder in (tmp_path / "deep", tmp_path):
         os.utime(folder, (1, 1))
     scan.look()
     (tmp_path / "deep/er/.env.local").write_text("A=1")
-    assert [mask.path for mask in scan.look().masks] == [f"{tmp_path}/deep/er/.env.local"]
+    assert [mask.path for mask in scan.look().masked] == [f"{tmp_path}/deep/er/.env.local"]
     (tmp_path / "new").write_text("A=2")
     before = scan.look()
     (tmp_path / "new").rename(tmp_path / "deep/er/.env.local")
@@ -108,7 +108,7 @@ def test_what_did_not_change_is_not_listed_again(tmp_path: Path, monkeypatch: py
     listed: list[int] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda fd: listed.append(os.fstat(fd).st_ino) or scandir(fd))
-    assert [mask.found.name for mask in scan.look().masks] == ["c/.env"]
+    assert [mask.name for mask in scan.look().masked] == ["c/.env"]
     assert listed == [(tmp_path / "c").stat().st_ino]
 
 
@@ -119,9 +119,9 @@ def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_
         (tmp_path / f"many/{number}").mkdir()
         (tmp_path / f"many/{number}/.env").write_text("A=1")
     found = SecretScan(PinnedRoot(tmp_path), most_entries=20).look()
-    assert f"{tmp_path}/.env" in {mask.path for mask in found.masks}
+    assert f"{tmp_path}/.env" in {mask.path for mask in found.masked}
     assert not found.complete
-    assert len(SecretScan(PinnedRoot(tmp_path)).look().masks) == 31
+    assert len(SecretScan(PinnedRoot(tmp_path)).look().masked) == 31
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused_for_that() -> None:
