@@ -1,6 +1,5 @@
 """Which paths a repository's ignore files leave out, as git and ripgrep read them."""
 
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,75 +8,6 @@ from codeagent.core.wildmatch import IgnoreLine, ignore_line
 
 _KINDS = (".rgignore", ".ignore", ".gitignore")
 _EXCLUDE = ".git/info/exclude"
-
-
-class IgnoreTree:
-    """The rules of one search or listing: each ignore file is read once, when its directory is first asked about.
-
-    A rule of `.ignore` at any depth beats one of `.gitignore`, and that beats `.git/info/exclude`;
-    within one kind the deepest file decides, and within a file the last line that matches. If the root is a folder
-    of a repository, the rules of the folders above count too, unless they leave out the root itself.
-    """
-
-    def __init__(self, read: Callable[[str], bytes | None], above: Sequence[str] = ()) -> None:
-        """`read` returns a file's bytes by its path below the root, None if it cannot be read.
-
-        `above`: names of the folders from the repository's top (not named) down to the root; `read` is also asked
-        for files there, by paths that begin with `..`.
-        """
-        self._read = read
-        self._files: dict[str, IgnoreFile] = {}
-        names = tuple(above)
-        self._above = tuple(
-            ("/".join([".."] * depth), "/".join(names[len(names) - depth :])) for depth in range(1, len(names) + 1)
-        )
-        """Each folder above, the nearest first, and the root's path from there."""
-        on_the_way = ["/".join([".."] * up) or "." for up in range(len(names))]
-        if any(self._decided(folder, True, []) for folder in on_the_way):
-            self._above = ()
-
-    @property
-    def from_above(self) -> bool:
-        return bool(self._above)
-
-    def ignored(self, path: str, directory: bool) -> bool:
-        return self._decided(path, directory, _folders_of(path))
-
-    def _decided(self, path: str, directory: bool, folders: list[str]) -> bool:
-        for kind in _KINDS:
-            for folder in folders:
-                verdict = self._verdict(posixpath.join(folder, kind), path[len(folder) :].removeprefix("/"), directory)
-                if verdict is not None:
-                    return verdict
-            for folder, within in self._above:
-                verdict = self._verdict(f"{folder}/{kind}", _folded(within, path), directory)
-                if verdict is not None:
-                    return verdict
-        top, within = self._above[-1] if self._above else ("", "")
-        return self._verdict(posixpath.join(top, _EXCLUDE), _folded(within, path), directory) or False
-
-    def _verdict(self, file: str, within: str, directory: bool) -> bool | None:
-        """Ask one ignore file; `within` is the path from its folder. None for a path that is not below that."""
-        if within in ("", ".") or within.startswith("../") or within == "..":
-            return None
-        if file not in self._files:
-            self._files[file] = IgnoreFile((self._read(file) or b"").decode("utf-8-sig", "surrogateescape"))
-        return self._files[file].verdict(within, posixpath.basename(within), directory)
-
-
-def _folded(within: str, path: str) -> str:
-    """Return the path as seen from a folder above, in which the root is at `within`."""
-    return posixpath.normpath(posixpath.join(within, path)).removeprefix("./")
-
-
-def _folders_of(path: str) -> list[str]:
-    """List the directories that hold the path, the deepest first; the root is the empty string."""
-    folder = posixpath.dirname(path)
-    folders = [folder]
-    while folder:
-        folder = posixpath.dirname(folder)
-        folders.append(folder)
-    return folders
 
 
 class IgnoreFile:
@@ -140,6 +70,67 @@ class IgnoreScope:
         """Return the scope of a folder (empty, or with its slash) that has a `.gitignore` with this text."""
         file = IgnoreFile(text)
         return IgnoreScope((IgnoreLayer(file, below=len(folder)), *self.layers)) if file else self
+
+
+class IgnoreTree:
+    """The rules of one search or listing: each ignore file is read once, when its folder is first asked about.
+
+    A rule of `.ignore` at any depth beats one of `.gitignore`, and that beats `.git/info/exclude`;
+    within one kind the deepest file decides, and within a file the last line that matches. If the root is a folder
+    of a repository, the rules of the folders above count too, unless they leave out the root itself.
+    """
+
+    def __init__(self, read: Callable[[str], bytes | None], above: Sequence[str] = ()) -> None:
+        """`read` returns a file's bytes by its path below the root, None if it cannot be read.
+
+        `above`: names of the folders from the repository's top (not named) down to the root; `read` is also asked
+        for files there, by paths that begin with `..`.
+        """
+        self._read = read
+        self._lead = "".join(f"{name}/" for name in above)
+        """The root's path from the top, with a slash; empty if the rules above do not count."""
+        self._files: dict[str, IgnoreFile] = {}
+        self._scopes: dict[str, IgnoreScope] = {}
+        if any(self._hides("/".join(above[:depth]), True) for depth in range(1, len(above) + 1)):
+            self._lead = ""
+            self._files.clear()
+            self._scopes.clear()
+
+    @property
+    def from_above(self) -> bool:
+        return bool(self._lead)
+
+    def ignored(self, path: str, directory: bool) -> bool:
+        return path not in ("", ".") and self._hides(self._lead + path, directory)
+
+    def _hides(self, path: str, directory: bool) -> bool:
+        """Tell whether the path, from the top, is ignored."""
+        at = path.rfind("/") + 1
+        folder = path[:at]
+        if folder not in self._scopes:
+            self._scopes[folder] = self._scope(folder)
+        return self._scopes[folder].ignored(path, path[at:], directory)
+
+    def _scope(self, folder: str) -> IgnoreScope:
+        """Return the rules that count in a folder: its path from the top, with a slash; empty for the top."""
+        folders = ["", *folders_of(folder)]
+        places = [(each, kind) for kind in _KINDS for each in reversed(folders)]
+        layers = (IgnoreLayer(self._file(each, name), len(each)) for each, name in (*places, ("", _EXCLUDE)))
+        return IgnoreScope(tuple(layer for layer in layers if layer.file))
+
+    def _file(self, folder: str, name: str) -> IgnoreFile:
+        path = folder + name
+        if path not in self._files:
+            up = self._lead.count("/") - folder.count("/")
+            below = folder.startswith(self._lead)
+            data = self._read(path[len(self._lead) :] if below else "../" * up + name) or b""
+            self._files[path] = IgnoreFile(data.decode("utf-8-sig", "surrogateescape"))
+        return self._files[path]
+
+
+def folders_of(path: str) -> list[str]:
+    """List the folders above the path, with their slash, the outermost first."""
+    return [path[: at + 1] for at, char in enumerate(path) if char == "/"]
 
 
 def _any_of(lines: Iterable[IgnoreLine]) -> re.Pattern[str] | None:

@@ -12,7 +12,7 @@ from codeagent.core.paths import watched, watched_folder
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
 from codeagent.disk.repository import isolated_environment, repository_of, work_tree_of
-from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope
+from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope, folders_of
 from codeagent.workspace.snapshots.index import Stamp
 from codeagent.workspace.snapshots.nodes import stamp_of
 from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
@@ -102,11 +102,11 @@ class Coverage:
     def leaves_out(self, path: str) -> bool:
         if not self._left_out:
             return False
-        return not self._left_out.isdisjoint(("", path, *_folders_of(path)))
+        return not self._left_out.isdisjoint(("", path, *folders_of(path)))
 
     def ignored(self, path: str) -> bool:
         watches, above = self._record.watches, False
-        for folder in _folders_of(path):
+        for folder in folders_of(path):
             if above or self._itself(folder[:-1], directory=True):
                 above = True
                 if not (watches and watched_folder(folder[:-1])):
@@ -131,11 +131,6 @@ class Coverage:
                 outside = self._scope(folder[: folder.rfind("/", 0, -1) + 1])
             self._scopes[folder] = outside.inside(folder, self._read(f"{folder}.gitignore"))
         return self._scopes[folder]
-
-
-def _folders_of(path: str) -> list[str]:
-    """List the folders above the path, with their slash, the outermost first."""
-    return [path[: at + 1] for at, char in enumerate(path) if char == "/"]
 
 
 class OutsideRules:
