@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from codeagent.core.errors import ModelError, ModelErrorKind
+from codeagent.llm.stream import CUT
 
 MAX_RETRY_AFTER = 120.0
 _LONGEST_QUOTE = 300
@@ -141,7 +142,7 @@ class _Failure:
             case 403:
                 return self._final("auth", f"the key may not use this model: {said}")
             case 404:
-                return self._final("bad_request", f"{self._address} does not have it: {said}; check the model's name")
+                return self._final("bad_request", f"not found at {self._address}: {said}; check the model's name")
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
 
@@ -173,7 +174,7 @@ class _Failure:
         if (passing := self._passing()) is not None:
             return passing
         if any(_is_transport(cause) for cause in self._chain):
-            return self._error("cut", "the connection broke in the middle of the answer; nothing of it was run")
+            return self._error("cut", CUT)
         return self._error("server", f"the provider broke off its answer: {self._quote}")
 
     def _final(self, kind: ModelErrorKind, text: str) -> ModelError:

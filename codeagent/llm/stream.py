@@ -14,6 +14,7 @@ _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
 _SHORTEST_ID = 8
 """Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer from the start."""
+CUT = "the connection was lost in the middle of the answer; none of it was run"
 _STOPS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
@@ -124,9 +125,7 @@ class Accumulator:
     def finish(self, model: str) -> tuple[list[CallClosed], AssistantMessage]:
         """Close what is open. Raises ModelError `cut` if the provider never said it was done."""
         if self._finish is None:
-            raise ModelError(
-                "the answer was cut off by the connection; nothing of it was run", kind="cut", retryable=True
-            )
+            raise ModelError(f"{model}: {CUT}", kind="cut", retryable=True)
         calls = [call for call in self._calls if not call.foreign]
         stop = _STOPS.get(self._finish.lower(), "tool_calls" if calls else "end")
         closed = [] if stop == "length" else self._close([call for call in calls if not call.closed])

@@ -76,7 +76,7 @@ async def test_what_the_new_preview_shows_is_what_is_applied_and_the_model_is_to
     async with asyncio.timeout(60):
         asked, results = await session(product, REWRITE, Decision("once"), Decision("once"))
     assert shown(asked[1])[1] == (product.workspace / "a.txt").read_text() == "rewritten\nanother line\n"
-    assert "The file was no longer as you read it" in text_of(results[0].content)
+    assert "The file had changed since you read it" in text_of(results[0].content)
 
 
 async def test_a_link_put_in_its_place_leads_nowhere(product: Product, tmp_path: Path) -> None:

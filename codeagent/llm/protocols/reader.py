@@ -104,14 +104,15 @@ class Reader:
         while True:
             found, certain = self._interest.find(source.data, source.at)
             self._emit(source.skip(certain))
-            waits = found is None
-            if found is not None and (mark := self._mark(found[0])) is None:
+            waits = False
+            if found is None:
+                waits = True
+            elif (mark := self._mark(found[0])) is None:
                 waits = yield from self._read_character(found[0][0])
-            elif found is not None and mark is not None:
-                opened = mark.match(source.data, source.at)
-                waits = opened is None
-                if opened is not None:
-                    yield from self._open(mark, opened)
+            elif (opened := mark.match(source.data, source.at)) is None:
+                waits = True
+            else:
+                yield from self._open(mark, opened)
             if waits and not (yield):
                 break
         tail = source.rest

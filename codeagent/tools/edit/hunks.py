@@ -13,8 +13,8 @@ from codeagent.tools.edit.encoding import NotEncodable, TextFile, shown
 from codeagent.tools.edit.reads import Lines, ReadState, ReadTracker, after_change, digest, joined
 
 _STALE = (
-    "The file was no longer as you read it; the user saw what this makes of it and wanted it. Read it again before you "
-    "change more of it."
+    "The file had changed since you read it; the user saw what this change makes of it and approved that. Read the "
+    "file again before you change more of it."
 )
 
 

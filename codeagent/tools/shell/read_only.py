@@ -247,7 +247,7 @@ def secret_named(word: Word) -> str | None:
         *folders, name = text.split("/")
         aims = any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders)
         if _GLOB.search(text) and (aims or _aims(name, _SECRETS + _FOLDERS, _ORDINARY)):
-            return f"{text} may stand for a file of secrets"
+            return f"{text} may match a file of secrets"
     return None
 
 

@@ -83,7 +83,7 @@ def too_broad(rule: Rule) -> str | None:
     fixed = _WILD.split(rule.pattern, maxsplit=1)[0].removeprefix(NETWORK)
     if rule.tool != "bash" or fixed == rule.pattern.removeprefix(NETWORK):
         return None
-    return _of_command(fixed) if fixed.strip() else "it begins with anything"
+    return _of_command(fixed) if fixed.strip() else "it starts with a wildcard"
 
 
 def _of_command(fixed: str) -> str | None:
@@ -92,13 +92,13 @@ def _of_command(fixed: str) -> str | None:
     name = words[0].rpartition("/")[2]
     whole = len(words) > 1 or fixed.endswith(" ")
     if not whole:
-        return f"other programs than {name} begin with {name}; put a blank before the *"
+        return f"the names of other programs begin with {name} too; put a space before the *"
     if runs_anything(name):
-        return f"{name} runs whatever comes behind it"
+        return f"{name} runs whatever follows it"
     if name in GOES_OUT or words[:2] == ["git", "push"]:
-        return f"{' '.join(words[:2]) if name == 'git' else name} talks to other machines"
+        return f"{' '.join(words[:2]) if name == 'git' else name} connects to other machines"
     if name in DESTROYS:
-        return f"{name} destroys whatever comes behind it"
+        return f"{name} destroys whatever it is given"
     if name == "git" and (len(words) == 1 or words[1].startswith("-")):
         return "git without a sub-command can be made to run anything"
     return None
