@@ -247,7 +247,7 @@ class JobsScreen(ListPanel):
             self._about.tell(row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else ""))
             self._tail.show(row.id)
         if not self.writing:
-            self.hints.show(self.keys())
+            self.hints.show((), self.keys())
         if running and self._ticker is None:
             self._ticker = self.set_interval(1.0, self._tick)
         elif not running and self._ticker is not None:

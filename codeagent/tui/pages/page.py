@@ -23,7 +23,7 @@ from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
 from codeagent.tui.parts.marked_list import MarkedList
-from codeagent.tui.parts.rows import HintKey, HintKeys, HintRow, TitleRow
+from codeagent.tui.parts.rows import HintKey, HintRow, TitleRow
 from codeagent.tui.rendering.lines import Line, Parts, line, wrap
 
 ResultT = TypeVar("ResultT")
@@ -94,7 +94,7 @@ class ListPanel(Panel[None]):
         self.title_row = TitleRow(title)
         self.rows = rows
         self.line = line
-        self.hints = HintKeys()
+        self.hints = HintRow()
         self._between = between
 
     @abstractmethod
@@ -129,13 +129,13 @@ class ListPanel(Panel[None]):
         self.line.value = text
         self.line.cursor_position = len(text)
         self.line.focus()
-        self.hints.show((HintKey("Enter", keeps, "keep"), HintKey("Esc", leaves, "close")))
+        self.hints.show((), (HintKey("Enter", keeps, "keep"), HintKey("Esc", leaves, "close")))
 
     def stop_writing(self) -> None:
         """Close the line, and give the keys back to the list."""
         self.line.remove_class("-open")
         self.settle()
-        self.hints.show(self.keys())
+        self.hints.show((), self.keys())
         self.set_focus(None)
 
     def hint(self, row_id: str, words: str) -> HintKey:
@@ -156,8 +156,8 @@ class ListPanel(Panel[None]):
             self.settle()
             self.rows.move(step)
 
-    @on(HintKeys.Picked)
-    async def _picked(self, message: HintKeys.Picked) -> None:
+    @on(HintRow.Picked)
+    async def _picked(self, message: HintRow.Picked) -> None:
         message.stop()
         await self.run_action(message.action)
 

@@ -85,7 +85,7 @@ class QueuePage(ListPanel):
 
     def on_mount(self) -> None:
         self.title_row.tell(f"{len(self._queue.items)}")
-        self.hints.show(self.keys())
+        self.hints.show((), self.keys())
         self._queue.watch(self._sync)
 
     def on_unmount(self) -> None:

@@ -228,7 +228,9 @@ def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...
     if paused.why in _LIMITS:
         out.append(marked_piece(paused.text, "text"))
     if not paused.calls:
-        out.append(marked_piece(_next_step(paused), "muted"))
+        limited = "Continuing allows as much again."
+        step = limited if paused.why in _LIMITS else "Next: ask the model. Anything you type is sent first."
+        out.append(marked_piece(step, "muted"))
     for at in range(len(paused.calls)):
         out.append(_call(paused.calls, at, marked == at))
         if marked == at and problem:
@@ -265,12 +267,6 @@ def outline(text: str) -> list[str]:
     return found or lines
 
 
-def _next_step(paused: Paused) -> str:
-    if paused.why in _LIMITS:
-        return "Continuing allows as much again."
-    return "Next: ask the model. Anything you type is sent first."
-
-
 def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
     call = calls[at]
 
@@ -301,16 +297,13 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
             return
         if target != call.target:
             yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
-        if state != states[at] or (call.state == "planned" and _asks_for_a_reason(call)):
+        # There may be more to say than that this tool always asks.
+        asks = call.state == "planned" and call.permission == "prompt" and call.reason not in ("", ALWAYS_ASKS)
+        if state != states[at] or asks:
             words = f"{state_of(call).partition(':')[0]}: {call.reason}"
             yield from marked_piece(words, "muted", lead=" " * _INDENT)(width, palette)
 
     return make
-
-
-def _asks_for_a_reason(call: PausedCall) -> bool:
-    """There is more to say than that this tool always asks."""
-    return call.permission == "prompt" and call.reason not in ("", ALWAYS_ASKS)
 
 
 def _style(call: PausedCall, palette: Palette) -> Style:

@@ -55,7 +55,11 @@ class ComposerArea(Vertical):
         """Say the mode that is in force and what it means, and what typing would do now."""
         mode = self._state.status.now.mode
         self.composer.placeholder = prompt_words(self._state.status.now, self._state.boundary.now)
-        self._fit()
+        # A card above has a frame of its own, and needs no air below.
+        height = self.app.size.height
+        framed = bool(self._state.approvals.waiting) or self._state.boundary.now is not None
+        self._rule.display = height >= _ROOMY + 2 * framed
+        self.set_class(height >= _AIRY and not framed, "-airy")
         wide = self.size.width >= _WIDE
         words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
         self._rule.show(
@@ -65,13 +69,6 @@ class ComposerArea(Vertical):
 
     def on_resize(self, event: Resize) -> None:
         self.sync()
-
-    def _fit(self) -> None:
-        """A card above has a frame of its own, and needs no air below."""
-        height = self.app.size.height
-        framed = bool(self._state.approvals.waiting) or self._state.boundary.now is not None
-        self._rule.display = height >= _ROOMY + 2 * framed
-        self.set_class(height >= _AIRY and not framed, "-airy")
 
     def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:
         event.stop()

@@ -1,7 +1,5 @@
 """One line to search the conversation with."""
 
-from typing import Protocol
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -10,17 +8,7 @@ from textual.widgets import Static
 
 from codeagent.tui.actions import bindings
 from codeagent.tui.parts.line_input import LineInput
-
-
-class Searchable(Protocol):
-    def find(self, text: str) -> int:
-        """How many matches there are; the last one is shown."""
-
-    def next_match(self) -> None: ...
-
-    def previous_match(self) -> None: ...
-
-    def clear_search(self) -> None: ...
+from codeagent.tui.transcript.view import TranscriptView
 
 
 class FindBar(Horizontal):
@@ -51,14 +39,14 @@ class FindBar(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._target: Searchable | None = None
+        self._target: TranscriptView | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("find", classes="find--label", markup=False)
         yield LineInput(compact=True, select_on_focus=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
-    def open(self, target: Searchable, text: str = "") -> None:
+    def open(self, target: TranscriptView, text: str = "") -> None:
         """Search there; without a text, what was searched for last stands ready."""
         self._target = target
         self.display = True

@@ -1,9 +1,6 @@
 """The top row: where the agent works, and what it may do there."""
 
-from collections.abc import Callable
-
 from rich.cells import cell_len
-from rich.style import Style
 
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
@@ -39,20 +36,14 @@ class Header(RowWidget):
 
     def row(self, width: int, palette: Palette) -> Line:
         room = max(1, width - 2)
-        right = fit(_right(self._board.now), room)
+        model = Part(cut_middle(flat(self._board.now.model), _LONGEST_NAME), 40)
+        right = fit((model, _sandbox(self._board.now.sandbox)), room)
         if joined_width(right) > room:
             return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
         left = _left(self._board.now, room - joined_width(right) - _GAP)
         used = joined_width(left, "  ") + joined_width(right)
         pad = " " * max(0, room - used)
         return line([(" ", None), *styled(left, palette, "  "), (pad, None), *styled(right, palette, SEPARATOR)])
-
-
-def _right(status: Status) -> tuple[Part, ...]:
-    return (
-        Part(cut_middle(flat(status.model), _LONGEST_NAME), 40),
-        Part(_sandbox(status.sandbox), 90, _sandbox_style(status.sandbox)),
-    )
 
 
 def _left(status: Status, room: int) -> tuple[Part, ...]:
@@ -69,20 +60,12 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     return parts if joined_width(parts, "  ") <= room else ()
 
 
-def _sandbox(sandbox: str) -> str:
+def _sandbox(sandbox: str) -> Part:
+    """Without one the commands are held back by nothing, or there are none."""
     match sandbox:
         case "none":
-            return "no sandbox: bash disabled"
+            return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
         case "off":
-            return "no sandbox: commands run on this machine"
+            return Part("no sandbox: commands run on this machine", 90, lambda palette: palette.error)
         case _:
-            return f"{_LABEL}{flat(sandbox)}" if sandbox else ""
-
-
-def _sandbox_style(sandbox: str) -> Callable[[Palette], Style]:
-    """Without one the commands are held back by nothing, or there are none."""
-    if sandbox == "off":
-        return lambda palette: palette.error
-    if sandbox == "none":
-        return lambda palette: palette.warning
-    return lambda palette: palette.muted
+            return Part(f"{_LABEL}{flat(sandbox)}" if sandbox else "", 90)

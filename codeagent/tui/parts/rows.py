@@ -160,34 +160,6 @@ class TitleRow(RowWidget):
         )
 
 
-class HintRow(RowWidget):
-    """How it stands and what the keys do here, as much of it as fits; or, for a while, what just happened."""
-
-    def __init__(self, hints: Sequence[str] = ()) -> None:
-        """The first hints are the last to go where the row is narrow."""
-        super().__init__()
-        self._standing: Sequence[Part] = ()
-        self._hints = tuple(hints)
-        self._said = ""
-
-    def show(self, standing: Sequence[Part], hints: Sequence[str]) -> None:
-        """Replace the hints; `standing` comes before them, and stays longest."""
-        self._standing, self._hints = standing, tuple(hints)
-        self.refresh()
-
-    def tell(self, text: str) -> None:
-        """Stands in place of everything; empty brings that back."""
-        if flat(text) != self._said:
-            self._said = flat(text)
-            self.refresh()
-
-    def row(self, width: int, palette: Palette) -> Line:
-        if self._said:
-            return line([(f" {cut_end(self._said, width - 2)}", palette.accent)])
-        parts = [*self._standing, *(Part(hint, -place - 1) for place, hint in enumerate(self._hints))]
-        return line([(" ", None), *styled(fit(parts, width - 2), palette)])
-
-
 @dataclass(frozen=True)
 class HintKey:
     key: str
@@ -201,8 +173,8 @@ class HintKey:
         return f"{self.key} {self.words}"
 
 
-class HintKeys(RowWidget):
-    """As many as fit, the first ones the last to go; or, for a while, what just happened."""
+class HintRow(RowWidget):
+    """How it stands and what the keys do here, as much of it as fits; or, for a while, what just happened."""
 
     class Picked(Message):
         """A key's words were clicked."""
@@ -211,19 +183,21 @@ class HintKeys(RowWidget):
             super().__init__()
             self.action = action
 
-    def __init__(self, keys: Sequence[HintKey] = ()) -> None:
+    def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
+        """The first hints are the last to go where the row is narrow."""
         super().__init__()
-        self._keys = tuple(keys)
+        self._standing: tuple[Part, ...] = ()
+        self._hints = tuple(hints)
         self._said = ""
 
-    def show(self, keys: Sequence[HintKey]) -> None:
-        """Replace the keys."""
-        if tuple(keys) != self._keys:
-            self._keys = tuple(keys)
+    def show(self, standing: Sequence[Part], hints: Sequence[str | HintKey]) -> None:
+        """Replace the hints; `standing` comes before them, and stays longest."""
+        if (tuple(standing), tuple(hints)) != (self._standing, self._hints):
+            self._standing, self._hints = tuple(standing), tuple(hints)
             self.refresh()
 
     def tell(self, text: str) -> None:
-        """Stands in place of the keys; empty brings them back."""
+        """Stands in place of everything; empty brings that back."""
         if flat(text) != self._said:
             self._said = flat(text)
             self.refresh()
@@ -238,13 +212,19 @@ class HintKeys(RowWidget):
         if self._said:
             self.tell("")
             return
+        keys = {hint.text: hint.action for hint in self._hints if isinstance(hint, HintKey)}
         at = _MARGIN
         for part in self._fitting(self.size.width):
-            if at <= event.x < at + cell_len(part.text):
-                self.post_message(self.Picked(next(key.action for key in self._keys if key.text == part.text)))
+            if at <= event.x < at + cell_len(part.text) and part.text in keys:
+                self.post_message(self.Picked(keys[part.text]))
                 return
             at += cell_len(part.text + SEPARATOR)
 
     def _fitting(self, width: int) -> tuple[Part, ...]:
-        parts = [Part(key.text, -place, lambda palette: palette.text) for place, key in enumerate(self._keys)]
-        return fit(parts, width - 2 * _MARGIN)
+        parts = [_hint(hint, -place - 1) for place, hint in enumerate(self._hints)]
+        return fit([*self._standing, *parts], width - 2 * _MARGIN)
+
+
+def _hint(hint: str | HintKey, keep: int) -> Part:
+    """What can be clicked is as clear as text."""
+    return Part(hint, keep) if isinstance(hint, str) else Part(hint.text, keep, lambda palette: palette.text)

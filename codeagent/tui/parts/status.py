@@ -15,11 +15,10 @@ from codeagent import __version__
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status, UiState
+from codeagent.tui.state import Paused, Phase, PlanReady, Status, UiState
 from codeagent.tui.transcript.spelling import counted
 
 _BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
-_STEERABLE: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
 MODE_MEANS = {
     "ask": "reads run, changes ask",
@@ -31,8 +30,7 @@ MODE_MEANS = {
 _PROMPT = "What would you like to do?"
 OFFERED_AFTER = 60.0
 """Seconds a call is waited for before it is offered to move it to the background."""
-_BRAILLE = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_ASCII = "|/-\\"
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME = 0.2
 """Seconds between two pictures of the spinner."""
 _LEAD = 2
@@ -46,8 +44,15 @@ def spins(status: Status) -> bool:
 
 def phase_words(status: Status, now: float) -> str:
     """The phase as a user would say it; `now` in seconds since the epoch."""
-    if status.halt:
-        return _halt_words(status, status.halt)
+    match status.halt:
+        case "":
+            pass
+        case "pausing":
+            return f"pausing after this {'batch' if status.phase in ('working', 'waiting') else 'answer'}"
+        case "paused":
+            return f"paused before batch {status.batch}" if status.batch else "paused"
+        case "stopping":
+            return status.halt
     match status.phase:
         case "starting" | "answering":
             return status.phase
@@ -58,15 +63,9 @@ def phase_words(status: Status, now: float) -> str:
         case "waiting":
             return "waiting for you"
         case "retrying":
-            return _retry_words(status, now)
-
-
-def _halt_words(status: Status, halt: Halt) -> str:
-    if halt == "pausing":
-        return "pausing after this batch" if status.phase in ("working", "waiting") else "pausing after this answer"
-    if halt == "paused":
-        return f"paused before batch {status.batch}" if status.batch else "paused"
-    return halt
+            left = 0 if status.retry_at is None else ceil(status.retry_at - now)
+            words = f"retrying in {duration(left)}" if left > 0 else "retrying now"
+            return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
 
 
 def status_parts(
@@ -77,13 +76,16 @@ def status_parts(
     `boundary` is what its card shows; `to_background` the key that moves a call there.
     """
     first = Part(phase_words(status, now), 100, _phase_style(status))
+    about = "~" if status.estimated else ""
+    cached = min(100, round(100 * status.cache_read_tokens / max(1, status.input_tokens)))
+    window = f"/{tokens(status.context_window)}" if status.context_window else ""
     facts = (
         Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
         Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
-        Part(_context(status), 70),
-        Part(_cost(status), 60),
-        Part(_cache(status), 30),
+        Part(f"{about}{tokens(status.context_tokens)}{window} ctx" if status.context_tokens else "", 70),
+        Part("" if status.cost_usd is None else about + dollars(status.cost_usd), 60),
+        Part(f"cache {cached}%" if status.cache_read_tokens and status.input_tokens else "", 30),
     )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
@@ -184,12 +186,6 @@ def _takes_long(status: Status, now: float) -> bool:
     return works and since is not None and now - since >= OFFERED_AFTER
 
 
-def _retry_words(status: Status, now: float) -> str:
-    left = 0 if status.retry_at is None else ceil(status.retry_at - now)
-    words = f"retrying in {duration(left)}" if left > 0 else "retrying now"
-    return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
-
-
 def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """What keys do now: in front of the facts and after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
@@ -203,7 +199,7 @@ def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[P
             return (), ()
         case "":
             pass
-    if status.phase in _STEERABLE:
+    if status.phase in _BUSY:
         return (Part("esc pause", 80),), later
     match status.phase:
         case "waiting":
@@ -212,26 +208,6 @@ def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[P
             return (Part("tab start the plan", 85),), ()
         case _:
             return (), ()
-
-
-def _context(status: Status) -> str:
-    if not status.context_tokens:
-        return ""
-    about = "~" if status.estimated else ""
-    window = f"/{tokens(status.context_window)}" if status.context_window else ""
-    return f"{about}{tokens(status.context_tokens)}{window} ctx"
-
-
-def _cost(status: Status) -> str:
-    if status.cost_usd is None:
-        return ""
-    return ("~" if status.estimated else "") + dollars(status.cost_usd)
-
-
-def _cache(status: Status) -> str:
-    if not status.cache_read_tokens or not status.input_tokens:
-        return ""
-    return f"cache {min(100, round(100 * status.cache_read_tokens / status.input_tokens))}%"
 
 
 def _phase_style(status: Status) -> Callable[[Palette], Style]:
@@ -253,12 +229,7 @@ class StatusLine(RowWidget):
     """
 
     def __init__(
-        self,
-        state: UiState,
-        *,
-        clock: Callable[[], float] = time.time,
-        ascii_only: bool = False,
-        to_background: str = "ctrl+b",
+        self, state: UiState, *, clock: Callable[[], float] = time.time, to_background: str = "ctrl+b"
     ) -> None:
         """`to_background` is the key that moves a call there."""
         super().__init__()
@@ -269,7 +240,6 @@ class StatusLine(RowWidget):
         self._said = ""
         """What was too long for the row, and is in the transcript."""
         self._clock = clock
-        self._frames = _ASCII if ascii_only else _BRAILLE
         self._timer: Timer | None = None
         self._every = 0.0
         self._words = ""
@@ -322,7 +292,7 @@ class StatusLine(RowWidget):
     def _mark(self) -> str:
         if not self._spins():
             return " "
-        return self._frames[int(self._clock() / _FRAME) % len(self._frames)]
+        return _SPINNER[int(self._clock() / _FRAME) % len(_SPINNER)]
 
     def _spins(self) -> bool:
         return spins(self._board.now) and self.app.animation_level != "none"
