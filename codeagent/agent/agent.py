@@ -68,13 +68,13 @@ class Agent:
         self._emitter = emitter = Emitter(journal)
         self._session: HookSession | None = None
         self._queue = MessageQueue(emitter, around.hooks, history.undelivered, history.notes)
-        self._approvals = Approvals(emitter)
+        self._permissions = Permissions(around, emitter)
+        self._approvals = Approvals(emitter, self._permissions, around.hooks)
         if questions is not None:
             questions.connect(self._approvals)
         lock = WorkspaceLock()
         self._spending = BudgetMeter(emitter)
         self._gate = PauseGate(emitter, self._spending)
-        self._permissions = Permissions(around, emitter)
         self._jobs = jobs or Jobs()
         self._jobs.connect(
             emitter, around.outputs, self._queue, around.sandbox, history.jobs, lambda: self._runs.rouse()

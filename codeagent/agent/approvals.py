@@ -30,89 +30,6 @@ Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]
 Raises ToolError if the preview shows that the call cannot work."""
 
 
-class Approvals:
-    """The requests that wait for an answer, and the exact calls that were allowed for the whole session."""
-
-    def __init__(self, emitter: Emitter) -> None:
-        self._emitter = emitter
-        self._waiting: dict[str, asyncio.Future[Decision]] = {}
-        self._granted: set[str] = set()
-        self._asked = 0
-
-    def granted(self, tool: str, arguments: dict[str, Any]) -> bool:
-        """Whether the user allowed exactly this call for the session."""
-        return fingerprint(tool, arguments) in self._granted
-
-    def grant(self, tool: str, arguments: dict[str, Any]) -> None:
-        self._granted.add(fingerprint(tool, arguments))
-
-    async def ask(
-        self,
-        call_id: str,
-        tool: str,
-        preview: Preview,
-        reason: str,
-        token: CancelToken,
-        *,
-        binding: str,
-        arguments: str = "",
-        proposal: str = "",
-    ) -> Decision:
-        """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
-
-        `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
-        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
-        """
-        self._asked += 1
-        approval_id = f"{call_id}.{self._asked}"
-        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self._waiting[approval_id] = answer
-        self._emitter.emit(
-            ApprovalRequested(
-                approval_id=approval_id,
-                call_id=call_id,
-                name=tool,
-                target=preview.target,
-                reason=reason,
-                blocks=preview.blocks,
-                binding=binding,
-                arguments=arguments,
-                proposal=proposal,
-                by_hunk=preview.by_hunk,
-            )
-        )
-        try:
-            decision = await token.guard(_answer(answer))
-        except RunCancelled:
-            self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))
-            raise
-        finally:
-            del self._waiting[approval_id]
-        self._resolved(approval_id, call_id, decision.answer, decision)
-        return decision
-
-    def respond(self, approval_id: str, decision: Decision) -> bool:
-        """Answer a request; False if it is no longer waiting for an answer."""
-        answer = self._waiting.get(approval_id)
-        if answer is None or answer.done():
-            return False
-        answer.set_result(decision)
-        return True
-
-    def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
-        self._emitter.emit(
-            ApprovalResolved(
-                approval_id=approval_id,
-                call_id=call_id,
-                answer=answer,
-                source=decision.source,
-                reason=decision.reason,
-                rule=decision.rule,
-                keep=decision.keep,
-            )
-        )
-
-
 def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
     """SHA-256 (hex) over the tool, its arguments in canonical form, and anything else bound to it."""
     canonical = json.dumps([tool, arguments, *more], sort_keys=True, separators=(",", ":"))
@@ -205,15 +122,87 @@ class Permissions:
         self._emitter.notice("rule.revoked", f"asked about again: {rule}", rule=str(rule), origin=rule.origin)
 
 
-class ApprovalFlow:
-    """Asks the user about one call until they allow it, refuse it, or edit it."""
+class Approvals:
+    """Asks the user: about a call until they allow, refuse or edit it, or about anything else.
 
-    def __init__(self, approvals: Approvals, permissions: Permissions, hooks: Hooks) -> None:
-        self._approvals = approvals
+    Holds the requests that wait for an answer, and the exact calls that were allowed for the whole session.
+    """
+
+    def __init__(self, emitter: Emitter, permissions: Permissions, hooks: Hooks) -> None:
+        self._emitter = emitter
         self._permissions = permissions
         self._hooks = hooks
+        self._waiting: dict[str, asyncio.Future[Decision]] = {}
+        self._granted: set[str] = set()
+        self._asked = 0
 
     async def ask(
+        self,
+        call_id: str,
+        tool: str,
+        preview: Preview,
+        reason: str,
+        token: CancelToken,
+        *,
+        binding: str,
+        arguments: str = "",
+        proposal: str = "",
+    ) -> Decision:
+        """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
+
+        `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
+        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
+        """
+        self._asked += 1
+        approval_id = f"{call_id}.{self._asked}"
+        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self._waiting[approval_id] = answer
+        self._emitter.emit(
+            ApprovalRequested(
+                approval_id=approval_id,
+                call_id=call_id,
+                name=tool,
+                target=preview.target,
+                reason=reason,
+                blocks=preview.blocks,
+                binding=binding,
+                arguments=arguments,
+                proposal=proposal,
+                by_hunk=preview.by_hunk,
+            )
+        )
+        try:
+            decision = await token.guard(_answer(answer))
+        except RunCancelled:
+            self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))
+            raise
+        finally:
+            del self._waiting[approval_id]
+        self._resolved(approval_id, call_id, decision.answer, decision)
+        return decision
+
+    def respond(self, approval_id: str, decision: Decision) -> bool:
+        """Answer a request; False if it is no longer waiting for an answer."""
+        answer = self._waiting.get(approval_id)
+        if answer is None or answer.done():
+            return False
+        answer.set_result(decision)
+        return True
+
+    def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
+        self._emitter.emit(
+            ApprovalResolved(
+                approval_id=approval_id,
+                call_id=call_id,
+                answer=answer,
+                source=decision.source,
+                reason=decision.reason,
+                rule=decision.rule,
+                keep=decision.keep,
+            )
+        )
+
+    async def permit(
         self, prepared: PreparedCall, verdict: Verdict, show: Show, token: CancelToken, *, again: bool
     ) -> tuple[PreparedCall, Permit]:
         """The call to run, and its permit. What runs is what was shown last: an edited call is asked about again.
@@ -221,13 +210,13 @@ class ApprovalFlow:
         `again`: ask even where exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and self._approvals.granted(prepared.tool.name, prepared.arguments):
+        if not again and fingerprint(prepared.tool.name, prepared.arguments) in self._granted:
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
             tool = prepared.tool
-            decision = await self._approvals.ask(
+            decision = await self.ask(
                 prepared.call.id,
                 tool.name,
                 preview,
@@ -254,14 +243,11 @@ class ApprovalFlow:
                     pass
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
-                return prepared, self._permit(prepared, preview, decision)
+                if decision.answer == "session":
+                    self._granted.add(fingerprint(tool.name, prepared.arguments))
+                return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
-
-    def _permit(self, prepared: PreparedCall, preview: Preview, decision: Decision) -> Permit:
-        if decision.answer == "session":
-            self._approvals.grant(prepared.tool.name, prepared.arguments)
-        return Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
 
     async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
         """The call with the user's arguments, or unchanged where they do not fit; and why the user is asked again.

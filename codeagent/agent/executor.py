@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from codeagent.agent.approvals import ApprovalFlow, Approvals, Permissions
+from codeagent.agent.approvals import Approvals, Permissions
 from codeagent.agent.calls import (
     CallKind,
     CallRefused,
@@ -55,7 +55,7 @@ class Executor:
     ) -> None:
         self._environment = environment
         self._emitter = emitter
-        self._approval = ApprovalFlow(approvals, permissions, environment.hooks)
+        self._approvals = approvals
         self._permissions = permissions
         self._lock = lock
         self._slots = asyncio.Semaphore(environment.limits.max_concurrency)
@@ -210,7 +210,7 @@ class Executor:
             context = replace(self._context(shown, token), base=base)
             return await token.guard(shown.tool.preview(shown.args, context))
 
-        return await self._approval.ask(prepared, verdict, show, token, again=too_often)
+        return await self._approvals.permit(prepared, verdict, show, token, again=too_often)
 
     def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
         environment = self._environment

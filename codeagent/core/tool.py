@@ -182,16 +182,6 @@ async def no_input() -> str:
     raise Failed("only a stateful tool receives input")
 
 
-def awaited() -> bool:
-    """The `is_job` of a call that is waited for."""
-    return False
-
-
-def nothing_withheld(path: str) -> bool:
-    """The `withheld` of a call for which no rule on reading holds."""
-    return False
-
-
 async def ignore_update(text: str, stream: OutputStream = "output") -> None:
     """The `on_update` of a call that nobody watches."""
 
@@ -225,13 +215,13 @@ class ToolContext:
     """The name of the agent that makes it, as on its events."""
     scratchpad: Scratchpad | None = None
     """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
-    withheld: Callable[[str], bool] = nothing_withheld
+    withheld: Callable[[str], bool] = lambda path: False
     """`withheld(path)`: a rule denies to read the file, or asks about it where nobody was asked."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
-    is_job: Callable[[], bool] = awaited
+    is_job: Callable[[], bool] = lambda: False
     """It now runs in the background: a change to the workspace may be anybody's doing."""
 
 
