@@ -47,10 +47,16 @@ def test_a_broken_file_says_file_line_and_key_and_ends_with_two(product: Product
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("gone.yaml", "gone.yaml cannot be read: No such file"), ("x.txt", "x.txt is not a tool file")]
+    ("name", "said"),
+    [
+        ("gone.yaml", "gone.yaml cannot be read: No such file"),
+        ("x.txt", "x.txt is not a tool file"),
+        ("large.py", "large.py cannot be read: it is larger than 262144 bytes"),
+    ],
 )
 def test_what_is_no_tool_file_is_said(product: Product, name: str, said: str) -> None:
     (product.workspace / "x.txt").write_text("")
+    (product.workspace / "large.py").write_text("#" * 300_000)
     done = product.call("tools", "check", name)
     assert done.code == 2 and said in done.err and done.err.count("\n") == 1
 
