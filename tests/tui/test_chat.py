@@ -30,6 +30,8 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import Decision
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
+from codeagent.tui.pages.page import Page
+from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
 from tests.tui.guards import long_enough
@@ -59,6 +61,10 @@ async def chat(
         await settled(pilot)
         yield pilot, app
     assert app.crash is None
+
+
+def shown(app: ReplayApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
@@ -326,14 +332,14 @@ async def test_the_whole_output_of_a_call_opens_as_a_page(tmp_path: Path) -> Non
     async with chat(tmp_path, running_tests()) as (pilot, app):
         app.chat.view.post_message(app.chat.view.OpenOutput("c4"))
         await until(pilot, lambda: app.screen is not app.chat)
-        assert "line 1" in "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "line 1" in shown(app)
 
 
 async def test_find_marks_what_is_looked_for_and_esc_returns_to_writing(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("ctrl+f")
         await write(pilot, "leap")
-        await until(pilot, lambda: "found" in "\n".join(s.text for s in app.screen._compositor.render_strips()))
+        await until(pilot, lambda: "found" in shown(app))
         await pilot.press("escape")
         await pilot.pause()
         assert app.chat.focused is app.chat.composer
@@ -347,6 +353,19 @@ async def test_the_users_own_keys_are_in_force(tmp_path: Path) -> None:
         assert app.chat.view.detail == "full"
 
 
+async def test_a_page_says_the_keys_in_force(tmp_path: Path) -> None:
+    async with chat(tmp_path, keys_file="page.close: x\npermissions.revoke: v\n") as (pilot, app):
+        await enter(pilot, "/help")
+        await until(pilot, lambda: isinstance(app.screen, Page))
+        await pilot.pause()
+        assert "x closes" in shown(app)
+        await pilot.press("x")
+        await enter(pilot, "/permissions")
+        await until(pilot, lambda: isinstance(app.screen, PermissionsScreen))
+        await pilot.pause()
+        assert "v revokes" in shown(app)
+
+
 async def test_a_keys_file_that_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path, keys_file="chat.detial: alt+e\n") as (_, app):
         remarks = [block.text for block in app.chat.state.document.blocks if isinstance(block, Remark)]
@@ -358,8 +377,7 @@ async def test_markup_of_anybody_is_text(tmp_path: Path) -> None:
     recording = Recording().run(hostile).answer(hostile)
     async with chat(tmp_path, recording) as (pilot, app):
         await pilot.pause()
-        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-        assert shown.count("[@click=app.quit]x[/] [/] [on red]y") == 2
+        assert shown(app).count("[@click=app.quit]x[/] [/] [on red]y") == 2
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ _LARGEST = 2 << 20
 """Bytes of a file up to which its lines are compared."""
 _LEFT_OUT = "\0"
 """The key of the row about what is not compared; no path has it."""
+_OF_HUNKS = ("{hunks.next} {hunks.previous} hunks", "{hunks.split} columns", "{hunks.full} all lines")
 _EDITED = "you edited it, too"
 _WAIT = "the agent works: what changed can be undone when it is done, or after Esc"
 
@@ -189,20 +190,14 @@ class ChangesScreen(DiffPage[None]):
         standing: list[Part] = []
         if self.count:
             standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
-        hints = [f"{self.key('hunks.close')} back"]
-        if self.count:
-            hints.append(f"{self.key('hunks.restore')} revert hunk")
-        if self._view is not None:
-            hints.append(f"{self.key('hunks.restore_file')} the file")
-        if len(self._keys()) > 1:
-            hints.append(f"{self.key('hunks.previous_file')} {self.key('hunks.next_file')} files")
-        if self.count:
-            hints += [
-                f"{self.key('hunks.next')} {self.key('hunks.previous')} hunks",
-                f"{self.key('hunks.split')} columns",
-                f"{self.key('hunks.full')} all lines",
-            ]
-        self.hint_row.show(standing, hints)
+        self.hints = (
+            "{hunks.close} back",
+            *(["{hunks.restore} revert hunk"] if self.count else []),
+            *(["{hunks.restore_file} the file"] if self._view is not None else []),
+            *(["{hunks.previous_file} {hunks.next_file} files"] if len(self._keys()) > 1 else []),
+            *(_OF_HUNKS if self.count else []),
+        )
+        self.show_hints(standing)
         self.pane.refresh()
 
     def copied(self, at: int) -> str:

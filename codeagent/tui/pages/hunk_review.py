@@ -131,6 +131,16 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     def __init__(self, diff: DiffBlock, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(f"Hunks of {diff.path}", clock)
+        self.hints = (
+            "{hunks.close} back",
+            "{hunks.toggle} toggles",
+            "{hunks.edit} edits",
+            "{hunks.next} {hunks.previous} hunks",
+            "{hunks.accept_all} all",
+            "{hunks.reject_all} none",
+            "{hunks.split} columns",
+            "{hunks.full} all lines",
+        )
         self.sheet = HunkSheet(diff)
         self._text = HunkText()
         self._edited_at = 0
@@ -168,17 +178,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
         standing.append(Part(why or f"{self.key('hunks.apply')} applies", 4, _warning if why else _strong))
-        hints = (
-            f"{self.key('hunks.close')} back",
-            f"{self.key('hunks.toggle')} toggles",
-            f"{self.key('hunks.edit')} edits",
-            f"{self.key('hunks.next')} {self.key('hunks.previous')} hunks",
-            f"{self.key('hunks.accept_all')} all",
-            f"{self.key('hunks.reject_all')} none",
-            f"{self.key('hunks.split')} columns",
-            f"{self.key('hunks.full')} all lines",
-        )
-        self.hint_row.show(standing, hints)
+        self.show_hints(standing)
         self.pane.refresh()
 
     def copied(self, at: int) -> str:

@@ -95,10 +95,11 @@ class OutputScreen(Page[None]):
         self.pane: OutputPane
         pane = OutputPane(text)
         count = len(pane.text)
-        super().__init__(title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["/ finds"])
+        super().__init__(title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"])
         self._bar = Horizontal(Static("find: ", markup=False), LineInput(compact=True, select_on_focus=True))
 
     def compose(self) -> ComposeResult:
+        self.show_hints()
         yield self.title_row
         yield self.pane
         yield self._bar
@@ -143,6 +144,7 @@ class OutputScreen(Page[None]):
     def _tell(self, found: OutputMatch | None) -> None:
         sought = self.query_one(LineInput).value
         if found is not None:
-            self.say(f"{found.number:,} of {found.total:,} · n next · N before · Esc ends the search")
+            keys = self.with_keys("{page.next} next · {page.previous} before · {page.close} ends the search")
+            self.say(f"{found.number:,} of {found.total:,} · {keys}")
         else:
             self.say(f"nothing found for '{sought}'" if sought else "")

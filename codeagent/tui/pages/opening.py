@@ -26,12 +26,12 @@ from codeagent.tui.parts.status import greeting
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 
-_PLACE = ("Work here?", "work here anyway?", ("n no, leave (the default)", "y yes, work here"))
+_PLACE = ("Work here?", "work here anyway?", ("{question.no} no, leave (the default)", "{question.yes} yes, work here"))
 _GIT = (
     "Use this git directory?",
     "may commands in the sandbox read it, and may commits you approve be written to it? "
     "Commands cannot change it, and without it git does not work in bash.",
-    ("n no (the default)", "y yes, always for this folder"),
+    ("{question.no} no (the default)", "{question.yes} yes, always for this folder"),
 )
 _VARIABLES = (
     ("sk-ant-", "ANTHROPIC_API_KEY"),
@@ -76,7 +76,7 @@ class FolderQuestion(Guarded[bool]):
         with Vertical():
             yield TitleRow(self._title)
             yield Static(self._text, markup=False)
-            yield HintRow(self._hints)
+            yield HintRow([self.with_keys(hint) for hint in self._hints])
 
     def action_answer(self, answer: bool) -> None:
         if not answer or self.guard.admits("y"):
@@ -122,7 +122,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._missing = missing
         self._keep_key = keep_key
         self._list = PickerList(_rows(missing)[: 1 if only_key else None])
-        self._hints = HintRow(["Enter takes it", *([] if only_key else ["d demo", "Up and Down move"]), "Esc leaves"])
+        self._hints = HintRow()
         self._key = LineInput(password=True, placeholder="Paste your API key (hidden)", compact=True, id="key")
         self._address = LineInput(placeholder="http://127.0.0.1:8000/v1", compact=True, id="address")
 
@@ -136,6 +136,9 @@ class FirstRun(Guarded[LaunchOptions | None]):
         yield self._hints
 
     def on_mount(self) -> None:
+        others = [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
+        hints = ("{picker.choose} takes it", *others, "{picker.close} leaves")
+        self._hints.show((), [self.with_keys(hint) for hint in hints])
         if self._only_key:
             self._open(self._key)
 
@@ -200,7 +203,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
         """Show that line to write in, or none; a key that was not stored is forgotten."""
         self._key.value = ""
         self._key.display, self._address.display = box is self._key, box is self._address
-        self._hints.tell("" if box is None else "Enter takes it · Esc goes back")
+        self._hints.tell("" if box is None else self.with_keys("{picker.choose} takes it · {picker.close} goes back"))
         self.set_focus(box)
 
     def _submit_key(self, typed: str) -> None:

@@ -1,5 +1,6 @@
 """What lies over the conversation until it is closed: pages to read, and panels over its lower part."""
 
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +24,11 @@ from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
 from codeagent.tui.parts.marked_list import MarkedList
-from codeagent.tui.parts.rows import HintKey, HintRow, TitleRow
+from codeagent.tui.parts.rows import HintKey, HintRow, Part, TitleRow
 from codeagent.tui.rendering.lines import Line, Parts, line, wrap
 
 ResultT = TypeVar("ResultT")
+_ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 class Guarded(ModalScreen[ResultT]):
@@ -50,6 +52,10 @@ class Guarded(ModalScreen[ResultT]):
     def key(self, action: str) -> str:
         """The key in force for an action, as a user reads it."""
         return keymap_of(self).shown(action)
+
+    def with_keys(self, text: str) -> str:
+        """The text with the key in force in the place of each `{id}` of an action."""
+        return _ID.sub(lambda found: self.key(found[1]), text)
 
     def action_close(self) -> None:
         """Close it without an answer."""
@@ -220,16 +226,22 @@ class Page(Guarded[ResultT]):
         hints: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`hints` say what other keys do here, besides those of every page."""
+        """`hints` say what other keys do here, besides those of every page: `{page.find} finds`."""
         super().__init__(clock)
         self.pane = pane
         self.title_row = TitleRow(title, note)
-        self.hint_row = HintRow(["Esc closes", "PgUp PgDn scroll", *hints, "c copies"])
+        self.hint_row = HintRow()
+        self.hints = ("{page.close} closes", "{page.page_up} {page.page_down} scroll", *hints, "{page.copy} copies")
 
     def compose(self) -> ComposeResult:
+        self.show_hints()
         yield self.title_row
         yield self.pane
         yield self.hint_row
+
+    def show_hints(self, standing: Sequence[Part] = ()) -> None:
+        """Say what the keys in force do here; `standing` comes before that."""
+        self.hint_row.show(standing, [self.with_keys(hint) for hint in self.hints])
 
     def say(self, text: str) -> None:
         """One line in place of the hints; empty brings them back."""

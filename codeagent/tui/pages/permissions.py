@@ -43,6 +43,16 @@ _ROOMY = 90
 _FEW = 20
 """Cells that are worth it."""
 _LABEL = 10
+_HINTS = (
+    "{permissions.close} closes",
+    "{permissions.show} all of it",
+    "{permissions.revoke} revokes",
+    "{permissions.new} new rule",
+    "{permissions.propose} rule of a decision",
+    "{permissions.part} next part",
+)
+_REVOKE = "{permissions.revoke} revokes a rule; {permissions.part} goes to the rules"
+_PROPOSE = "{permissions.propose} makes a rule of a decision; {permissions.part} goes to the decisions"
 _LOOK = 0.5
 """Seconds between two looks at whether something happened; nothing is drawn where nothing did."""
 
@@ -224,11 +234,10 @@ class PermissionsScreen(Guarded[None]):
         self._known: object = None
         self._title = TitleRow("Permissions")
         self._list = PermissionList()
-        self._hints = HintRow(
-            ["Esc closes", "Enter all of it", "x revokes", "n new rule", "p rule of a decision", "Tab next part"]
-        )
+        self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
+        self._hints.show((), [self.with_keys(hint) for hint in _HINTS])
         yield self._title
         yield self._list
         yield self._hints
@@ -261,7 +270,7 @@ class PermissionsScreen(Guarded[None]):
             case Rule() as rule:
                 self._hints.tell(_elsewhere(rule))
             case _:
-                self._hints.tell("x revokes a rule; Tab goes to the rules")
+                self._hints.tell(self.with_keys(_REVOKE))
 
     def action_new(self) -> None:
         self._write("New rule", "")
@@ -271,9 +280,9 @@ class PermissionsScreen(Guarded[None]):
             case LedgerRow(proposal=proposal) if proposal:
                 self._write("A rule of this decision", proposal)
             case LedgerRow():
-                self._hints.tell("no rule can be made of this one; n writes one")
+                self._hints.tell(self.with_keys("no rule can be made of this one; {permissions.new} writes one"))
             case _:
-                self._hints.tell("p makes a rule of a decision; Tab goes to the decisions")
+                self._hints.tell(self.with_keys(_PROPOSE))
 
     async def _revoke(self, rule: Rule) -> None:
         refused = await self._client.finish(RevokeRule(rule))

@@ -44,7 +44,7 @@ class Picker(Panel[str | None]):
         self._total = len(rows)
         self._title = TitleRow(title, f"{len(rows)}")
         self._list = PickerList(rows, marked)
-        self._hints = HintRow(["Enter takes it", "Esc closes", "Up and Down move"])
+        self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -54,6 +54,8 @@ class Picker(Panel[str | None]):
             yield self._hints
 
     def on_mount(self) -> None:
+        hints = ("{picker.choose} takes it", "{picker.close} closes", "{picker.up} and {picker.down} move")
+        self._hints.show((), [self.with_keys(hint) for hint in hints])
         self.query_one(LineInput).focus()
 
     def on_resize(self, event: Resize) -> None:

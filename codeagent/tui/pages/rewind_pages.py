@@ -168,8 +168,9 @@ class GoingBackPage(Page[None]):
         plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.left_out])
         pieces = [wrapped_piece(lead), wrapped_piece(""), *changes_pieces(rows, changes, diffs=True)]
         super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"), clock=clock)
-        leaves = ["m leaves what you edited"] if self._edited and self._rest else []
-        self.hint_row.show((), [f"Enter {verb}", *leaves, "Esc changes nothing", "PgUp PgDn scroll"])
+        leaves = ["{rewind.leave_mine} leaves what you edited"] if self._edited and self._rest else []
+        scrolls = "{page.page_up} {page.page_down} scroll"
+        self.hints = (f"{{rewind.take_back}} {verb}", *leaves, "{page.close} changes nothing", scrolls)
 
     def action_take(self, answer: Answer) -> None:
         if not self.guard.admits(answer):

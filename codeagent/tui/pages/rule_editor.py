@@ -12,6 +12,7 @@ from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Panel
+from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.rows import HintRow, RowWidget, TitleRow
@@ -47,7 +48,7 @@ class _Scope(RowWidget):
         chosen = "in this folder, in later sessions too" if self.kept else "for this session"
         other = "for this session only" if self.kept else "in later sessions too"
         text = f"   holds {chosen}"
-        rest = cut_end(f"   Tab: {other}", width - cell_len(text) - 1)
+        rest = cut_end(f"   {keymap_of(self).shown('rule.scope')}: {other}", width - cell_len(text) - 1)
         return line([(text, palette.strong), (rest, palette.muted)])
 
 
@@ -71,7 +72,8 @@ class RuleEditor(Panel[str]):
             yield LineInput(self._begin, placeholder="bash(git log *)", compact=True, select_on_focus=False)
             yield self._said
             yield self._scope
-            yield HintRow(["Enter takes it", "Esc closes", "Tab how long it holds"])
+            hints = ("{rule.take} takes it", "{rule.close} closes", "{rule.scope} how long it holds")
+            yield HintRow([self.with_keys(hint) for hint in hints])
 
     def on_mount(self) -> None:
         self.query_one(LineInput).focus()

@@ -109,7 +109,7 @@ class ToolsScreen(Page[None]):
 
     def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
         """`ask`: begin with the question whether to trust the files."""
-        hints = [*(["t trusts"] if toolbox.untrusted else []), "d distrusts"]
+        hints = [*(["{tools.trust} trusts"] if toolbox.untrusted else []), "{tools.distrust} distrusts"]
         self.pane: TextPane
         super().__init__("Tools", TextPane(tools_pieces(toolbox), tools_plain(toolbox)), _note(toolbox), hints)
         self._client = client
