@@ -187,17 +187,14 @@ def _hooks(
     settings: Settings, place: Place, workspace: Workspace, tell: Tell
 ) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
     """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs."""
-    own = place.own_folder
+    own, programs = place.own_folder, tuple[Hook, ...]()
+    if settings.hooks:
+        from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
+
+        given = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
+        programs = command_hooks(given)
     functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
-    return Hooks((*_programs(settings, workspace), *functions), on_failure=tell), problems
-
-
-def _programs(settings: Settings, workspace: Workspace) -> tuple[Hook, ...]:
-    if not settings.hooks:
-        return ()
-    from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
-
-    return command_hooks([CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks])
+    return Hooks((*programs, *functions), on_failure=tell), problems
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Read everything that may block or be wrong before the event loop starts. Raises ConfigError."""
     if args.step:
         raise ConfigError(
-            "--step pauses before every batch, and without a screen nobody could go on; nothing was run: "
+            "--step pauses before every batch, and without a screen nobody could end the pauses; nothing was run: "
             "codeagent --step opens the screen with it"
         )
     workspace = workspace_of(args.cwd or Path())

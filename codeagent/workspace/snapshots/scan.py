@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
@@ -118,7 +118,7 @@ class Scan:
         if ".gitignore" in names:
             scope = scope.inside(here.prefix, _rules(here.fd, ".gitignore"))
         if scope is not here.scope:
-            here = _Here(here.fd, here.prefix, scope, here.ignored, here.depth)
+            here = replace(here, scope=scope)
         folders = self._files(here, entries, known)
         self._folders(here, folders, known)
         return True
@@ -146,9 +146,9 @@ class Scan:
             if (was is None or not sticky) and not self._covers(here, name):
                 continue
             if found.size + status.st_size > limits.total:
-                why = f"beyond the {shown_size(limits.total)} that a snapshot holds"
-                large = f"larger than {shown_size(limits.file)}"
-                self._leave_out_file(here, name, large if status.st_size > limits.file else why)
+                alone = f"larger than {shown_size(limits.file)}" if status.st_size > limits.file else ""
+                why = alone or f"beyond the {shown_size(limits.total)} that a snapshot holds"
+                self._leave_out_file(here, name, why)
                 continue
             now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name, was)
             if now is None:
