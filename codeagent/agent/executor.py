@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from codeagent.agent.approvals import Approvals, Permissions
@@ -39,6 +39,9 @@ from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
+_MOST_PREPARED = 64
+"""Calls whose arguments are kept as they were read."""
+
 
 class Executor:
     """Turns each call into exactly one result; nothing a call does escapes as an exception."""
@@ -59,6 +62,7 @@ class Executor:
         self._permissions = permissions
         self._lock = lock
         self._slots = asyncio.Semaphore(environment.limits.max_concurrency)
+        self._prepared: dict[ToolCall, PreparedCall] = {}
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
         self._inspection = inspection
@@ -166,8 +170,16 @@ class Executor:
             return await self._in_turn(prepared, permit, token)
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
-        """Raises ToolError: not_found or invalid_args."""
-        return _prepared(self._environment.tools.get(call.name), call)
+        """Read its arguments, once for all that is asked about a call. Raises ToolError: not_found or invalid_args."""
+        tool, known = self._environment.tools.get(call.name), self._prepared.get(call)
+        if known is not None and known.tool is tool:
+            return known
+        read = read_arguments(tool, call.arguments)
+        if len(self._prepared) == _MOST_PREPARED:
+            self._prepared.clear()
+        prepared = PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
+        self._prepared[call] = prepared
+        return prepared
 
     async def _after_hooks(self, prepared: PreparedCall, token: CancelToken) -> PreparedCall:
         if not self._environment.hooks.may_modify(prepared.tool.name):
@@ -352,10 +364,3 @@ class Executor:
         self._emitter.emit(added)
         self._jobs.answered(added)
         return result
-
-
-@lru_cache(maxsize=64)
-def _prepared(tool: Tool[Any], call: ToolCall) -> PreparedCall:
-    """The call with its arguments read once, though it is planned, judged and run. Raises ToolError: invalid_args."""
-    read = read_arguments(tool, call.arguments)
-    return PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
