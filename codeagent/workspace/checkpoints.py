@@ -131,11 +131,7 @@ class GitCheckpoints:
         if protected_part(path) is not None:
             raise CheckpointError(f"{path} is protected; nothing was changed")
         with self._files(stop) as files:
-            try:
-                same = files.state(path) == step.old
-            except NotCovered:
-                same = False
-            if not same:
+            if files.state(path) != step.old:
                 raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
             with self._store.writing():
                 writer = SnapshotWriter(self._store)

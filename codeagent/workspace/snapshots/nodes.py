@@ -131,6 +131,10 @@ class FileState(NamedTuple):
     blob: str
 
 
+NO_STATE = FileState("file", "")
+"""The state of what no snapshot holds: it is never that of a file in one."""
+
+
 class FileWriter:
     """Changes files below one folder. Raises WorkspaceError and OSError; then the file is as it was."""
 
@@ -149,8 +153,11 @@ class FileWriter:
             return None if location is None else read_content(location.parent, location.name, self._limit)
 
     def state(self, path: str) -> FileState | None:
-        """Return the state of the file at the path; None if there is none. Raises NotCovered."""
-        content = self.content(path)
+        """Return the state of the file at the path, None if there is none, NO_STATE for what no snapshot holds."""
+        try:
+            content = self.content(path)
+        except NotCovered:
+            return NO_STATE
         return None if content is None else FileState(content.kind, blob_name(content.data))
 
     def mode(self, path: str) -> int | None:

@@ -12,8 +12,9 @@ from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
 from codeagent.core.errors import CheckpointError, CodeagentError
 from codeagent.disk.opens import sync_folder
 from codeagent.disk.private import replace_private
+from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
 
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
@@ -125,12 +126,7 @@ def plan(
             continue
         if step.new is None and then.hides(step.path):
             continue
-        try:
-            found = landing.state(step.path)
-        except NotCovered:
-            if step.old is not None or not now.hides(step.path):
-                conflicts.append(step.path)
-            continue
+        found = landing.state(step.path)
         if found == step.new:
             continue
         if found == step.old:
@@ -176,11 +172,7 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
     to_do, done, kept = [], [], []
     for step in steps:
         landing.clear(step.path)
-        try:
-            found = landing.state(step.path)
-        except NotCovered:
-            kept.append(step.path)
-            continue
+        found = landing.state(step.path)
         if found == step.new:
             done.append(step)
         elif found == step.old:
@@ -224,7 +216,7 @@ def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
 def _is_done(landing: FileWriter, step: RestoreStep) -> bool:
     try:
         return landing.state(step.path) == step.new
-    except (NotCovered, OSError):
+    except OSError:
         return False
 
 
@@ -241,16 +233,14 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
                     f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
                     "nothing was changed: move it away, then try again"
                 )
-        at = step.path.find("/")
-        while at >= 0:
-            above = step.path[:at]
+        for folder in folders_of(step.path):
+            above = folder[:-1]
             mode = None if above in removed else landing.mode(above)
             if mode is not None and not stat.S_ISDIR(mode):
                 raise CheckpointError(
                     f"{step.path} cannot be restored while {above} is not a folder; "
                     "nothing was changed: restore that too, or move it away"
                 )
-            at = step.path.find("/", at + 1)
 
 
 def _named(paths: Sequence[str]) -> str:
