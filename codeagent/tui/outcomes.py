@@ -45,11 +45,11 @@ def note_of(result: ToolResultAdded) -> str:
     match result.name, details.get("matches"), details.get("files"):
         case "read", _, _:
             numbered = sum(not line.startswith("[") for line in text_of(result.content).split("\n"))
-            return counted(numbered, "line", "lines")
+            return counted(numbered, "line")
         case "search", int(matches), int(files):
-            return f"{counted(matches, 'match', 'matches')} in {counted(files, 'file', 'files')}"
+            return f"{counted(matches, 'match', 'matches')} in {counted(files, 'file')}"
         case "list", _, int(files):
-            return counted(files, "file", "files")
+            return counted(files, "file")
         case _:
             return ""
 
@@ -97,7 +97,7 @@ def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
         f"{counted(killed, 'process', 'processes')} killed" if killed else "",
         f"{counted(left, 'process', 'processes')} left running" if left else "",
         _kept(files) if files else "no file was changed",
-        f"{counted(not_run, 'call', 'calls')} not run" if not_run else "",
+        f"{counted(not_run, 'call')} not run" if not_run else "",
         _UNDO if files else "",
     ]
     return tuple(line for line in lines if line)
@@ -125,4 +125,4 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
 def _kept(files: tuple[str, ...]) -> str:
     names = ", ".join(files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-    return f"{counted(len(files), 'changed file', 'changed files')} kept: {names}{more}"
+    return f"{counted(len(files), 'changed file')} kept: {names}{more}"

@@ -1,7 +1,6 @@
 """Tables of Markdown, fitted to a width: cells wrap, and where even that has no room a row becomes a list."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -21,46 +20,41 @@ _BETWEEN = " │ "
 Cell = list[tuple[str, Style | None]]
 
 
-@dataclass
-class _Table:
-    aligned: list[str] = field(default_factory=list)
-    rows: list[list[Cell]] = field(default_factory=list)
-    """The first one is the heading; all have as many cells."""
-
-
 def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> Iterator[Line]:
     """The rows of a table in at most `width` cells; copied, they are Markdown where no cell wraps."""
-    table = _read(tokens, palette)
-    natural = [max(_width(row[column]) for row in table.rows) for column in range(len(table.aligned))]
+    rows, aligned = _read(tokens, palette)
+    natural = [max(_width(row[column]) for row in rows) for column in range(len(aligned))]
     columns = _fitted(natural, width - len(_BETWEEN) * (len(natural) - 1))
     if columns is None:
-        yield from _listed(table, width, palette)
+        yield from _listed(rows, width, palette)
         return
-    for number, row in enumerate(table.rows):
-        yield from _row(row, columns, table.aligned, palette)
+    for number, row in enumerate(rows):
+        yield from _row(row, columns, aligned, palette)
         if number == 0:
             between = "─┼─".join("─" * column for column in columns)
             yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
 
 
-def _read(tokens: "Sequence[Token]", palette: Palette) -> _Table:
-    table = _Table()
+def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]], list[str]]:
+    """The rows, of which the first is the heading and all have as many cells, and how each column is aligned."""
+    rows: list[list[Cell]] = []
+    aligned: list[str] = []
     head = True
     for token in tokens:
         match token.type:
             case "tr_open":
-                table.rows.append([])
+                rows.append([])
             case "th_open":
-                table.aligned.append(str(token.attrs.get("style", "")).rpartition(":")[2])
+                aligned.append(str(token.attrs.get("style", "")).rpartition(":")[2])
             case "thead_close":
                 head = False
             case "inline":
                 base = palette.strong if head else palette.text
                 parts = inline_parts(token.content, palette, base)
-                table.rows[-1].append([(text.replace("\n", " "), style) for text, style in parts])
+                rows[-1].append([(text.replace("\n", " "), style) for text, style in parts])
             case _:
                 pass
-    return table
+    return rows, aligned
 
 
 def _width(cell: Cell) -> int:
@@ -108,9 +102,9 @@ def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palet
         yield Line(Strip(segments), text.rstrip())
 
 
-def _listed(table: _Table, width: int, palette: Palette) -> Iterator[Line]:
+def _listed(table: Sequence[list[Cell]], width: int, palette: Palette) -> Iterator[Line]:
     """Every row as its headings with what belongs to them."""
-    heading, *rows = table.rows
+    heading, *rows = table
     for number, row in enumerate(rows or [heading]):
         if number:
             yield Line(Strip([segment("─" * min(width, NARROWEST), palette.rule)]), "---")

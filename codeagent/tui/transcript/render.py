@@ -223,7 +223,7 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
     found = paragraph(said, look.width, palette.text, first=first, gutter_style=palette.user)
     drawn = Drawn(found, margin=Segment("▌ ", palette.user))
     if look.detail != "full" and len(found) > _LONG_PROMPT:
-        more = f"… {counted(len(text), 'character', 'characters')} in all (click to expand)"
+        more = f"… {counted(len(text), 'character')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
     if own_row:
@@ -243,7 +243,7 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
 
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
-    words = [f"batch {block.number}" if block.number else "calls", counted(len(block.cards), "call", "calls")]
+    words = [f"batch {block.number}" if block.number else "calls", counted(len(block.cards), "call")]
     if block.finished:
         words.append(duration(block.duration_ms / 1000))
     words += _troubles(block.cards, look) if look.detail == "quiet" else []

@@ -266,7 +266,7 @@ def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
     before = output.total - count
     if before < LEAST_FOLDED:
         return Drawn(_newest(output, output.total, look))
-    drawn = _offer(f"… {counted(before, 'earlier line', 'earlier lines')} (click to expand)", look)
+    drawn = _offer(f"… {counted(before, 'earlier line')} (click to expand)", look)
     drawn.lines += _newest(output, count, look)
     return drawn
 
@@ -277,7 +277,7 @@ def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
     gap = output.gap_at
     drawn = Drawn(_behind_bar((_printed(raw, look) for raw in kept[:gap]), look))
     if gap is not None:
-        missing = f"… {counted(output.dropped, 'line', 'lines')} more: Enter opens the whole output"
+        missing = f"… {counted(output.dropped, 'line')} more: Enter opens the whole output"
         offer = line([(missing, look.palette.accent)])
         drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, call_id, whole=True)]))
         drawn.lines += _behind_bar((_printed(raw, look) for raw in kept[gap:]), look)
