@@ -25,10 +25,13 @@ _NUMBER = re.compile(r"-?\d+")
 
 _TAR_LIST = re.compile(r"-?[tvzjJf]*")
 _TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip", "--bzip2", "--xz"})
-_SED_ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|\+\d+")
-_SED_FLAGS = re.compile(r"[gpIi\d]*")
-_SED_PRINTS = frozenset("pdq=")
-_DELIMITERS = "/|#,@:!%_"
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|\+\d+|/(?P<NAME>(?:\\[\s\S]|[^/\\\n])*)/I?)"
+_SED_PART = r"(?:\\[\s\S]|(?!(?P=delimiter))[^\\\n])*"
+_SED_COMMAND = re.compile(
+    rf"{_SED_ADDRESS.replace('NAME', 'first')}?(?:,{_SED_ADDRESS.replace('NAME', 'second')})?[ !]*"
+    rf"(?:[pdq=]|s(?P<delimiter>[/|#,@:!%_])(?P<pattern>{_SED_PART})(?P=delimiter){_SED_PART}(?P=delimiter)[gpIi\d]*)"
+    r" *(?:;[ \t;]*|\Z)"
+)
 _AWK_FUNCTIONS = frozenset({
     "if", "for", "in", "print", "printf", "length", "substr", "split", "tolower", "toupper", "index", "match", "gsub",
     "sub", "gensub", "sprintf", "int", "sqrt", "log", "exp", "rand", "return", "else", "and", "or",
@@ -103,16 +106,17 @@ def tar_lists(words: Sequence[Word]) -> bool:
 
 
 def sed_prints(script: str) -> bool:
-    """Whether a sed script only prints: addresses with `p`, `d`, `q`, `=`, and `s` without flags that write or run."""
-    at = 0
+    """Whether a sed script only prints: addresses with `p`, `d`, `q`, `=`, and `s` without flags that write or run.
+
+    It is not known where brackets without a partner make a pattern end: seds differ in that.
+    """
+    at = len(script) - len(script.lstrip(" \t;"))
     while at < len(script):
-        if script[at] in " \t;":
-            at += 1
-            continue
-        after = _after_sed_command(script, at)
-        if after is None:
+        found = _SED_COMMAND.match(script, at)
+        patterns = [] if found is None else filter(None, found.group("first", "second", "pattern"))
+        if found is None or any(re.search(r"\[\^?\]", one) or one.count("[") != one.count("]") for one in patterns):
             return False
-        at = after
+        at = found.end()
     return True
 
 
@@ -131,62 +135,3 @@ def awk_prints(script: str) -> bool:
     if ">" in actions or "|" in actions.replace("||", "") or "|&" in before:
         return False
     return not names & _AWK_NEVER and calls <= _AWK_FUNCTIONS
-
-
-def _after_sed_command(script: str, at: int) -> int | None:
-    """Where the command at `at` ends; None if it is not one of those that only print."""
-    found: int | None = _after_address(script, at)
-    if found is not None and script[found : found + 1] == ",":
-        found = _after_address(script, found + 1, must_be_there=True)
-    if found is None:
-        return None
-    at = found
-    while script[at : at + 1] in (" ", "!") and at < len(script):
-        at += 1
-    command = script[at : at + 1]
-    if command == "s":
-        return _after_substitution(script, at + 1)
-    return _end(script, at + 1) if command and command in _SED_PRINTS else None
-
-
-def _after_address(script: str, at: int, *, must_be_there: bool = False) -> int | None:
-    if script[at : at + 1] == "/":
-        end = _after_part(script, at + 1, "/")
-        return None if end is None else end + (script[end : end + 1] == "I")
-    match = _SED_ADDRESS.match(script, at)
-    if match is None:
-        return None if must_be_there else at
-    return match.end()
-
-
-def _after_substitution(script: str, at: int) -> int | None:
-    delimiter = script[at : at + 1]
-    if not delimiter or delimiter not in _DELIMITERS:
-        return None
-    middle = _after_part(script, at + 1, delimiter)
-    end = None if middle is None else _after_part(script, middle, delimiter, pattern=False)
-    if end is None:
-        return None
-    match = _SED_FLAGS.match(script, end)
-    return _end(script, match.end() if match else end)
-
-
-def _after_part(script: str, at: int, delimiter: str, *, pattern: bool = True) -> int | None:
-    """Index behind the next delimiter; None if brackets make it unclear, because seds differ in where they end."""
-    start = at
-    while at < len(script) and script[at] != delimiter:
-        if script[at] == "\n":
-            return None
-        at += 2 if script[at] == "\\" else 1
-    if at >= len(script):
-        return None
-    text = script[start:at]
-    if pattern and (re.search(r"\[\^?\]", text) or text.count("[") != text.count("]")):
-        return None
-    return at + 1
-
-
-def _end(script: str, at: int) -> int | None:
-    while script[at : at + 1] == " ":
-        at += 1
-    return at if at == len(script) or script[at] == ";" else None
