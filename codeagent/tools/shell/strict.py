@@ -12,22 +12,30 @@ from functools import cache
 
 from codeagent.core.paths import IGNORABLE
 
-_BARE = re.compile(r"[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f]")
-_ESCAPED = re.compile(r"\\([ -~])")
-_SINGLE = re.compile(r"'([^']*)'")
 _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
 """Variables that every environment has, and that nothing of the strict language sets."""
-_DOUBLE = re.compile(r'"((?:[^"$`\\]|\\[^\n]|\$(?:NAMES)\b)*\$?)"'.replace("NAMES", _KNOWN))
 _VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
+_PIECE = re.compile(
+    r"(?P<bare>[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f])"
+    r"|\\(?P<escaped>[ -~])"
+    r"|'(?P<single>[^']*)'"
+    rf'|"(?P<double>(?:[^"$`\\]|\\[^\n]|{_VARIABLE.pattern})*\$?)"'
+    rf"|(?P<variable>{_VARIABLE.pattern})"
+    r"|(?P<braces>\{\}|(?<=[@^])\{[\w/-]*\})"
+)
+"""Of a word. Braces are empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`): without a comma or two dots the
+shell leaves them alone."""
 _IN_DOUBLE = re.compile(r'\\([$`"\\])')
-_BRACES = re.compile(r"\{\}|(?<=[@^])\{[\w/-]*\}")
-"""Empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`); without a comma or two dots the shell leaves them."""
-_BLANK = re.compile(r"[ \t]+(?:\\\n[ \t]*)*")
-"""A line goes on after a backslash: only behind a blank, where it cannot join two halves of a word."""
-_COMMENT = re.compile(r"#[^\n]*")
-_NOWHERE = re.compile(r"(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$)")
-_FROM = re.compile(r"0?<(?![<(&>])[ \t]*")
-_ENDS = re.compile(r"&&|\|\||;(?!;)|\|(?!&)|\n")
+_BETWEEN = re.compile(
+    r"(?P<blank>[ \t]+(?:\\\n[ \t]*)*|#[^\n]*)"
+    r"|(?P<end>&&|\|\||;(?!;)|\|(?!&)|\n)"
+    r"|(?P<open>\((?!\())"
+    r"|(?P<close>\))"
+    r"|(?P<nowhere>(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$))"
+    r"|(?P<input>0?<(?![<(&>])[ \t]*)"
+)
+"""What stands between words. A line goes on after a backslash: only behind a blank, where it cannot join two halves of
+a word."""
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
@@ -91,67 +99,41 @@ class _Reader:
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         while self._at < len(self._line):
-            if not self._takes_blank_or_end() and not self._takes_redirection():
-                self._take_word()
+            found = _BETWEEN.match(self._line, self._at)
+            self._at = found.end() if found else self._at
+            match found and found.lastgroup:
+                case "blank" | "nowhere":
+                    continue
+                case "end":
+                    self._end()
+                case "open" if not (self._words or self._reads or self._closed):
+                    continue
+                case "close":
+                    self._end()
+                    self._closed = True
+                case "input" if not ((word := self._word()).globs or word.expands):
+                    self._reads.append(word)
+                case None if not self._closed:
+                    word = self._word()
+                    if self._words or not word.plain or word.text not in _BEFORE_A_COMMAND:
+                        self._words.append(word)
+                case _:
+                    raise _NotStrict
         self._end()
         return tuple(self._done)
 
-    def _takes_blank_or_end(self) -> bool:
-        if self._skip(_BLANK) or self._skip(_COMMENT):
-            return True
-        if self._skip(_ENDS):
-            self._end()
-            return True
-        if self._line.startswith("((", self._at):
-            raise _NotStrict
-        if self._line[self._at] == "(" and not self._words and not self._reads and not self._closed:
-            self._at += 1
-            return True
-        if self._line[self._at] == ")":
-            self._at += 1
-            self._end()
-            self._closed = True
-            return True
-        return False
-
-    def _takes_redirection(self) -> bool:
-        if self._skip(_NOWHERE):
-            return True
-        if not self._skip(_FROM):
-            return False
-        word = self._word()
-        if word.globs or word.expands:
-            raise _NotStrict
-        self._reads.append(word)
-        return True
-
-    def _take_word(self) -> None:
-        word = self._word()
-        if self._closed:
-            raise _NotStrict
-        if not self._words and word.plain and word.text in _BEFORE_A_COMMAND:
-            return
-        self._words.append(word)
-
     def _word(self) -> Word:
         text, globs, plain, expands, start = "", False, True, False, self._at
-        while self._at < len(self._line):
-            if match := _BARE.match(self._line, self._at):
-                piece = match[0]
-                globs = globs or piece in _GLOB
-            elif match := _ESCAPED.match(self._line, self._at) or _SINGLE.match(self._line, self._at):
-                piece, plain = match[1], False
-            elif match := _DOUBLE.match(self._line, self._at):
-                piece, plain = _IN_DOUBLE.sub(r"\1", match[1]), False
-                expands = expands or _VARIABLE.search(re.sub(r"\\.", "", match[1])) is not None
-            elif match := _VARIABLE.match(self._line, self._at):
-                piece, plain, expands = match[0], False, True
-            elif match := _BRACES.match(self._line, self._at):
-                piece = match[0]
-            else:
-                break
+        while found := _PIECE.match(self._line, self._at):
+            kind, self._at = str(found.lastgroup), found.end()
+            piece = found[kind]
+            plain = plain and kind in ("bare", "braces")
+            globs = globs or (kind == "bare" and piece in _GLOB)
+            expands = expands or kind == "variable"
+            if kind == "double":
+                expands = expands or _VARIABLE.search(re.sub(r"\\.", "", piece)) is not None
+                piece = _IN_DOUBLE.sub(r"\1", piece)
             text += piece
-            self._at = match.end()
         if self._at == start or (globs and not text.strip("[]")):
             return self._lone(start)
         return Word(text, globs, plain, expands)
@@ -165,13 +147,6 @@ class _Reader:
         if text in "{}" and (self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")):
             raise _NotStrict
         return Word(text)
-
-    def _skip(self, what: re.Pattern[str]) -> bool:
-        match = what.match(self._line, self._at)
-        if match is None:
-            return False
-        self._at = match.end()
-        return True
 
     def _end(self) -> None:
         if self._reads and not self._words:
