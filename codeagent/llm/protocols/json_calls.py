@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from json.decoder import JSONDecoder
 from typing import Literal
 
@@ -182,34 +182,29 @@ def _all(items: list[str], known: Collection[str] | None) -> list[Call] | None:
 def _members(text: str) -> dict[str, str]:
     """Map each key to the text of its value. Raises ValueError as `members` returns None."""
     found: dict[str, str] = {}
-    position = _after(text, 0, "{")
-    if text[position] == "}":
-        return found
-    while True:
-        if text[position] != '"':
-            raise ValueError("a key is not a string")
-        key, position = _decoder.raw_decode(text, position)
-        position = _after(text, _skip(text, position), ":")
-        _, end = _decoder.raw_decode(text, position)
+    for key, value in _values(text, "{", "}"):
         if key in found:
             raise ValueError("a key occurs twice")
-        found[key] = text[position:end]
-        position = _skip(text, end)
-        if text[position] == "}":
-            return found
-        position = _after(text, position, ",")
+        found[key] = value
+    return found
 
 
 def _items(text: str) -> list[str]:
-    items: list[str] = []
-    position = _after(text, 0, "[")
-    while text[position] != "]":
+    return [value for _, value in _values(text, "[", "]")]
+
+
+def _values(text: str, opening: str, closing: str) -> Iterator[tuple[str, str]]:
+    """Yield the key, empty in an array, and the text of each value. Raises ValueError, IndexError."""
+    key, position = "", _after(text, 0, opening)
+    while text[position] != closing:
+        if opening == "{":
+            key, position = _decoder.raw_decode(text, position)
+            position = _after(text, _skip(text, position), ":")
         _, end = _decoder.raw_decode(text, position)
-        items.append(text[position:end])
+        yield key, text[position:end]
         position = _skip(text, end)
-        if text[position] != "]":
+        if text[position] != closing:
             position = _after(text, position, ",")
-    return items
 
 
 def _after(text: str, position: int, character: str) -> int:
