@@ -22,6 +22,8 @@ _PLAIN = str.maketrans(
     }
 )
 _BLANK_RUN = re.compile(f"[{_BLANKS}]+")
+_FOLDED = re.compile(f"[{_BLANKS}]+|.", re.DOTALL)
+"""What becomes one character."""
 _TOKEN = re.compile(f"[{_BLANKS}]+|[-<>=+*/|{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL)
 _LARGEST_DIFF = 4_000_000
 """Pairs of items that are compared at most; of more, nothing counts as the same."""
@@ -106,14 +108,7 @@ def folded(text: str) -> str:
 
 def offsets_of_folded(text: str) -> list[int]:
     """For each character of `folded(text)` its offset in `text`, and the length of `text`."""
-    offsets: list[int] = []
-    in_run = False
-    for at, char in enumerate(text):
-        blank = char in _BLANKS
-        if not (blank and in_run):
-            offsets.append(at)
-        in_run = blank
-    return [*offsets, len(text)]
+    return [*(found.start() for found in _FOLDED.finditer(text)), len(text)]
 
 
 def tokens(text: str) -> list[str]:
