@@ -356,14 +356,7 @@ class ChatScreen(Screen[None]):
 
     def action_turn(self, way: Literal["page_up", "page_down", "home", "end"]) -> None:
         """Scroll the conversation, wherever the focus is."""
-        view = self.view
-        turns = {
-            "page_up": view.scroll_page_up,
-            "page_down": view.scroll_page_down,
-            "home": view.scroll_home,
-            "end": view.scroll_end,
-        }
-        turns[way](animate=False)
+        getattr(self.view, f"scroll_{way}")(animate=False)
 
     def action_find(self, text: str = "") -> None:
         self._find_bar.open(self.view, text)

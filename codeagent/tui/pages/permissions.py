@@ -2,11 +2,9 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.events import Mount
@@ -19,6 +17,7 @@ from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
+from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
@@ -38,6 +37,7 @@ ORIGINS: dict[RuleOrigin, str] = {
 _OUTCOME = 9
 """Cells of `cancelled`, the longest outcome."""
 _WORD = 5
+_LONGEST_TOOL = 12
 _ROOMY = 90
 """Cells from which on there is room for the rule or the reason behind a decision."""
 _FEW = 20
@@ -61,83 +61,8 @@ Entry = str | Rule | LedgerRow
 """A heading, which cannot be marked, a rule, or a decision."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Cells that a word takes in all rows."""
-
-    origin: int = 0
-    who: int = 0
-    tool: int = 0
-
-    @classmethod
-    def of(cls, entries: Sequence[Entry]) -> "Columns":
-        rows = [entry for entry in entries if isinstance(entry, LedgerRow)]
-        who = max((cell_len(decided_by(row)) for row in rows), default=0)
-        tool = max((cell_len(flat(row.tool)) for row in rows), default=0)
-        origins = (len(ORIGINS[entry.origin]) for entry in entries if isinstance(entry, Rule))
-        return cls(max(origins, default=0), who, min(tool, 12))
-
-
-def entries_of(rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> tuple[Entry, ...]:
-    """Both parts, each below its heading: rules as they were given, decisions the newest first."""
-    return (
-        "Rules in force" if rules else "Rules in force: none; n writes one",
-        *rules,
-        "",
-        "Decisions so far, the newest first" if decisions else "Decisions so far: none",
-        *reversed(decisions),
-    )
-
-
-def parts_of(entry: Entry, width: int, columns: Columns, palette: Palette) -> Parts:
-    """The row in at most `width` cells."""
-    match entry:
-        case str():
-            return [(cut_end(entry, width), palette.heading)]
-        case Rule():
-            return _rule(entry, width, columns, palette)
-        case LedgerRow():
-            return _decision(entry, width, columns, palette)
-        case _:
-            assert_never(entry)
-
-
-def clock(seconds: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
-def outcome_style(row: LedgerRow, palette: Palette) -> Style:
-    return {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}[row.outcome]
-
-
-def _rule(rule: Rule, width: int, columns: Columns, palette: Palette) -> Parts:
-    styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
-    room = width - _WORD - 2
-    beside = columns.origin + 2 if room - columns.origin - 2 >= _FEW else 0
-    text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
-    parts: Parts = [(f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]), (text, palette.text)]
-    return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
-
-
-def _decision(row: LedgerRow, width: int, columns: Columns, palette: Palette) -> Parts:
-    who = set_cell_size(decided_by(row), columns.who)
-    tool = set_cell_size(cut_end(flat(row.tool), columns.tool), columns.tool)
-    parts: Parts = [
-        (f"{clock(row.at)}  ", palette.muted),
-        (f"{row.outcome:<{_OUTCOME}}  ", outcome_style(row, palette)),
-        (f"{who}  ", palette.text),
-        (f"{tool}  ", palette.strong),
-    ]
-    room = width - sum(cell_len(text) for text, _ in parts)
-    target, why = flat(row.target or row.what), flat(row.rule or row.reason)
-    if not why or width < _ROOMY or room < 2 * _FEW:
-        return [*parts, (cut_end(target, room), palette.text)]
-    target = set_cell_size(cut_end(target, room * 3 // 5), room * 3 // 5)
-    return [*parts, (target, palette.text), (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted)]
-
-
 class PermissionList(MarkedList[Entry]):
-    """Fills the screen it is on."""
+    """Rules as they were given, then decisions, the newest first, each part below its heading. Fills its screen."""
 
     DEFAULT_CSS = """
     PermissionList {
@@ -145,17 +70,20 @@ class PermissionList(MarkedList[Entry]):
         scrollbar-gutter: stable;
     }
     """
+    _origin = _who = _tool = 0
+    """Cells that these take in all rows."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._columns = Columns()
+    def fill(self, rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> None:
+        """Show these instead."""
+        self._origin = max((len(ORIGINS[rule.origin]) for rule in rules), default=0)
+        self._who = max((cell_len(decided_by(row)) for row in decisions), default=0)
+        self._tool = min(_LONGEST_TOOL, max((cell_len(flat(row.tool)) for row in decisions), default=0))
+        none = f"Rules in force: none; {keymap_of(self).shown('permissions.new')} writes one"
+        decided = "Decisions so far, the newest first" if decisions else "Decisions so far: none"
+        self.show(("Rules in force" if rules else none, *rules, "", decided, *reversed(decisions)))
 
     def is_heading(self, row: Entry) -> bool:
         return isinstance(row, str)
-
-    def show(self, rows: Sequence[Entry], *, mark: object = None) -> None:
-        self._columns = Columns.of(rows)
-        super().show(rows, mark=mark)
 
     def other_part(self) -> None:
         """From the rules to the newest decision, from the decisions to the first rule."""
@@ -165,9 +93,38 @@ class PermissionList(MarkedList[Entry]):
             self._mark(other[0])
 
     def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
-        if isinstance(row, str):
-            return [(" ", None), *parts_of(row, max(0, width - 4), self._columns, palette)]
-        return parts_of(row, width, self._columns, palette)
+        match row:
+            case str():
+                return [(" ", None), (cut_end(row, max(0, width - 4)), palette.heading)]
+            case Rule():
+                return self._rule(row, width, palette)
+            case LedgerRow():
+                return self._decision(row, width, palette)
+            case _:
+                assert_never(row)
+
+    def _rule(self, rule: Rule, width: int, palette: Palette) -> Parts:
+        styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+        room = width - _WORD - 2
+        beside = self._origin + 2 if room - self._origin - 2 >= _FEW else 0
+        text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
+        parts: Parts = [(f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]), (text, palette.text)]
+        return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
+
+    def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Parts:
+        styles = {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}
+        parts: Parts = [
+            (time.strftime("%H:%M:%S  ", time.localtime(row.at)), palette.muted),
+            (f"{row.outcome:<{_OUTCOME}}  ", styles[row.outcome]),
+            (f"{set_cell_size(decided_by(row), self._who)}  ", palette.text),
+            (f"{set_cell_size(cut_end(flat(row.tool), self._tool), self._tool)}  ", palette.strong),
+        ]
+        room = width - sum(cell_len(text) for text, _ in parts)
+        target, why = flat(row.target or row.what), flat(row.rule or row.reason)
+        if not why or width < _ROOMY or room < 2 * _FEW:
+            return [*parts, (cut_end(target, room), palette.text)]
+        target = set_cell_size(cut_end(target, room * 3 // 5), room * 3 // 5)
+        return [*parts, (target, palette.text), (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted)]
 
 
 class PermissionPage(Page[None]):
@@ -323,7 +280,7 @@ class PermissionsScreen(Guarded[None]):
         """Raises CodeagentError."""
         self._known = self._moment()
         rules, decisions = self._client.agent.rules, await self._client.decisions()
-        self._list.show(entries_of(rules, decisions))
+        self._list.fill(rules, decisions)
         self._title.tell(f"{counted(len(rules), 'rule')} · {counted(len(decisions), 'decision')}")
 
 

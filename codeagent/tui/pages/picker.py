@@ -26,17 +26,13 @@ _AROUND = 3
 _DAY = 86_400.0
 
 
-def _no_preview(key: str) -> None:
-    """Nothing changes before a row is taken."""
-
-
 class Picker(Panel[str | None]):
     """Lies over the lower part of the conversation; gives the key of the row that was taken, None after Esc."""
 
     BINDINGS = bindings("picker")
 
     def __init__(
-        self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview = _no_preview
+        self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview | None = None
     ) -> None:
         """`marked` is the key of the row the mark begins on."""
         super().__init__()
@@ -87,7 +83,7 @@ class Picker(Panel[str | None]):
     @on(PickerList.Marked)
     def _marked(self, message: PickerList.Marked) -> None:
         message.stop()
-        if self._list.marked is not None:
+        if self._preview is not None and self._list.marked is not None:
             self._preview(self._list.marked.key)
 
     @on(PickerList.Clicked)
