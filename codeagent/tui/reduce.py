@@ -11,6 +11,7 @@ from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, T
 from codeagent.core.jobs import Job
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
+from codeagent.core.policy import Mode
 from codeagent.tui import outcomes
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
@@ -28,6 +29,8 @@ class Reducer:
         self._document = state.document
         self._live = live
         self._thought = False
+        self._mode: Mode = "ask"
+        """As the events say; the status shows at once what the user chose."""
         self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
         """Of the calls of this run, as JSON by call id."""
@@ -100,6 +103,7 @@ class Reducer:
         state, status = self._state, self._state.status
         match event:
             case notices.ModeChanged():
+                self._mode = event.mode
                 status.set(mode=event.mode)
                 if event.mode != "plan" and isinstance(state.boundary.now, PlanReady):
                     state.boundary.set(None)
@@ -155,7 +159,7 @@ class Reducer:
         self._state.status.set(halt="", jobs=0, waits_since=None)
 
     def _begin_run(self, event: events.RunStarted) -> None:
-        self._stopped = None
+        self._mode, self._stopped = event.mode, None
         self._arguments.clear()
         self._state.boundary.set(None)
         self._state.status.set(
@@ -170,7 +174,7 @@ class Reducer:
             if event.reason == "failed":
                 lines += outcomes.failed_lines(event.error or "")
             self._document.end(event.reason, event.error or "", lines)
-        planned = state.status.now.mode == "plan" and event.reason == "done" and event.text.strip()
+        planned = self._mode == "plan" and event.reason == "done" and event.text.strip()
         state.boundary.set(PlanReady(event.text) if planned else None)
         state.approvals.clear()
         self._waited.clear()

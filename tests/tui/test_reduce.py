@@ -392,3 +392,14 @@ def test_an_act_that_failed_after_it_was_begun_is_a_line_of_the_conversation() -
     recording = Recording().notice("act.failed", "rules cannot be saved here", level="error", act="AllowRule")
     [line] = show(recording).document.blocks
     assert isinstance(line, Remark) and (line.text, line.level) == ("rules cannot be saved here", "error")
+
+
+def test_a_run_that_did_not_plan_ends_without_a_plan_though_plan_mode_was_just_chosen() -> None:
+    recording = Recording().run("hi").answer("Hello.").finish(text="Hello.")
+    state = UiState()
+    reducer = Reducer(state, live=True)
+    for event in recording.events[:-1]:
+        reducer.apply(event)
+    state.status.set(mode="plan")
+    reducer.apply(recording.events[-1])
+    assert state.boundary.now is None
