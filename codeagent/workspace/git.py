@@ -11,6 +11,7 @@ import re
 import stat
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,23 +22,28 @@ from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import isolated_environment, work_tree_of
 
 _NO_GIT = {"GIT_PYTHON_REFRESH": "quiet", "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"}
+"""Hides every git from GitPython, which would run the first one on PATH as soon as it is imported."""
+_NO_REPOSITORY = dict.fromkeys(("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE"))
+"""Variables that lead GitPython to another repository than the one it is given."""
+_changing = threading.Lock()
 
 
 @contextmanager
-def _without_git() -> Iterator[None]:
-    """Hide every git from GitPython, which would run the first one on PATH as soon as it is imported."""
-    before = {name: os.environ.get(name) for name in _NO_GIT}
-    os.environ.update(_NO_GIT)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            del os.environ[name]
-            if value is not None:
-                os.environ[name] = value
+def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
+    """Hold this process's environment changed while GitPython reads it; None: without the variable."""
+    with _changing:
+        before = {name: os.environ.pop(name, None) for name in changes}
+        os.environ.update({name: value for name, value in changes.items() if value is not None})
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
 
 
-with _without_git():
+with _environment(_NO_GIT):
     from git import Git, Head, Repo, SymbolicReference
     from git.exc import GitError
 
@@ -109,26 +115,21 @@ class GitDirectory(Repo):
     git: IsolatedGit
 
     def __init__(self, folder: Path, head: bytes, program: str = "") -> None:
-        """Make it in an empty folder; `head` is the content of `HEAD`. Raises OSError."""
+        """Make it in an empty folder; `head` is the content of `HEAD`. Raises OSError, GitError for a broken HEAD."""
         for name in ("refs", "objects", "info", "logs"):
             (folder / name).mkdir()
         (folder / "config").write_text(_CONFIG)
         (folder / "HEAD").write_bytes(head)
-        super().__init__(folder, expand_vars=False)
+        with _environment(_NO_REPOSITORY):
+            super().__init__(folder, expand_vars=False)
         self.folder = folder
         self.git.program = program
 
     def __enter__(self) -> Self:
         return self
 
-    @property
-    def common_dir(self) -> str:
-        """The folder itself: GitPython would believe this process's GIT_COMMON_DIR."""
-        return str(self.git_dir)
-
     def isolate(self, variables: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        """Set the variables and settings of git, in place of what GitPython took from this process's environment."""
-        self.git.update_environment(**dict.fromkeys(self.git.environment()))
+        """Set the variables and settings of git, besides what every git of ours gets."""
         self.git.update_environment(**isolated_environment(self.folder), **variables)
         options = {**_GUARDS, **settings}
         self.git.set_persistent_git_options(no_pager=True, c=[f"{key}={value}" for key, value in options.items()])

@@ -162,7 +162,7 @@ def _branch(git: Path) -> str:
             branch = repository.branch()
     except OSError:
         raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
-    except ValueError:
+    except (ValueError, *FAILURES):
         branch = ""
     if not branch:
         raise CommitRefused("no branch is checked out; ask the user to create one: git switch -c NAME")

@@ -847,3 +847,18 @@ def test_an_object_that_is_a_pipe_is_not_waited_for_longer_than_a_while(
     repo.put("a.txt", "changed\n")
     monkeypatch.setattr(repository, "_SECONDS", 1.0)
     assert "did not work (" in repo.refusal("a.txt")
+
+
+@pytest.mark.parametrize("head", ["", "nonsense", "ref: config", "ref: refs/heads/../../x", "ref: refs/tags/v1"])
+def test_a_head_that_git_would_not_write_is_refused(repo: Repo, head: str) -> None:
+    repo.put("a.txt", "changed\n")
+    repo.put(".git/HEAD", f"{head}\n")
+    assert "no branch is checked out" in repo.refusal("a.txt")
+
+
+def test_a_git_directory_that_the_environment_names_is_not_used(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    repo.put("a.txt", "changed\n")
+    done = repo.commit("a.txt")
+    assert repo.git("rev-parse", "HEAD").strip() == done.commit

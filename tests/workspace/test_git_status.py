@@ -133,15 +133,18 @@ def test_loading_gitpython_runs_no_git_and_leaves_the_environment_as_it_was(tmp_
 @pytest.mark.parametrize(
     "name", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"]
 )
+@pytest.mark.parametrize("there", [True, False])
 def test_what_this_process_s_environment_names_is_not_read(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, there: bool
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    git(other, "init", "-q", "-b", "other")
+    if there:
+        git(other, "init", "-q", "-b", "other")
     (repository / "a.txt").write_text("changed\n")
     monkeypatch.setenv(name, str(other / ".git"))
     assert git_status(repository) == GitStatus("main", 1)
+    assert os.environ[name] == str(other / ".git")
 
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe"])
