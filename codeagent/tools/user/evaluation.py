@@ -16,6 +16,9 @@ _WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.D
 _CODE_FLAG = {
     "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
 }  # fmt: skip
+_XARGS_TAKES_VALUES = frozenset({"-a", "-d", "-E", "-I", "-J", "-L", "-n", "-P", "-R", "-s", "-S"})
+_HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
+"""Programs that run others, and nothing if none is named; of the rest, some run a shell then."""
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
 NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """In `[[ … ]]` they evaluate what they compare; in `[ … ]` they take digits only."""
@@ -126,10 +129,32 @@ def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
         return TESTS_EVALUATE
     if (puts := {word.program for word in words} & {"xargs", "parallel", "find"}) and _puts_into_code(words):
         return f"{puts.pop()} would put what it reads into shell code; give it to the shell as an argument"
+    if (named := _named_by_input(words, fed=fed)) is not None:
+        return named
     needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
     if fed and sum(map(_names_code, rest)) < needed:
         return f"{name} runs what it reads"
     return next(filter(None, (_shell_runs(words, shell) for shell in _running_shells(words))), None)
+
+
+def _named_by_input(words: Words, *, fed: bool) -> str | None:
+    """What would run a program that its input names, as a phrase; None if nothing."""
+    at = next((at for at, word in enumerate(words) if word.program == "xargs"), None)
+    if at is None:
+        name = words[program_at(words)].program
+        return f"{name} runs what it reads" if fed and name in WRAPPERS - _HARMLESS_ALONE else None
+    begin, put = at + 1, ""
+    while begin < len(words) and words[begin].text.startswith("-"):
+        flag = words[begin].text
+        begin += 2 if flag in _XARGS_TAKES_VALUES else 1
+        if (found := re.match(r"-[IJi]|--replace=?", flag)) is not None:
+            value = words[begin - 1].text if flag in ("-I", "-J") and begin <= len(words) else "{}"
+            put = flag[found.end() :] or value
+    if begin >= len(words):
+        return None
+    program = words[begin + program_at(words[begin:])]
+    by_input = program.program in WRAPPERS or (put and put in program.text)
+    return "xargs would take what it reads for the name of a program" if by_input else None
 
 
 def _shell_runs(words: Words, shell: int) -> str | None:
@@ -252,12 +277,12 @@ def _has_plain_format(rest: Words) -> bool:
 
 
 def _is_input(word: TemplateWord) -> bool:
-    return word.text == "-" or word.text.startswith(("/dev/", "/proc/"))
+    return word.text == "-" or word.text.startswith(("/dev/", "/proc/", "<("))
 
 
 def _names_code(word: TemplateWord) -> bool:
     """Whether the word is a file with code, or the flag that code follows."""
-    return word.holds or not word.text.startswith("-") or word.text[1:2] in tuple("cefmr")
+    return not _is_input(word) and (word.holds or re.match(r"-(?![cefmr])", word.text) is None)
 
 
 def _puts_into_code(words: Words) -> bool:

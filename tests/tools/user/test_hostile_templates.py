@@ -116,7 +116,11 @@ RUNS_WHAT_IT_HOLDS = (
     'true "$a"; [[ $_ -eq 1 ]]', 'echo x >& "$a"', "find . -exec \"$a\" x ';'", 'fd . -x "$a"', 'test "$a" "$a"',
     "test -v 'b[a]'", '[ -v b[a] ]', '[ "$a" = x -o "$a" = y ]', 'xargs -a f "$a" x', 'sudo -u root "$a"',
     'docker exec c bash -c "$a"', 'b=(["$a"]=1)', "export a; bash -c '$a x'", "export a; bash -c 'bash -c \"$a\"'",
-    '$SHELL -c "$a"', 'ssh h "$a"', "bash -c 'if' _ \"$a\"", '[[ $a =~ (.*) ]]; "${BASH_REMATCH[1]}"',
+    '$SHELL -c "$a"', 'ssh h "$a"', 'echo "$a" | xargs env', 'echo "$a" | xargs -n 2 nohup',
+    'echo "$a" | xargs -I{} {} x', 'echo "$a" | xargs -d , -I % nice % x',
+    'echo "$a" | unshare', 'echo "$a" | sudo -s', 'python3 /dev/stdin <<< "$a"',
+    'python3 <(echo "$a")',
+ "bash -c 'if' _ \"$a\"", '[[ $a =~ (.*) ]]; "${BASH_REMATCH[1]}"',
 )  # fmt: skip
 KEEPS_ONE_TEXT = (
     'echo "$a"', 'echo "${a}"', 'echo "${a:-none}" "${#a}" ${#a}', 'echo "${a%.py}" "${a/x/y}" "${a:0:3}" "${a: -3}"',
@@ -127,7 +131,9 @@ KEEPS_ONE_TEXT = (
     'printf "%s\\n" "$a"', 'f() { echo "$1"; }; f "$a"', "export a", 'local b="$a"', 'cd -- "$a"',
     "xargs -0 rm -- < f", 'echo "$a" | xargs -d "\\n" ls --', 'git log -- "$a"', 'python3 tool.py "$a"',
     'echo "$a" > f', 'python3 tool.py <<< "$a"', "[[ 3 -lt 4 ]]", 'b=(x y); echo "${b[0]}" "${b[@]}"',
-    'trap "rm -f tmp" EXIT', '[ "$a" -gt 3 ]', "[[ $a =~ ^[a-z]+$ ]]", '[ ! -f "$a" ]', '[[ -f $a && $a != x ]]',
+    'trap "rm -f tmp" EXIT', '[ "$a" -gt 3 ]', "[[ $a =~ ^[a-z]+$ ]]", '[ ! -f "$a" ]', 'echo "$a" | xargs',
+    'echo "$a" | xargs -I {} cp {} d', 'echo "$a" | xargs -n 1 -P 2 nice ls --', 'env | grep "$a"',
+    'exec 2>&1; echo "$a" | cat', '[[ -f $a && $a != x ]]',
 )  # fmt: skip
 
 
