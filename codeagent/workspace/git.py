@@ -123,6 +123,7 @@ class GitDirectory(Repo):
         with _environment(_NO_REPOSITORY):
             super().__init__(folder, expand_vars=False)
         self.folder = folder
+        self._written = head.strip().decode("utf-8", "replace")
         self.git.program = program
 
     def __enter__(self) -> Self:
@@ -139,7 +140,7 @@ class GitDirectory(Repo):
         if self.head.is_detached:
             return ""
         ref = self.head.reference
-        name = ref.name if isinstance(ref, Head) else ""
+        name = ref.name if isinstance(ref, Head) and self._written == f"ref: {ref.path}" else ""
         if not _BRANCH.fullmatch(name) or ".." in name or name.endswith(("/", ".lock")):
             raise ValueError("HEAD does not lead to a branch")
         return name

@@ -849,7 +849,9 @@ def test_an_object_that_is_a_pipe_is_not_waited_for_longer_than_a_while(
     assert "did not work (" in repo.refusal("a.txt")
 
 
-@pytest.mark.parametrize("head", ["", "nonsense", "ref: config", "ref: refs/heads/../../x", "ref: refs/tags/v1"])
+@pytest.mark.parametrize(
+    "head", ["", "nonsense", "ref: config", "ref: refs/heads/../../x", "ref: refs/tags/v1", "ref: refs/heads/main x"]
+)
 def test_a_head_that_git_would_not_write_is_refused(repo: Repo, head: str) -> None:
     repo.put("a.txt", "changed\n")
     repo.put(".git/HEAD", f"{head}\n")
