@@ -58,7 +58,8 @@ def ansi_line(raw: str, base: Style) -> Line:
 def _parts(raw: str, base: Style) -> Iterator[tuple[str, Style]]:
     ink, at = _FRESH, 0
     for found in _SGR.finditer(raw):
-        yield raw[at : found.start()], _style(base, ink)
+        if found.start() > at:
+            yield raw[at : found.start()], _style(base, ink)
         ink, at = _after(ink, found[1]), found.end()
     yield raw[at:], _style(base, ink)
 
