@@ -43,12 +43,16 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Typed:
-    """What is typed rather than bound, and cannot be changed."""
+class KeyRow:
+    """One line of the key sheet."""
 
     scope: str
     keys: str
     about: str
+    id: str = ""
+    """What the user's file calls it; empty for what cannot be changed."""
+    own: bool = False
+    """The user chose these keys."""
 
 
 SCOPES = {
@@ -75,36 +79,24 @@ SCOPES = {
 """Every scope of keys, in the order of the key sheet."""
 
 TYPED = (
-    Typed("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
-    Typed("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
-    Typed("composer", "/", "commands"),
-    Typed("composer", "@", "files"),
-    Typed("composer", "!", "a shell command in the sandbox, shown to the model"),
-    Typed("composer", "!!", "the same, not shown to the model"),
-    Typed("card", "Up, Down, PgUp, PgDn", "scroll"),
-    Typed("card", "t", "the change in one column or in two"),
-    Typed("card", "Left, Right, Enter", "move to an answer, take it"),
-    Typed("card", "1 to 9", "an answer to a question of the agent's"),
-    Typed("boundary", "1 to 9", "mark that call"),
-    Typed("picker", "any letter", "narrows the list"),
+    KeyRow("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
+    KeyRow("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
+    KeyRow("composer", "/", "commands"),
+    KeyRow("composer", "@", "files"),
+    KeyRow("composer", "!", "a shell command in the sandbox, shown to the model"),
+    KeyRow("composer", "!!", "the same, not shown to the model"),
+    KeyRow("card", "Up, Down, PgUp, PgDn", "scroll"),
+    KeyRow("card", "t", "the change in one column or in two"),
+    KeyRow("card", "Left, Right, Enter", "move to an answer, take it"),
+    KeyRow("card", "1 to 9", "an answer to a question of the agent's"),
+    KeyRow("boundary", "1 to 9", "mark that call"),
+    KeyRow("picker", "any letter", "narrows the list"),
 )
+"""What is typed rather than bound, and cannot be changed."""
 
 
 class KeymapError(ConfigError):
     """A file of keys cannot be used; no key was changed."""
-
-
-@dataclass(frozen=True)
-class KeyRow:
-    """One line of the key sheet."""
-
-    scope: str
-    keys: str
-    about: str
-    id: str = ""
-    """What the user's file calls it; empty for what cannot be changed."""
-    own: bool = False
-    """The user chose these keys."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +128,7 @@ class Keymap:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
-        yield from (KeyRow(scope, typed.keys, typed.about) for typed in TYPED if typed.scope == scope)
+        yield from (typed for typed in TYPED if typed.scope == scope)
 
 
 def load_keymap(path: Path) -> Keymap:
