@@ -64,15 +64,6 @@ class Characters:
     most: int = 64
     name: str = ""
 
-    @property
-    def whole(self) -> str:
-        body = f"{self.kind}{{{self.least},{self.most}}}"
-        return f"(?P<{self.name}>{body})" if self.name else body
-
-    @property
-    def begun(self) -> str:
-        return f"{self.kind}{{0,{self.most}}}"
-
 
 @dataclass(frozen=True)
 class Ahead:
@@ -200,8 +191,9 @@ def _whole(part: MarkPart) -> str:
     match part:
         case str():
             return re.escape(part)
-        case Characters():
-            return part.whole
+        case Characters(kind, least, most, name):
+            run = f"{kind}{{{least},{most}}}"
+            return f"(?P<{name}>{run})" if name else run
         case Ahead(literal, characters):
             return f"(?={re.escape(literal)}{characters})"
 
@@ -212,8 +204,8 @@ def _begun(parts: tuple[MarkPart, ...]) -> str:
         return ""
     head, rest = parts[0], _begun(parts[1:])
     match head:
-        case Characters():
-            return f"{head.begun}{rest}"
+        case Characters(kind, _, most):
+            return f"{kind}{{0,{most}}}{rest}"
         case Ahead(literal, _):
             return _beginnings(literal, "") if literal else ""
         case str():
