@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -111,27 +112,18 @@ class ArgumentBlock:
         self._arguments: list[_Argument] = []
 
     def read(self, *, well_formed: bool = True) -> Block:
-        """A block whose opening is not `well_formed` is only searched for its end."""
-        taken = ""
+        """Read the block; one that is not `well_formed` up to here, or malformed, is the raw text of a call."""
+        source = self._source
         try:
-            try:
+            with suppress(_Malformed):
                 if well_formed:
                     return (yield from self._read_arguments())
-            except _Malformed:
-                taken = self._source.block()
-            return (yield from self._read_malformed(taken))
+            yield from source.take_until(self._tags.end)
+            body, _, rest = source.block().partition(self._tags.end)
+            return BlockEnd((unreadable(self._name, self._opened, body),), again=rest, doubt=True)
         except AnswerEnded:
-            raw = taken + self._source.block() + self._source.rest
+            raw = source.block() + source.rest
             return BlockEnd((BrokenCall(self._name, self._opened + raw, UNCLOSED),))
-
-    def _read_malformed(self, taken: str) -> Block:
-        """Read up to the first closing tag: that is the raw text of a call."""
-        source, tail = self._source, taken
-        while self._tags.end not in (searched := tail + source.take(len(source.data))):
-            tail = searched[-len(self._tags.end) :]
-            yield from more()
-        body, _, rest = (taken + source.block()).partition(self._tags.end)
-        return BlockEnd((unreadable(self._name, self._opened, body),), again=rest, doubt=True)
 
     def _read_arguments(self) -> Block:
         source = self._source

@@ -32,36 +32,36 @@ _DIGITS = Characters(r"\d")
 _DELIMITED_NAME = Characters(r"[^\s{]", 1, 128, name="name")
 _QUOTED_NAME = Characters(r'[^"<>\n]', 1, 1000, name="quoted")
 """Of an attribute: the entities in it are decoded."""
-_BODIES: tuple[tuple[tuple[MarkPart, ...], tuple[str, ...], bool], ...] = (
-    (("<tool_call>", SPACE, _JSON), ("</tool_call>",), False),
-    (("<tool_call>", SPACE, _FENCE, SPACE, _JSON), ("</tool_call>",), True),
-    (("<tool_calls>", SPACE, _JSON), ("</tool_calls>",), False),
-    (("<longcat_tool_call>", SPACE, _JSON), ("</longcat_tool_call>",), False),
-    (("<function_call>", SPACE, _OBJECT), (), False),
-    (("<|tool_call|>", SPACE, Ahead("[")), (), False),
-    (("<|action_start|>", SPACE, "<|plugin|>", SPACE, _JSON), ("<|action_end|>",), False),
-    (("[TOOL_CALLS]", SPACE, _JSON), (), False),
-    (("[TOOL_CALLS]", SPACE, _NAME, SPACE, _OBJECT), (), False),
-    (("[TOOL_CALLS]", SPACE, _NAME, "[ARGS]", SPACE, _OBJECT), (), False),
-    (("[TOOL_CALLS]", SPACE, _NAME, "[CALL_ID]", Characters(r"\w"), "[ARGS]", SPACE, _OBJECT), (), False),
+_BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
+    (("<tool_call>", SPACE, _JSON), "</tool_call>", False),
+    (("<tool_call>", SPACE, _FENCE, SPACE, _JSON), "</tool_call>", True),
+    (("<tool_calls>", SPACE, _JSON), "</tool_calls>", False),
+    (("<longcat_tool_call>", SPACE, _JSON), "</longcat_tool_call>", False),
+    (("<function_call>", SPACE, _OBJECT), "", False),
+    (("<|tool_call|>", SPACE, Ahead("[")), "", False),
+    (("<|action_start|>", SPACE, "<|plugin|>", SPACE, _JSON), "<|action_end|>", False),
+    (("[TOOL_CALLS]", SPACE, _JSON), "", False),
+    (("[TOOL_CALLS]", SPACE, _NAME, SPACE, _OBJECT), "", False),
+    (("[TOOL_CALLS]", SPACE, _NAME, "[ARGS]", SPACE, _OBJECT), "", False),
+    (("[TOOL_CALLS]", SPACE, _NAME, "[CALL_ID]", Characters(r"\w"), "[ARGS]", SPACE, _OBJECT), "", False),
     (
         ("<|tool_call_begin|>", SPACE, "functions.", _NAME, ":", _DIGITS, SPACE, "<|tool_call_argument_begin|>",
          SPACE, _OBJECT),
-        ("<|tool_call_end|>",),
+        "<|tool_call_end|>",
         False,
     ),
     (
         ("<|tool_call_begin|>", SPACE, _NAME, ":", _DIGITS, SPACE, "<|tool_call_argument_begin|>", SPACE, _OBJECT),
-        ("<|tool_call_end|>",),
+        "<|tool_call_end|>",
         False,
     ),
     (
         ("<｜tool▁call▁begin｜>", "function<｜tool▁sep｜>", _NAME, SPACE, _FENCE, SPACE, _OBJECT),
-        ("<｜tool▁call▁end｜>",),
+        "<｜tool▁call▁end｜>",
         True,
     ),
-    (("<｜tool▁call▁begin｜>", _NAME, "<｜tool▁sep｜>", SPACE, _OBJECT), ("<｜tool▁call▁end｜>",), False),
-    (("<function=", _NAME, ">", SPACE, _OBJECT), ("</function>",), False),
+    (("<｜tool▁call▁begin｜>", _NAME, "<｜tool▁sep｜>", SPACE, _OBJECT), "<｜tool▁call▁end｜>", False),
+    (("<function=", _NAME, ">", SPACE, _OBJECT), "</function>", False),
 )  # fmt: skip  # a table, one format to the line
 """How JSON begins and ends, and whether a code fence is around it. No end: the JSON's own end is enough."""
 _TAGS: tuple[tuple[tuple[MarkPart, ...], Tags], ...] = (
@@ -155,7 +155,7 @@ def _json_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
     """Relatives' special tokens are read, too; values in tags of their own get the types of the tool's schema."""
-    marks = [Mark(parts, partial(_json_block, closers, fenced)) for parts, closers, fenced in _BODIES]
+    marks = [Mark(parts, partial(_json_block, closer, fenced)) for parts, closer, fenced in _BODIES]
     marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
     marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
     marks += [Mark((around,), None) for around in _AROUND_HERMES]
@@ -169,9 +169,9 @@ def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
     marks: list[Mark] = []
     for tags in (*formats, attribute_tags("function", "param")):
         head = (tags.nested, Characters(r"\s", 0), 'name="', _QUOTED_NAME, '"', SPACE, ">")
-        marks.append(Mark((*head, SPACE, _OBJECT), partial(_json_block, (tags.end,), False)))
+        marks.append(Mark((*head, SPACE, _OBJECT), partial(_json_block, tags.end, False)))
         marks.append(Mark(head, partial(_argument_block, tags, known)))
-    dots = partial(_json_block, ("</dots_function_call>",), False)
+    dots = partial(_json_block, "</dots_function_call>", False)
     marks.append(Mark(("<dots_function_call>", SPACE, _OBJECT), dots))
     marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND_XML for slash in ("", "/")]
     return Reader(marks)
@@ -227,7 +227,7 @@ def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
         raise ValueError("a mark is empty")
     wrapped, in_json = _wrapped(opening, closing), body == "json"
     parts = (_JSON,) if in_json else (_DELIMITED_NAME, SPACE, _OBJECT)
-    mark = Mark((opening, SPACE, *parts), partial(_json_block, (closing,), False))
+    mark = Mark((opening, SPACE, *parts), partial(_json_block, closing, False))
 
     def render_call(call: ToolCall) -> str:
         return wrapped(_call_json(call) if in_json else f"{call.name}\n{call.arguments.strip() or '{}'}")
@@ -249,8 +249,8 @@ def protocol_of(choice: ProtocolChoice) -> TextProtocol | None:
     return PROTOCOLS.get(choice.protocol)
 
 
-def _json_block(closers: tuple[str, ...], fenced: bool, source: Source, opened: Match[str]) -> Block:
-    return JsonBlock(source, opened[0], closers, name=_name(opened), fenced=fenced).read()
+def _json_block(closer: str, fenced: bool, source: Source, opened: Match[str]) -> Block:
+    return JsonBlock(source, opened[0], closer, name=_name(opened), fenced=fenced).read()
 
 
 def _argument_block(tags: Tags, known: Schemas, source: Source, opened: Match[str]) -> Block:

@@ -34,7 +34,7 @@ _TICKS = re.compile("`*")
 
 
 def llama_block(source: Source, opened: re.Match[str]) -> Block:
-    return JsonBlock(source, opened[0], (), between=";").read()
+    return JsonBlock(source, opened[0], "", between=";").read()
 
 
 def unreadable(name: str, opened: str, body: str, why: str = NO_CALL) -> AnswerPiece:
@@ -51,23 +51,16 @@ class JsonBlock:
     """
 
     def __init__(
-        self,
-        source: Source,
-        opened: str,
-        closers: tuple[str, ...],
-        *,
-        name: str = "",
-        fenced: bool = False,
-        between: str = "",
+        self, source: Source, opened: str, closer: str, *, name: str = "", fenced: bool = False, between: str = ""
     ) -> None:
-        """`opened` is the mark as the model wrote it; `fenced`: a code fence ends before the closing mark.
+        """`opened` is the mark as the model wrote it; `closer` is empty where the end of the JSON is enough.
 
-        With a `name` the JSON is the arguments. `between` are the characters allowed between two calls of one
-        block; such a block ends where no other call follows.
+        `fenced`: a code fence ends before the closing mark. With a `name` the JSON is the arguments. `between` are the
+        characters allowed between two calls of one block; such a block ends where no other call follows.
         """
         self._source = source
         self._opened = opened
-        self._closers = closers
+        self._closer = closer
         self._name = name
         self._fence = "```" if fenced else ""
         self._between = re.compile(rf"[\s{re.escape(between)}]*") if between else _SPACE
@@ -81,9 +74,9 @@ class JsonBlock:
                 scanner = JsonScanner()
                 value = [source.take(scanner.feed(source.data, source.at))]
                 while scanner.state != "whole":
-                    if scanner.state == "bad" and not self._may_be_closer(source.rest):
-                        certain = not scanner.in_string and source.rest.startswith(self._closers)
-                        return (yield from self._broken(certain=certain))
+                    if scanner.state == "bad" and not self._may_close(source.rest):
+                        closes = bool(self._closer) and source.rest.startswith(self._closer)
+                        return (yield from self._broken(certain=closes and not scanner.in_string))
                     yield from more()
                     value.append(source.take(scanner.feed(source.data, source.at)))
                 values.append("".join(value))
@@ -92,14 +85,14 @@ class JsonBlock:
                     return outcome
         except AnswerEnded:
             raw = source.block() + source.rest
-            if self._first_closer(raw) is not None:
-                return self._cut_at_closer(raw, certain=False)
-            return self._unclosed(raw)
+            if self._closer and self._closer in raw:
+                return self._cut(raw, certain=False)
+            return BlockEnd((BrokenCall(self._name or name_in(raw), self._opened + raw, UNCLOSED),))
 
     def _behind(self, values: list[str]) -> Generator[str, bool, BlockEnd | None]:
         """Read what is behind a value; None if another one follows. Raises AnswerEnded."""
         source = self._source
-        if not (self._closers or self._open_ended):
+        if not (self._closer or self._open_ended):
             return self._called(values)
         while True:
             found = self._between.match(source.data, source.at)
@@ -112,10 +105,10 @@ class JsonBlock:
             elif self._fence and rest.startswith(self._fence):
                 source.take(source.at + len(self._fence))
                 self._fence = ""
-            elif closer := next(filter(rest.startswith, self._closers), ""):
-                source.skip(source.at + len(closer))
+            elif self._closer and rest.startswith(self._closer):
+                source.skip(source.at + len(self._closer))
                 return self._called(values)
-            elif any(mark.startswith(rest) for mark in (*self._closers, self._fence)):
+            elif self._closer.startswith(rest) or self._fence.startswith(rest):
                 yield from more()
             elif rest[0] in "{[" and not self._name:
                 return None
@@ -123,36 +116,21 @@ class JsonBlock:
                 return (yield from self._broken(certain=False))
 
     def _broken(self, *, certain: bool) -> Block:
-        """Read up to the first closing mark; `certain`: the JSON was good until the block ended."""
-        source = self._source
-        raw = source.block()
-        if not self._closers:
+        """Read up to the first closing mark; `certain`: the JSON was good until the block ended. Raises AnswerEnded."""
+        if not self._closer:
+            raw = self._source.block()
             broken = BrokenCall(self._name or name_in(raw), self._opened + raw, NOT_JSON)
             return BlockEnd((broken,), doubt=True)
-        parts, tail = [raw], raw
-        while True:
-            new = source.skip(len(source.data))
-            parts.append(new)
-            if self._first_closer(tail + new) is not None:
-                return self._cut_at_closer("".join(parts), certain=certain)
-            tail = (tail + new)[-max(map(len, self._closers)) :]
-            if not (yield ""):
-                return self._unclosed("".join(parts))
+        yield from self._source.take_until(self._closer)
+        return self._cut(self._source.block(), certain=certain)
 
-    def _unclosed(self, raw: str) -> BlockEnd:
-        return BlockEnd((BrokenCall(self._name or name_in(raw), self._opened + raw, UNCLOSED),))
+    def _cut(self, raw: str, *, certain: bool) -> BlockEnd:
+        body, _, rest = raw.partition(self._closer)
+        return BlockEnd((self._unreadable(body),), again=rest, doubt=not certain)
 
-    def _cut_at_closer(self, raw: str, *, certain: bool) -> BlockEnd:
-        closer = self._first_closer(raw)
-        assert closer is not None
-        start, mark = closer
-        return BlockEnd((self._unreadable(raw[:start]),), again=raw[start + len(mark) :], doubt=not certain)
-
-    def _first_closer(self, raw: str) -> tuple[int, str] | None:
-        return min(((at, closer) for closer in self._closers if (at := raw.find(closer)) >= 0), default=None)
-
-    def _may_be_closer(self, text: str) -> bool:
-        return any(closer != text and closer.startswith(text) for closer in self._closers)
+    def _may_close(self, rest: str) -> bool:
+        """Tell whether the closing mark may be coming."""
+        return rest != self._closer and self._closer.startswith(rest)
 
     def _called(self, values: list[str]) -> BlockEnd:
         if self._name:

@@ -119,6 +119,13 @@ class Source:
         self._taken.clear()
         return text
 
+    def take_until(self, mark: str) -> Generator[str, bool, None]:
+        """Take text until the block holds the mark, and what came with that. Raises AnswerEnded."""
+        tail = "".join(self._taken)
+        while mark not in (searched := tail + self.take(len(self.data))):
+            tail = searched[-len(mark) :]
+            yield from more()
+
     def again(self, text: str) -> None:
         """Put text back, to be read before the rest."""
         self.pending.extendleft(reversed([*_slices(text), self.rest]))
