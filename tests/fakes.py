@@ -6,7 +6,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.ports import Command, CommandResult, OnOutput, OutputPage, Sandbox, SandboxInfo, Swept, Workspace
+from codeagent.core.ports import (
+    Command,
+    CommandResult,
+    OnOutput,
+    OutputPage,
+    Sandbox,
+    SandboxInfo,
+    Skill,
+    SkillText,
+    Swept,
+    Workspace,
+)
 from codeagent.core.tool import ToolContext
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
@@ -69,6 +80,15 @@ class FakeSandbox:
         return f"/quarantine/{path}"
 
     async def close(self) -> None: ...
+
+
+class FakeSkills:
+    """The Skills of a workspace and a user without any."""
+
+    listed: tuple[Skill, ...] = ()
+
+    def read(self, name: str, file: str | None = None) -> SkillText:
+        raise KeyError(name)
 
 
 class FakeOutputs:

@@ -22,6 +22,7 @@ from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.headless import BROKEN_PIPE, NOBODY, Headless, Output, Streams, write_all_to
+from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 
 
@@ -99,13 +100,13 @@ def runtime_of(agent: Any) -> Runtime:
     nothing: Any = None
     return Runtime(
         agent=agent,
-        workspace=nothing,
         sandbox=None,
         sandbox_info=None,
         outputs=nothing,
         tools=(),
         system_prompt="",
         close=agent.close,
+        skills=FakeSkills(),
     )
 
 

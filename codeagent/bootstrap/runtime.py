@@ -99,8 +99,8 @@ async def open_runtime(
         for code, text in (*own, *misnamed, *uncounted, *_troubles(makings, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
-        runtime = _runtime(agent, around, sandbox, builder)
-        return replace(runtime, skills=makings.skills, close=stack.pop_all().aclose)
+        runtime = _runtime(agent, around, sandbox, builder, makings)
+        return replace(runtime, close=stack.pop_all().aclose)
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
@@ -142,17 +142,19 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
         yield "sandbox.narrowed", visible(narrowed)
 
 
-def _runtime(agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, builder: PromptBuilder) -> Runtime:
+def _runtime(
+    agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, builder: PromptBuilder, makings: ToolMakings
+) -> Runtime:
     """Make the runtime; so far its `close` closes only the agent."""
     return Runtime(
         agent=agent,
-        workspace=around.workspace,
         sandbox=around.sandbox,
         sandbox_info=sandbox.info,
         outputs=around.outputs,
         tools=builder.tools,
         system_prompt=builder.system_prompt,
         close=agent.close,
+        skills=makings.skills,
     )
 
 

@@ -290,17 +290,6 @@ class Skills(Protocol):
         """
 
 
-class NoSkills:
-    """A Skills without any."""
-
-    @property
-    def listed(self) -> tuple[Skill, ...]:
-        return ()
-
-    def read(self, name: str, file: str | None = None) -> SkillText:
-        raise KeyError(name)
-
-
 @dataclass(frozen=True)
 class Hit:
     session: str

@@ -1,7 +1,7 @@
 """What a front end is handed: an agent to talk to and the sessions there are."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from codeagent.core.acts import Act, Queued, Refused
@@ -11,7 +11,7 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
-from codeagent.core.ports import NoSkills, OutputStore, Sandbox, SandboxInfo, Skills, Workspace
+from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox
 
@@ -95,7 +95,6 @@ class AgentHandle(Protocol):
 @dataclass(frozen=True)
 class Runtime:
     agent: AgentHandle
-    workspace: Workspace
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
     """None without a sandbox: bash is disabled then."""
@@ -104,5 +103,5 @@ class Runtime:
     system_prompt: str
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
-    skills: Skills = field(default_factory=NoSkills)
+    skills: Skills
     """Those the model is told of."""

@@ -17,7 +17,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
-from tests.fakes import FakeOutputs
+from tests.fakes import FakeOutputs, FakeSkills
 from tests.tui.fake_jobs import FakeJobs
 
 SESSION = "20261120-120000-0badcafe"
@@ -115,13 +115,13 @@ class FakeLauncher:
 
         return Runtime(
             agent=self.agent,
-            workspace=None,  # type: ignore[arg-type]  # no screen asks the workspace
             sandbox=None,
             sandbox_info=self.info,
             outputs=FakeOutputs(),
             tools=(),
             system_prompt="You are codeagent.",
             close=close,
+            skills=FakeSkills(),
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
