@@ -22,7 +22,7 @@ from codeagent.sandbox.exec import (
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
-from codeagent.sandbox.selftest import SelfTest, self_test
+from codeagent.sandbox.launch import SelfTest, launch, self_test
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
 
@@ -270,8 +270,6 @@ class SessionContainer:
         loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
 
         def work() -> Container:
-            from codeagent.sandbox.launch import launch
-
             return launch(spec, self._resources, self._instance, stale, report)
 
         def report(text: str) -> None:

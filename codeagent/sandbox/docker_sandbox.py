@@ -19,8 +19,8 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
+from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
-from codeagent.sandbox.selftest import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left

@@ -1,18 +1,30 @@
-"""Makes a container: engine, image, mounts, start. Blocks; belongs in a thread."""
+"""Makes a container: engine, image, mounts, start; and tests it, with one exec whose answers are judged here.
+
+`launch` blocks, and belongs in a thread.
+"""
 
 import os
+import secrets
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
-from codeagent.disk.opens import create_file
-from codeagent.sandbox.engine import EngineError, labels, probe_socket, reap
+from codeagent.disk.locks import try_lock
+from codeagent.disk.opens import create_file, open_regular
+from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
+from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
 from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.spec import SandboxSpec
+
+_TEST_SECONDS = 15.0
+_EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
 
 
 def launch(
@@ -32,7 +44,7 @@ def launch(
         own = state_files(spec.state_dir, root.uid, root.gid)
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
-        secrets = resources.secrets()
+        hidden = resources.secrets()
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
         arguments = create_arguments(
@@ -41,7 +53,7 @@ def launch(
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_nameable(_binds(spec, own, resources, image, protected, secrets)) + python,
+                binds=_nameable(_binds(spec, own, resources, image, protected, hidden)) + python,
                 path=search_path(image.path, links, spec.virtual_env),
                 virtual_env=str(spec.virtual_env or ""),
                 memory_bytes=spec.memory_bytes,
@@ -58,8 +70,8 @@ def launch(
             remedy = "use an engine on this machine that sees this directory (docker context ls)"
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts
-    warnings = (*resources.around.warnings, *_warnings(secrets))
-    return Container(container_id, stdin, image.reference, image.origin, protected, secrets, mounts, warnings)
+    warnings = (*resources.around.warnings, *_warnings(hidden))
+    return Container(container_id, stdin, image.reference, image.origin, protected, hidden, mounts, warnings)
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
@@ -123,7 +135,7 @@ def _binds(
     resources: SessionResources,
     image: ImageChoice,
     protected: tuple[PinnedEntry, ...],
-    secrets: Secrets,
+    hidden: Secrets,
 ) -> tuple[Bind, ...]:
     root, _ = resources.opened()
     empty, passwd, group = own
@@ -134,7 +146,7 @@ def _binds(
         *(Bind(path, path, recursive=False) for path, _ in resources.around.mounts),
         *_workspace(root, spec.read_only_workspace),
         *(Bind(found.path, found.path) for found in protected),
-        *(Bind(str(empty), path) for path in sorted(found.path for found in secrets.masked)),
+        *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
     )
 
@@ -147,12 +159,95 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
     return (Bind(here, here, recursive=False), *(Bind(path, path, recursive=False) for path in below))
 
 
-def _warnings(secrets: Secrets) -> tuple[str, ...]:
+def _warnings(hidden: Secrets) -> tuple[str, ...]:
     warnings = []
-    names = sorted(found.name for found in secrets.masked)
+    names = sorted(found.name for found in hidden.masked)
     if names:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         warnings.append(f"empty in bash, because they look like secrets ({len(names)}): {shown}")
-    if not secrets.complete:
+    if not hidden.complete:
         warnings.append(f"the workspace is large: {NOT_ALL_MASKED}")
     return tuple(warnings)
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The result of a self-test, one phrase for each check."""
+
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
+    """Empty if the sandbox may be used."""
+    missing_tools: tuple[str, ...] = ()
+
+
+async def self_test(
+    engine: Engine, target: ExecTarget, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
+) -> SelfTest:
+    """Run the self-test; `guarded`: see Container. Raises EngineError if the container does not answer."""
+    name = f".codeagent-check-{secrets.token_hex(8)}"
+    reply, nonce = f"{name}-reply", secrets.token_hex(16)
+    try:
+        held = _write(root, name, nonce)
+    except OSError as error:
+        return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
+    try:
+        arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
+        output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
+        replied = None if read_only else _read(root, reply)
+    finally:
+        for left in (reply, name):
+            _remove(root, left)
+        os.close(held)
+    answers: dict[str, list[str]] = defaultdict(list)
+    for line in output.decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition("=")
+        answers[key].append(value)
+    if not answers["done"]:
+        raise EngineError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
+    inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
+    same = answers["nonce"] == [nonce] and answers["inode"] == inodes
+    return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), root.uid)
+
+
+def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, uid: int) -> SelfTest:
+    """Judge the answers; `written`: a file written inside arrived outside with the right owner, None: not tried."""
+    checks = [
+        ("the workspace inside is this workspace", same_workspace),
+        ("no network but loopback", set(answers["interface"]) <= {"lo"}),
+        ("nothing protected is writable", not answers["writable"]),
+        ("the processes of a command can be told from others", answers["numbered"] == ["yes"]),
+        (f"commands run as uid {uid}", answers["uid"] == [str(uid)]),
+    ]
+    if written is not None:
+        checks.append(("files written inside are seen outside, with the workspace's owner", written))
+    checks += [(f"{key} is {value}", answers[key] == [value]) for key, value in _EXPECTED.items()]
+    failed = [what for what, holds in checks if not holds]
+    failed += [f"writable: {name}" for name in answers["writable"]]
+    missing = tuple(tool for tool in ("git", "python3", "rg", "make") if tool not in answers["tool"])
+    return SelfTest(tuple(what for what, holds in checks if holds), tuple(failed), missing)
+
+
+def _write(root: PinnedRoot, name: str, text: str) -> int:
+    """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises OSError."""
+    fd = create_file(name, 0o644, within=root.fd)
+    with suppress(OSError):  # a file system without locks
+        try_lock(fd)
+    os.fchmod(fd, 0o644)
+    os.write(fd, f"{text}\n".encode("ascii"))
+    return fd
+
+
+def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:
+    try:
+        fd = open_regular(name, within=root.fd)
+    except OSError:
+        return None
+    with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
+        return file.read(1000), os.fstat(fd).st_uid
+
+
+def _remove(root: PinnedRoot, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=root.fd)
+    except FileNotFoundError:
+        return

@@ -18,7 +18,7 @@ from codeagent.sandbox.engine import (
     runtime_warning,
     unanswered,
 )
-from codeagent.sandbox.selftest import judge
+from codeagent.sandbox.launch import judge
 from tests.sandboxes import sandbox_spec
 
 
