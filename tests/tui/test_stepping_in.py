@@ -131,6 +131,31 @@ async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(t
         assert app.focused is app.chat.composer
 
 
+async def test_what_was_begun_at_a_pause_is_there_again_and_goes_with_the_pause(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("alt+X")
+        await write(pilot, "not yet", "escape")
+        long_enough()
+        await pilot.press("X", "!", "enter")
+        await pilot.pause()
+        assert app.told == [SkipCall("c5", "not yet!")]
+        await show(pilot, app, paused())
+        await pilot.press("alt+X", "enter")
+        await pilot.pause()
+        assert app.told == [SkipCall("c5", "")]
+
+
+async def test_the_focus_goes_back_where_a_question_comes_before_the_pause(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("tab", "2")
+        app.chat.state.approvals.add(with_a_question().events[-1])
+        await pilot.pause()
+        assert app.focused is app.chat.composer and app.chat.card.scope == "card"
+        app.chat.state.approvals.clear()
+        await pilot.pause()
+        assert "▸ 2" in shown(app)
+
+
 async def test_a_command_of_one_line_is_edited_in_the_card(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("alt+2", "alt+e")

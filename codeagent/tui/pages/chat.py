@@ -26,9 +26,8 @@ from codeagent.tui.parts.composer import Composer, SaidPrompt, SaidShell, SaidSl
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.find_bar import FindBar
-from codeagent.tui.parts.header import Header
 from codeagent.tui.parts.queued import QueueView
-from codeagent.tui.parts.status import StatusLine
+from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState

@@ -198,6 +198,8 @@ class LinePane(Pane):
 
     def on_resize(self, event: Resize) -> None:
         self._lay()
+        # The bar was judged by the rows of the width before, and would stay where those of this one fit.
+        self.call_after_refresh(self._refresh_scrollbars)
 
     def on_unmount(self) -> None:
         self._stop()
@@ -267,8 +269,6 @@ class LinePane(Pane):
         size = Size(self._width, len(laid.lines))
         if size != self.virtual_size:
             self.virtual_size = size
-            if self.max_scroll_y == 0:
-                self._refresh_scrollbars()  # Textual hides one only where the pane has another size as well
         self.refresh()
         self.post_message(self.Moved())
 

@@ -1,4 +1,4 @@
-"""The bottom row: what the agent is doing, what it cost, and what the keys do now."""
+"""The rows that say how it stands: the header at the top, the status line at the bottom."""
 
 import time
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from textual.timer import Timer
 
 from codeagent import __version__
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
-from codeagent.tui.rendering.lines import Line, cut_end, flat, line
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Paused, Phase, PlanReady, Status, UiState
+from codeagent.tui.state import Paused, Phase, PlanReady, Status, StatusBoard, UiState
 from codeagent.tui.transcript.spelling import counted
 
 _BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
@@ -35,6 +35,10 @@ _FRAME = 0.2
 """Seconds between two pictures of the spinner."""
 _LEAD = 2
 """Cells in front of the words: the spinner and a space."""
+_GAP = 2
+_LABEL = "sandbox: "
+_LONGEST_NAME = 40
+_SHORTEST_NAME = 8
 
 
 def spins(status: Status) -> bool:
@@ -308,3 +312,61 @@ class StatusLine(RowWidget):
             self.refresh()
         elif self._spins():
             self.refresh(Region(0, 0, 1, 1))
+
+
+class Header(RowWidget):
+    """Workspace and branch on the left; model and sandbox on the right, the sandbox kept longest."""
+
+    DEFAULT_CSS = """
+    Header {
+        dock: top;
+    }
+    """
+
+    def __init__(self, board: StatusBoard) -> None:
+        super().__init__()
+        self._board = board
+
+    def on_mount(self) -> None:
+        self._board.watch(self.sync)
+
+    def sync(self) -> None:
+        """Draw the board as it is now."""
+        if self.is_attached:
+            self.refresh()
+
+    def row(self, width: int, palette: Palette) -> Line:
+        room = max(1, width - 2)
+        model = Part(cut_middle(flat(self._board.now.model), _LONGEST_NAME), 40)
+        right = fit((model, _sandbox(self._board.now.sandbox)), room)
+        if joined_width(right) > room:
+            return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
+        left = _left(self._board.now, room - joined_width(right) - _GAP)
+        used = joined_width(left, "  ") + joined_width(right)
+        pad = " " * max(0, room - used)
+        return line([(" ", None), *styled(left, palette, "  "), (pad, None), *styled(right, palette, SEPARATOR)])
+
+
+def _left(status: Status, room: int) -> tuple[Part, ...]:
+    """As much of workspace and branch as fits `room` cells; names give way before they go."""
+    changes = f" ±{status.changes}" if status.changes else ""
+    name, branch = flat(status.workspace), flat(status.branch)
+    over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
+    if over > 0 and branch:
+        branch = cut_middle(branch, max(_SHORTEST_NAME, cell_len(branch) - over))
+    over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
+    if over > 0:
+        name = cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))
+    parts = fit((Part(name, 90, lambda palette: palette.strong), Part(branch + changes, 50)), room, "  ")
+    return parts if joined_width(parts, "  ") <= room else ()
+
+
+def _sandbox(sandbox: str) -> Part:
+    """Without one the commands are held back by nothing, or there are none."""
+    match sandbox:
+        case "none":
+            return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
+        case "off":
+            return Part("no sandbox: commands run on this machine", 90, lambda palette: palette.error)
+        case _:
+            return Part(f"{_LABEL}{flat(sandbox)}" if sandbox else "", 90)

@@ -214,6 +214,16 @@ async def test_a_question_is_answered_by_moving_to_an_option() -> None:
         assert app.answers == [("q", "once", "red")]
 
 
+async def test_the_answers_of_a_question_are_gone_through_as_fast_as_one_presses() -> None:
+    app = CardApp(question("red", "green", "blue"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab")
+        await app.keys(pilot, "down", "down", "down", apart=0.1)
+        assert "› 3. blue" in app.text()
+        await app.keys(pilot, "enter")
+        assert app.answers == [("q", "once", "blue")]
+
+
 async def test_a_question_takes_any_other_answer() -> None:
     app = CardApp(question("red", "green"))
     async with app.run_test(size=(80, 24)) as pilot:

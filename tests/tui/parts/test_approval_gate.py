@@ -154,6 +154,23 @@ async def test_a_y_that_is_held_down_reads_to_the_end_and_allows_nothing() -> No
         assert "rm -rf /" in app.text()
 
 
+async def test_enter_on_what_allows_neither_reads_on_nor_allows_what_was_not_read() -> None:
+    app = CardApp(command("".join(f": {number}\n" for number in range(20)) + "rm -rf /"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "left", "left", "enter", "enter")
+        assert app.answers == []
+        assert "read on, page 1 of" in app.text()
+        await app.keys(pilot, "end", "enter")
+        assert app.answers == [("b", "once", "")]
+
+
+async def test_the_list_of_all_says_by_its_own_key_that_there_is_more_to_read() -> None:
+    app = CardApp(command("ls\n" * 30, "1"), command("pwd", "2"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.keys(pilot, "tab", "A")
+        assert "A: read on, page 1 of" in app.text()
+
+
 async def test_a_y_in_the_first_half_second_turns_no_page() -> None:
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -1,7 +1,7 @@
 import pytest
 from rich.cells import cell_len
 
-from codeagent.tui.parts.header import Header
+from codeagent.tui.parts.status import Header
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Status, StatusBoard
 

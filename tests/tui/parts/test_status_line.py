@@ -1,7 +1,6 @@
 from textual.app import App, ComposeResult
 
-from codeagent.tui.parts.header import Header
-from codeagent.tui.parts.status import StatusLine
+from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.state import Status, StatusBoard, UiState
 from codeagent.tui.transcript.blocks import Remark
 
