@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
+from codeagent.core.messages import Thinking
+from codeagent.llm.stream import CallPiece, Delta
 from codeagent.llm.usage import field, read_usage
 
 _ADDED = "response.output_item.added"
@@ -152,15 +153,15 @@ def read_delta(chunk: Any) -> Delta:
         return Delta(finish=finish)
     content = field(delta, "content")
     text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
-    thinking = tuple(_thinking(block) for block in field(delta, "thinking_blocks") or ())
+    thinking = tuple(map(_thinking, field(delta, "thinking_blocks") or ()))
     if not thinking:
         reasoning += _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
+        thinking = (Thinking(text=reasoning),) if reasoning else ()
     pieces = [piece for piece in field(delta, "tool_calls") or () if piece is not None]
     if not pieces and (legacy := field(delta, "function_call")) is not None:
         pieces = [{"index": 0, "function": legacy}]
     return Delta(
         text=text + _text(field(delta, "refusal")),
-        reasoning="" if thinking else reasoning,
         thinking=thinking,
         calls=tuple(map(_call, pieces)),
         finish=str(finish) if finish else None,
@@ -185,10 +186,10 @@ def _from_parts(parts: list[Any]) -> tuple[str, str]:
     return text, reasoning
 
 
-def _thinking(block: Any) -> ThinkingPiece:
+def _thinking(block: Any) -> Thinking:
     if field(block, "type") == "redacted_thinking":
-        return ThinkingPiece(redacted=_text(field(block, "data")))
-    return ThinkingPiece(_text(field(block, "thinking")), field(block, "signature") or None)
+        return Thinking(redacted=_text(field(block, "data")))
+    return Thinking(text=_text(field(block, "thinking")), signature=field(block, "signature") or None)
 
 
 def _call(piece: Any) -> CallPiece:

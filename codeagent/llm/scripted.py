@@ -10,7 +10,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
-from codeagent.core.messages import AssistantMessage, Message, ToolMessage, TranscriptCheck, Usage, UserMessage, text_of
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    Thinking,
+    ToolMessage,
+    TranscriptCheck,
+    Usage,
+    UserMessage,
+    text_of,
+)
 from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
@@ -198,7 +207,7 @@ class _Transcript:
 def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
     """Yield the turn as a provider would send it: reasoning, text, one call after the other, the reason to stop."""
     for piece in _PIECE.findall(turn.reasoning):
-        yield Delta(reasoning=piece)
+        yield Delta(thinking=(Thinking(text=piece),))
     for piece in _PIECE.findall(turn.text):
         yield Delta(text=piece)
     for index, (name, arguments) in enumerate(turn.calls):

@@ -4,7 +4,7 @@ import json
 import re
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall
@@ -32,13 +32,6 @@ _STOPS: dict[str, StopReason] = {
 
 
 @dataclass(frozen=True)
-class ThinkingPiece:
-    text: str = ""
-    signature: str | None = None
-    redacted: str | None = None
-
-
-@dataclass(frozen=True)
 class CallPiece:
     """A fragment of one call; any field but the arguments may be missing in any fragment."""
 
@@ -53,9 +46,8 @@ class Delta:
     """What one chunk of the stream adds."""
 
     text: str = ""
-    reasoning: str = ""
-    """Reasoning of providers that do not sign it; empty where `thinking` holds it."""
-    thinking: tuple[ThinkingPiece, ...] = ()
+    thinking: tuple[Thinking, ...] = ()
+    """Pieces of blocks: a block ends with its signature, if the provider signs it."""
     calls: tuple[CallPiece, ...] = ()
     finish: str | None = None
     """The provider's reason for stopping, sent once."""
@@ -78,13 +70,6 @@ class _OpenCall:
         return self.wire_id.startswith(_PROVIDER_RUN)
 
 
-@dataclass
-class _OpenThinking:
-    parts: list[str] = field(default_factory=list)
-    signature: str | None = None
-    redacted: str | None = None
-
-
 class Accumulator:
     """Assembles one answer.
 
@@ -97,7 +82,7 @@ class Accumulator:
         self._taken = set(taken)
         self._text: list[str] = []
         self._held = ""
-        self._thinking: list[_OpenThinking] = []
+        self._thinking: list[list[Thinking]] = []
         self._thinking_open = False
         self._calls: list[_OpenCall] = []
         self._by_index: dict[int, _OpenCall] = {}
@@ -106,8 +91,11 @@ class Accumulator:
     def add(self, delta: Delta) -> list[ModelEvent]:
         """Take one chunk in. Raises ModelError if a closed call continues."""
         events: list[ModelEvent] = []
-        for thought in delta.thinking or ((ThinkingPiece(delta.reasoning),) if delta.reasoning else ()):
-            self._think(thought)
+        for thought in delta.thinking:
+            if not self._thinking_open or thought.redacted is not None:
+                self._thinking.append([])
+            self._thinking[-1].append(thought)
+            self._thinking_open = thought.redacted is None and not thought.signature
             if thought.text:
                 events.append(ReasoningPiece(_mend(thought.text)))
         if delta.text:
@@ -133,8 +121,7 @@ class Accumulator:
         message = AssistantMessage(
             text="".join(self._text),
             thinking=tuple(
-                Thinking(text=_mend("".join(block.parts)), signature=block.signature, redacted=block.redacted)
-                for block in self._thinking
+                replace(pieces[-1], text=_mend("".join(piece.text for piece in pieces))) for pieces in self._thinking
             ),
             calls=tuple(_tool_call(call) for call in kept),
             stop=stop,
@@ -149,20 +136,6 @@ class Accumulator:
         if text and "\ud800" <= text[-1] <= "\udbff":
             text, self._held = text[:-1], text[-1]
         return _mend(text)
-
-    def _think(self, piece: ThinkingPiece) -> None:
-        if piece.redacted is not None:
-            self._thinking.append(_OpenThinking(redacted=piece.redacted))
-            self._thinking_open = False
-            return
-        if not self._thinking_open:
-            self._thinking.append(_OpenThinking())
-            self._thinking_open = True
-        block = self._thinking[-1]
-        block.parts.append(piece.text)
-        if piece.signature:
-            block.signature = (block.signature or "") + piece.signature
-            self._thinking_open = False
 
     def _call(self, piece: CallPiece) -> list[CallClosed]:
         call = self._find(piece)

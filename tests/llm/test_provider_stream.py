@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
+from codeagent.core.messages import Thinking
 from codeagent.llm.provider_stream import read_delta
-from codeagent.llm.stream import CallPiece, Delta, ThinkingPiece
+from codeagent.llm.stream import CallPiece, Delta
 
 
 def chunk(finish: str | None = None, **delta: Any) -> SimpleNamespace:
@@ -20,20 +21,20 @@ def test_a_chunk_without_choices_or_delta_is_empty() -> None:
 
 
 def test_text_reasoning_and_refusal_are_found_under_each_name() -> None:
-    assert read_delta(chunk(content="a", reasoning_content="b")) == Delta(text="a", reasoning="b")
-    assert read_delta(chunk(content=None, reasoning="b")) == Delta(reasoning="b")
+    assert read_delta(chunk(content="a", reasoning_content="b")) == Delta(text="a", thinking=(Thinking(text="b"),))
+    assert read_delta(chunk(content=None, reasoning="b")) == Delta(thinking=(Thinking(text="b"),))
     assert read_delta(chunk(content=None, refusal="no")) == Delta(text="no")
 
 
 def test_content_in_parts_is_text_and_thinking() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}, "b"]
-    assert read_delta(chunk(content=parts)) == Delta(text="ab", reasoning="hm")
+    assert read_delta(chunk(content=parts)) == Delta(text="ab", thinking=(Thinking(text="hm"),))
 
 
 def test_thinking_blocks_replace_the_reasoning_they_repeat() -> None:
     blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "d"}]
     assert read_delta(chunk(reasoning_content="hm", thinking_blocks=blocks)) == Delta(
-        thinking=(ThinkingPiece("hm", "s"), ThinkingPiece(redacted="d"))
+        thinking=(Thinking(text="hm", signature="s"), Thinking(redacted="d"))
     )
 
 

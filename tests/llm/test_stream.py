@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall
 from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
-from codeagent.llm.stream import Accumulator, CallPiece, Delta, ThinkingPiece
+from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 
 def assemble(*deltas: Delta, taken: tuple[str, ...] = ()) -> tuple[list[ModelEvent], AssistantMessage]:
@@ -31,7 +31,8 @@ STOP = Delta(finish="stop")
 
 
 def test_text_and_reasoning_are_joined_and_streamed() -> None:
-    events, message = assemble(Delta(reasoning="hm"), Delta(reasoning="m"), Delta(text="a"), Delta(text="b"), STOP)
+    thought = [Delta(thinking=(Thinking(text=piece),)) for piece in ("hm", "m")]
+    events, message = assemble(*thought, Delta(text="a"), Delta(text="b"), STOP)
     assert events == [ReasoningPiece("hm"), ReasoningPiece("m"), TextPiece("a"), TextPiece("b")]
     assert message == AssistantMessage(text="ab", thinking=(Thinking(text="hmm"),), stop="end", model="m")
 
@@ -178,12 +179,12 @@ def test_calls_the_provider_runs_itself_are_left_out(prefix: str) -> None:
 
 def test_signed_and_redacted_thinking_stay_blocks_of_their_own() -> None:
     _, message = assemble(
-        Delta(thinking=(ThinkingPiece("one "),)),
-        Delta(thinking=(ThinkingPiece("more"),)),
-        Delta(thinking=(ThinkingPiece(signature="s1"),)),
-        Delta(thinking=(ThinkingPiece(redacted="opaque"),)),
-        Delta(thinking=(ThinkingPiece("two"),)),
-        Delta(thinking=(ThinkingPiece(signature="s2"),)),
+        Delta(thinking=(Thinking(text="one "),)),
+        Delta(thinking=(Thinking(text="more"),)),
+        Delta(thinking=(Thinking(signature="s1"),)),
+        Delta(thinking=(Thinking(redacted="opaque"),)),
+        Delta(thinking=(Thinking(text="two"),)),
+        Delta(thinking=(Thinking(signature="s2"),)),
         Delta(text="x"),
         STOP,
     )
