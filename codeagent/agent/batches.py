@@ -95,8 +95,7 @@ class PlannedBatch:
     @property
     def targets(self) -> str:
         """The targets of the calls that may change something, in one line."""
-        plans = [self._executor.plan(call) for call in self.left if self._executor.may_change(call)]
-        return ", ".join(f"{plan.name} {plan.target}".strip() for plan in plans)
+        return ", ".join(filter(None, map(self._executor.change, self.left)))
 
     def tell(self) -> None:
         """Emit `batch.planned`."""

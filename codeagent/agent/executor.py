@@ -89,16 +89,17 @@ class Executor:
         """Check a call that the user edited. Raises ToolError if the tool is unknown or the arguments do not fit."""
         parse_arguments(self._environment.tools.get(call.name), call.arguments)
 
-    def may_change(self, call: ToolCall) -> bool:
-        """Whether the call may change files, as far as is known before it runs."""
+    def change(self, call: ToolCall) -> str:
+        """Name and target of a call that may change files, as far as is known before it runs; else empty."""
         try:
             prepared = self._prepare(call)
         except ToolError:
-            return False
+            return ""
         tool = prepared.tool
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
-            return False
-        return self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
+            return ""
+        changes = self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
+        return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
 
     def kind(self, call: ToolCall) -> CallKind:
         """Whether the call, as the model wrote it, reads or changes; one that cannot run counts as reading."""
