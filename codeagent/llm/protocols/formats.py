@@ -18,7 +18,7 @@ from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentB
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.json_calls import members
 from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Characters, Mark, MarkPart, Source
-from codeagent.llm.protocols.protocol import Body, ProtocolChoice, Schemas, schemas
+from codeagent.llm.protocols.protocol import Body, ProtocolChoice
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.stream import is_object
 from codeagent.llm.wire import result_text
@@ -156,7 +156,7 @@ def _json_parser(tools: Sequence[ToolDefinition]) -> Reader:
 def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
     """Relatives' special tokens are read, too; values in tags of their own get the types of the tool's schema."""
     marks = [Mark(parts, partial(_json_block, closer, fenced)) for parts, closer, fenced in _BODIES]
-    marks += [Mark(parts, partial(_argument_block, tags, schemas(tools))) for parts, tags in _TAGS]
+    marks += [Mark(parts, partial(_argument_block, tags, tools)) for parts, tags in _TAGS]
     marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
     marks += [Mark((around,), None) for around in _AROUND_HERMES]
     return Reader(marks)
@@ -164,13 +164,12 @@ def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
     """Values are taken byte for byte; types come from `type`, or else from the tool's schema."""
-    known = schemas(tools)
     formats = [attribute_tags(f"{prefix}invoke", f"{prefix}parameter") for prefix in _PREFIXES]
     marks: list[Mark] = []
     for tags in (*formats, attribute_tags("function", "param")):
         head = (tags.nested, Characters(r"\s", 0), 'name="', _QUOTED_NAME, '"', SPACE, ">")
         marks.append(Mark((*head, SPACE, _OBJECT), partial(_json_block, tags.end, False)))
-        marks.append(Mark(head, partial(_argument_block, tags, known)))
+        marks.append(Mark(head, partial(_argument_block, tags, tools)))
     dots = partial(_json_block, "</dots_function_call>", False)
     marks.append(Mark(("<dots_function_call>", SPACE, _OBJECT), dots))
     marks += [Mark((f"<{slash}{name}>",), None) for name in _AROUND_XML for slash in ("", "/")]
@@ -253,9 +252,10 @@ def _json_block(closer: str, fenced: bool, source: Source, opened: Match[str]) -
     return JsonBlock(source, opened[0], closer, name=_name(opened), fenced=fenced).read()
 
 
-def _argument_block(tags: Tags, known: Schemas, source: Source, opened: Match[str]) -> Block:
+def _argument_block(tags: Tags, tools: Sequence[ToolDefinition], source: Source, opened: Match[str]) -> Block:
     name = _name(opened)
-    return ArgumentBlock(source, tags, opened[0], name, known.get(name, {})).read()
+    schema = next((tool.parameters for tool in tools if tool.name == name), {})
+    return ArgumentBlock(source, tags, opened[0], name, schema).read()
 
 
 def _unfinished(source: Source, opened: Match[str]) -> Block:

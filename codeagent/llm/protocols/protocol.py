@@ -1,17 +1,12 @@
-"""What a text protocol is: how it is chosen, what it writes, and the pieces its parser finds in an answer."""
+"""How a text protocol is chosen, and the pieces that its parser finds in an answer."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Literal
-
-from codeagent.core.tool import ToolDefinition
+from typing import Literal
 
 Body = Literal["json", "name and arguments"]
 """What stands between the marks of `delimited`."""
 ProtocolName = Literal["json", "xml", "hermes", "delimited"]
-Schemas = Mapping[str, Mapping[str, Any]]
-"""Tool → the JSON Schema of its arguments."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,3 @@ class Retracted:
 
 
 AnswerPiece = Text | ParsedCall | BrokenCall | Retracted
-
-
-def schemas(tools: Sequence[ToolDefinition]) -> Schemas:
-    return {tool.name: tool.parameters for tool in tools}
