@@ -20,10 +20,10 @@ from codeagent.tools.schema import (
     arguments_schema,
     faults_of,
     kind_of,
-    nearest_names,
     printable,
     quoted,
     tool_schema,
+    unknown_argument,
 )
 
 _LONGEST_PATH = 4096
@@ -157,7 +157,7 @@ class _Habits:
             place = f"{where}.{name}" if where else name
             inner = known.get(name)
             if inner is None and closed:
-                self.unknown.append(Fault(place, nearest_names(name, list(known)), "unknown"))
+                self.unknown.append(unknown_argument(place, name, known))
             elif value is not None or name in required or "null" in (kinds_of(inner, self._schema) or {"null"}):
                 kept[name] = self._value(value, inner, place, depth + 1)
         return kept
@@ -268,7 +268,7 @@ def _fault(error: ErrorDetails, known: list[str]) -> Fault:
         case "missing":
             return Fault(where, "", "missing")
         case "extra_forbidden":
-            return Fault(where, nearest_names(where, known), "unknown")
+            return unknown_argument(where, where, known)
         case "value_error":
             return Fault(where, error["msg"].removeprefix("Value error, "), "broken")
         case _:

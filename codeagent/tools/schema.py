@@ -86,10 +86,20 @@ class Fault:
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
 
-def nearest_names(name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2) -> str:
-    """`; did you mean a or b?`, each written in that form, or nothing; case does not count."""
+def unknown_argument(where: str, name: str, known: Iterable[str]) -> Fault:
+    """The fault of an argument that the tool does not take; `old` is near enough to `old_string`."""
+    return Fault(where, nearest_names(name, known, cutoff=0.4), "unknown")
+
+
+def nearest_names(
+    name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2, cutoff: float = 0.5
+) -> str:
+    """`; did you mean a or b?`, each written in that form, or nothing; case does not count.
+
+    `cutoff`: how alike two names have to be, from 0 to 1.
+    """
     by_lower = {one.lower(): form(one) for one in known}
-    close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=0.5)]
+    close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)]
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -331,7 +341,7 @@ def _faults(error: Any) -> Iterator[Fault]:
             known = list(error.schema.get("properties", {}))
             for name in given:
                 if name not in known:
-                    yield Fault(_below(where, name), nearest_names(name, known), "unknown")
+                    yield unknown_argument(_below(where, name), name, known)
         case "type":
             names = [value] if isinstance(value, str) else value
             yield Fault(where, "should be " + " or ".join(_TYPES[name] for name in names), given=given)

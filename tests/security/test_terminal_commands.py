@@ -18,8 +18,8 @@ EVERYTHING = "|".join(text.encode("utf-8", "replace").decode() for text in (ONE_
 WRITES = re.compile(
     r"__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
 )
-TERMINALS_OWN = {"tui/driver.py", "tui/terminal.py", "tui/crash.py"}
-"""The screen, which draws; and a report that only asks for an encoding."""
+TERMINALS_OWN = {"tui/driver.py", "tui/terminal.py", "tui/crash.py", "sandbox/terminal.py"}
+"""The screen, which draws; a report that only asks for an encoding; and the shell of `codeagent sandbox shell`."""
 
 
 @pytest.fixture

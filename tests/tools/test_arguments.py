@@ -142,6 +142,9 @@ def test_what_is_missing_stays_an_error_that_names_what_was_unknown() -> None:
 
 def test_an_edit_of_the_users_is_taken_as_it_is() -> None:
     """Nobody would tell them what was made of it."""
+    assert "Unknown argument 'old' for tool 'edit'; did you mean old_string?" in refusal(
+        EDIT, '{"path": "a.py", "old": "x", "new_string": "y"}'
+    )
     assert "Unknown argument 'note'" in refusal(BASH, '{"command": "ls", "note": "x"}')
     assert "valid number" in refusal(BASH, '{"command": "ls", "timeout": "5"}')
 

@@ -96,7 +96,8 @@ class OutputScreen(Page[None]):
         pane = OutputPane(text)
         count = len(pane.text)
         super().__init__(title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"])
-        self._bar = Horizontal(Static("find: ", markup=False), LineInput(compact=True, select_on_focus=True))
+        self._line = LineInput(compact=True, select_on_focus=True)
+        self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
     def compose(self) -> ComposeResult:
         self.show_hints()
@@ -107,11 +108,11 @@ class OutputScreen(Page[None]):
 
     def action_find(self) -> None:
         self._bar.display = True
-        self.query_one(LineInput).focus()
+        self._line.focus()
 
     def settle(self) -> None:
         """While something is searched for, the hints are about that."""
-        if not self.query_one(LineInput).value:
+        if not self._line.value:
             super().settle()
 
     def action_next(self) -> None:
@@ -122,10 +123,10 @@ class OutputScreen(Page[None]):
 
     def action_close(self) -> None:
         """Ends the search first, where there is one."""
-        if not self._bar.display and not self.query_one(LineInput).value:
+        if not self._bar.display and not self._line.value:
             self.dismiss(None)
             return
-        self.query_one(LineInput).value = ""
+        self._line.value = ""
         self._bar.display = False
         self.set_focus(None)
         self.say("")
@@ -142,7 +143,7 @@ class OutputScreen(Page[None]):
         self.set_focus(None)
 
     def _tell(self, found: OutputMatch | None) -> None:
-        sought = self.query_one(LineInput).value
+        sought = self._line.value
         if found is not None:
             keys = self.with_keys("{page.next} next · {page.previous} before · {page.close} ends the search")
             self.say(f"{found.number:,} of {found.total:,} · {keys}")

@@ -39,20 +39,21 @@ class Picker(Panel[str | None]):
         self._preview = on_highlight
         self._total = len(rows)
         self._title = TitleRow(title, f"{len(rows)}")
+        self._line = LineInput(placeholder="type to narrow the list", compact=True)
         self._list = PickerList(rows, marked)
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield self._title
-            yield LineInput(placeholder="type to narrow the list", compact=True)
+            yield self._line
             yield self._list
             yield self._hints
 
     def on_mount(self) -> None:
         hints = ("{picker.choose} takes it", "{picker.close} closes", "{picker.up} and {picker.down} move")
         self._hints.show((), [self.with_keys(hint) for hint in hints])
-        self.query_one(LineInput).focus()
+        self._line.focus()
 
     def on_resize(self, event: Resize) -> None:
         """The height stays while the list is narrowed, so that nothing moves under the eyes."""

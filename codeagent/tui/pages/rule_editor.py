@@ -61,7 +61,7 @@ class RuleEditor(Panel[str]):
         """`rule` is what writing begins with; Enter does not count before it could be read."""
         super().__init__(clock)
         self._title = title
-        self._begin = rule
+        self._line = LineInput(rule, placeholder="bash(git log *)", compact=True, select_on_focus=False)
         self._allow = allow
         self._said = _Said()
         self._scope = _Scope()
@@ -69,22 +69,22 @@ class RuleEditor(Panel[str]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield TitleRow(self._title)
-            yield LineInput(self._begin, placeholder="bash(git log *)", compact=True, select_on_focus=False)
+            yield self._line
             yield self._said
             yield self._scope
             hints = ("{rule.take} takes it", "{rule.close} closes", "{rule.scope} how long it holds")
             yield HintRow([self.with_keys(hint) for hint in hints])
 
     def on_mount(self) -> None:
-        self.query_one(LineInput).focus()
-        self._check(self._begin)
+        self._line.focus()
+        self._check(self._line.value)
 
     def action_scope(self) -> None:
         self._scope.kept = not self._scope.kept
         self._scope.refresh()
 
     async def action_take(self) -> None:
-        text, kept = self.query_one(LineInput).value.strip(), self._scope.kept
+        text, kept = self._line.value.strip(), self._scope.kept
         if not self._check(text):
             return
         if not self.guard.admits("enter"):
