@@ -31,6 +31,8 @@ _SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
 _PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
 _INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
 PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
+_WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
+"""`%n` of printf, which takes an argument for the name of a variable."""
 INDEX_RUNS = "an index is evaluated as arithmetic"
 TESTS_EVALUATE = "tests other than = != -z -n and of files evaluate it"
 
@@ -268,11 +270,15 @@ def _is_plain_test(rest: Words) -> bool:
 
 
 def _has_plain_format(rest: Words) -> bool:
-    named = 2 if rest and rest[0].text == "-v" else 1
+    """Whether printf's format is fixed and holds no `%n`, and so is the variable after `-v`, which has no index."""
+    at = 0
+    while at < len(rest) and rest[at].text.startswith("-v"):
+        at += 2 if rest[at].text == "-v" else 1
+    at += at < len(rest) and rest[at].text == "--"
     return not (
-        any(word.varies for word in rest[:named])
-        or any("[" in word.text for word in rest[1:named])
-        or any(re.search(r"%[^%A-Za-z]*n", word.text) for word in rest[named - 1 : named + 1])
+        any(word.varies for word in rest[: at + 1])
+        or any("[" in word.text for word in rest[:at])
+        or any(_WRITES_A_COUNT.search(word.text) for word in rest[at : at + 1])
     )
 
 

@@ -62,6 +62,8 @@ DECIDES = re.compile(
 """Variables that decide what is run."""
 _EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
 """What the shell may replace, except in single quotes."""
+_INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
+"""In `a=([0]=x [ 1 ]+=y)`."""
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 _ALWAYS_HELD = frozenset({
     "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
@@ -235,6 +237,8 @@ class Script:
             case "variable_assignment" if node.children[0].type == "subscript":
                 index = _text_of(node.children[0]).partition("[")[2].rstrip("]")
                 return None if PLAIN_INDEX.fullmatch(index) else INDEX_RUNS
+            case "array" if not all(map(PLAIN_INDEX.fullmatch, _INDEX_OF_ITEM.findall(_text_of(node)))):
+                return INDEX_RUNS
             case "test_command" if not self._is_plain_test(node):
                 return TESTS_EVALUATE
             case _:
