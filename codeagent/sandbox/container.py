@@ -135,7 +135,9 @@ class SessionContainer:
     async def is_empty(self, beside: int = 0) -> bool:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
         container, started = self._container, self._started
-        empty = container is None or await is_idle(self._resources.opened()[1], container.container_id, beside)
+        empty = container is None or await is_idle(
+            self._resources.opened()[1], container.container_id, container.processes, beside
+        )
         self._idle = empty and not beside and (container, started) == (self._container, self._started)
         return empty
 

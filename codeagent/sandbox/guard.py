@@ -160,6 +160,8 @@ class Container:
     container_id: str
     stdin: Any
     """The connection that keeps it alive: when it closes, the container ends."""
+    processes: Path | None
+    """The file with the kernel's list of its processes; None where this machine does not show it."""
     image: str
     image_origin: str
     protected: tuple[PinnedEntry, ...]

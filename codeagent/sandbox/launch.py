@@ -17,6 +17,7 @@ from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
+from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
@@ -64,6 +65,7 @@ def launch(
             labels(spec.session, instance, str(root.path)),
         )
         container_id, stdin = engine.run(arguments)
+        processes = process_list(engine, container_id)
     except EngineError as refusal:
         remedy = "codeagent sandbox test shows more; codeagent sandbox build makes another image"
         if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
@@ -71,7 +73,7 @@ def launch(
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts
     warnings = (*resources.around.warnings, *_warnings(hidden))
-    return Container(container_id, stdin, image.reference, image.origin, protected, hidden, mounts, warnings)
+    return Container(container_id, stdin, processes, image.reference, image.origin, protected, hidden, mounts, warnings)
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:

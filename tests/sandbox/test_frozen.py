@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -17,6 +18,7 @@ from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.freeze import is_idle, process_list
 from tests.conftest import MakeSandbox
 from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
 
@@ -145,6 +147,52 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
     async with sandbox.frozen():
         assert (await state(sandbox))["Paused"]
     await goes_on(lambda: state(sandbox))
+
+
+@together
+async def test_the_kernel_s_list_says_that_nothing_is_left_and_the_engine_that_something_is(
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(box, "kill -9 -1")
+    _, place = await box.entrance()
+    listed = process_list(ENGINE, place.container_id)
+    assert listed is not None
+    for _ in range(1500):
+        if len(listed.read_bytes().split()) == 2:
+            break
+        await asyncio.sleep(0.02)
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "call", None)
+        assert await is_idle(ENGINE, place.container_id, listed)
+    await run(box, "sleep 300 > /dev/null 2>&1 &")
+    assert not await is_idle(ENGINE, place.container_id, listed)
+    assert not await is_idle(ENGINE, place.container_id, None)
+    assert await is_idle(ENGINE, place.container_id, listed, beside=1)
+    await run(box, "kill -9 -1")
+
+
+class SaysOfEvery(Engine):
+    """An engine that says the same of every container."""
+
+    def __init__(self, pid: int, runtime: str) -> None:
+        super().__init__("/nonexistent")
+        self._facts = {"State": {"Pid": pid}, "HostConfig": {"Runtime": runtime}}
+
+    def call(self, work: Callable[[Any], Any]) -> Any:
+        return self._facts
+
+
+@together
+async def test_a_list_that_may_not_be_the_container_s_is_not_used(box: DockerSandbox) -> None:
+    place = (await box.entrance())[1]
+    pid = (await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"]["Pid"]
+    assert process_list(SaysOfEvery(pid, "runc"), place.container_id) is not None, "the control"
+    assert process_list(SaysOfEvery(pid, "runsc"), place.container_id) is None, (
+        "its processes are in a kernel of its own"
+    )
+    assert process_list(SaysOfEvery(os.getpid(), "runc"), place.container_id) is None, "that is another process"
+    assert process_list(SaysOfEvery(0, "runc"), place.container_id) is None
+    assert process_list(Engine("/nonexistent"), place.container_id) is None
 
 
 async def test_before_the_first_container_there_is_nothing_to_freeze(workspace_dir: Path, tmp_path: Path) -> None:
