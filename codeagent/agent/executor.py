@@ -158,6 +158,7 @@ class Executor:
         try:
             token.raise_if_cancelled()
             prepared = replace(self._prepare(call), edited=edited)
+            del self._prepared[call]  # the tool may change the arguments that it gets
             prepared = await self._after_hooks(prepared, token)
             prepared, permit = await self._permitted(prepared, token, repeated)
         except CallRefused as refused:

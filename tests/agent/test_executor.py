@@ -11,9 +11,9 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import BatchPlanned, RunFinished, ToolFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import TextPart, text_of
-from codeagent.core.policy import Decision, Policy, Rule
+from codeagent.core.policy import Decision, Permission, Policy, Rule
 from codeagent.core.redact import Redactor
-from codeagent.core.tool import Failed, ToolContext, ToolResult
+from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
 from tests.agent.doubles import Do, Doing, Turn, do, of, scene
 
 
@@ -119,6 +119,30 @@ async def test_a_list_in_a_result_is_taken_as_the_tuple_it_should_be() -> None:
     await s.run()
     [result] = of(s.journal.events, ToolResultAdded)
     assert (result.content, result.error) == ((TextPart(text="ok"),), None)
+
+
+class Items(ToolArgs):
+    items: list[Any] = []
+
+
+class Emptying(Tool[Items]):
+    """Somebody's tool, which works on the very list it was given."""
+
+    name = "emptying"
+    label = "Emptying"
+    description = "Takes items off a list."
+    permission: Permission = "auto"
+    Args = Items
+
+    async def run(self, args: Items, ctx: ToolContext) -> ToolResult:
+        args.items[:] = [object()]
+        return ToolResult.from_text("done with the list")
+
+
+async def test_what_a_tool_does_to_its_arguments_never_reaches_what_is_asked_about_the_call_later() -> None:
+    events = await scene(Turn("", (("emptying", '{"items": [1]}'),)), Turn("done"), more=(Emptying(),)).run()
+    assert text_of(of(events, ToolResultAdded)[0].content) == "done with the list"
+    assert (of(events, RunFinished)[0].reason, of(events, RunFinished)[0].error) == ("done", None)
 
 
 async def test_a_call_over_its_time_is_stopped_and_keeps_its_output() -> None:
