@@ -69,11 +69,11 @@ class Agent:
         self._session: HookSession | None = None
         self._queue = MessageQueue(emitter, around.hooks, history.undelivered, history.notes)
         self._permissions = Permissions(around, emitter)
-        self._approvals = Approvals(emitter, self._permissions, around.hooks)
+        self._spending = BudgetMeter(emitter)
+        self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending)
         if questions is not None:
             questions.connect(self._approvals)
         lock = WorkspaceLock()
-        self._spending = BudgetMeter(emitter)
         self._gate = PauseGate(emitter, self._spending)
         self._jobs = jobs or Jobs()
         self._jobs.connect(

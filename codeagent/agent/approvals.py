@@ -10,6 +10,7 @@ from typing import Any
 from codeagent.agent.calls import CallRefused, Permit, PreparedCall, ToolEnvironment, result_of_refusal
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, Modify
+from codeagent.agent.limits import BudgetMeter
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
@@ -128,10 +129,11 @@ class Approvals:
     Holds the requests that wait for an answer, and the exact calls that were allowed for the whole session.
     """
 
-    def __init__(self, emitter: Emitter, permissions: Permissions, hooks: Hooks) -> None:
+    def __init__(self, emitter: Emitter, permissions: Permissions, hooks: Hooks, spending: BudgetMeter) -> None:
         self._emitter = emitter
         self._permissions = permissions
         self._hooks = hooks
+        self._spending = spending
         self._waiting: dict[str, asyncio.Future[Decision]] = {}
         self._granted: set[str] = set()
         self._asked = 0
@@ -172,7 +174,8 @@ class Approvals:
             )
         )
         try:
-            decision = await token.guard(_answer(answer))
+            with self._spending.waiting():
+                decision = await token.guard(_answer(answer))
         except RunCancelled:
             self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))
             raise

@@ -201,8 +201,5 @@ class PauseGate:
         self._open.clear()
         calls = () if self._planned is None else tuple(call.id for call in self._planned.left)
         self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=calls))
-        self._spending.rest()
-        try:
+        with self._spending.waiting():
             await token.guard(self._open.wait())
-        finally:
-            self._spending.work()

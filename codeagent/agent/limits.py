@@ -3,7 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +114,8 @@ class BudgetMeter:
         self._batches = 0
         self._seconds = 0.0
         self._since: float | None = None
+        self._working = False
+        self._waits = 0
         self._allowed = 0.0
         self.budget: Budget | None = None
 
@@ -134,13 +137,24 @@ class BudgetMeter:
 
     def work(self) -> None:
         """Start counting time."""
-        self._since = self._clock()
+        self._working = True
+        self._count()
 
     def rest(self) -> None:
         """Stop counting time until `work`."""
-        if self._since is not None:
-            self._seconds += self._clock() - self._since
-            self._since = None
+        self._working = False
+        self._count()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Do not count the time of the block, which waits for the user; several may overlap."""
+        self._waits += 1
+        self._count()
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            self._count()
 
     def add_request(self, usage: Usage) -> None:
         self._usage += usage
@@ -177,6 +191,15 @@ class BudgetMeter:
         spent, _ = self._spent()
         rest = Budget(self.budget.kind, round(max(0.0, self._allowed - spent), 4))
         return f"{rest} of {self._total()} left"
+
+    def _count(self) -> None:
+        """Start or stop the clock."""
+        counts = self._working and not self._waits
+        if counts and self._since is None:
+            self._since = self._clock()
+        elif not counts and self._since is not None:
+            self._seconds += self._clock() - self._since
+            self._since = None
 
     @property
     def _uncountable(self) -> bool:

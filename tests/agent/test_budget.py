@@ -1,16 +1,27 @@
 """The budget that the user sets, what the next request takes of it, and the same call over and over."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from codeagent.agent.approvals import Approvals
+from codeagent.agent.batches import PauseGate
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import Limits
+from codeagent.agent.limits import BudgetMeter, Limits
 from codeagent.core.acts import Answer, Prompt, Resume, SetBudget, Steer, Stop
+from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.budget import Budget
+from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import LimitReached, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import Usage, text_of
+from codeagent.core.notices import RunPaused
 from codeagent.core.policy import Decision, Policy, Rule
-from tests.agent.doubles import Scene, Turn, do, of, scene
+from codeagent.core.tool import Preview
+from tests.agent.doubles import MemoryJournal, Scene, Turn, do, of, scene
 from tests.agent.watching import heard, notices, paused, to_the_end, until, watched
 
 
@@ -210,3 +221,40 @@ async def test_to_look_at_a_job_again_and_again_is_no_row(look: tuple[str, str])
     events = await s.run()
     assert of(events, RunFinished)[0].reason == "done"
     assert [result.executed for result in of(events, ToolResultAdded)] == [True] * 5
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+async def test_time_spent_waiting_for_the_user_is_not_counted() -> None:
+    journal, clock, token = MemoryJournal(), Clock(), CancelToken()
+    emitter = Emitter(journal)
+    spending = BudgetMeter(emitter, clock)
+    gate = PauseGate(emitter, spending)
+    nobody: Any = None
+    approvals = Approvals(emitter, nobody, Hooks(), spending)
+    spending.set(Budget.parse("60 s"))
+    spending.work()
+
+    held = asyncio.create_task(gate.hold("asked", "paused", 1, token))
+    await until(lambda: of(journal.events, RunPaused))
+    clock.seconds += 50
+    gate.resume()
+    await held
+
+    questions = [
+        asyncio.create_task(approvals.ask(call_id, "bash", Preview("ls", ()), "bash asks", token, binding=""))
+        for call_id in ("call_1", "call_2")
+    ]
+    await until(lambda: len(of(journal.events, ApprovalRequested)) == 2)
+    for answered, question in enumerate(questions, start=1):
+        clock.seconds += 50
+        approvals.respond(f"call_{answered}.{answered}", Decision("once"))
+        await question
+
+    clock.seconds += 15
+    assert spending.left == "45 s of 1 min left"

@@ -122,7 +122,7 @@ async def test_a_list_in_a_result_is_taken_as_the_tuple_it_should_be() -> None:
 
 
 class Items(ToolArgs):
-    items: list[Any] = []
+    items: list[Any]
 
 
 class Emptying(Tool[Items]):
