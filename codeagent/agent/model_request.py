@@ -9,9 +9,9 @@ from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import (
-    Alive,
     CallClosed,
     FellBack,
+    Heartbeat,
     Model,
     ModelAnswer,
     ModelRequest,
@@ -47,7 +47,7 @@ class StreamedAnswer:
                     self._emitter.emit(ReasoningDelta(text=text))
                 case CallClosed(call):
                     self._announce(call)
-                case Alive():
+                case Heartbeat():
                     pass
                 case Retrying():
                     self._forget(event)

@@ -19,7 +19,7 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import PromptBuilder
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.tools import ToolMakings, prompt_for, tracked_reads
+from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
@@ -72,34 +72,34 @@ async def open_runtime(
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack)
-        makings = _makings(settings, place, workspace, sandbox, log, history)
-        catalog = await asyncio.to_thread(makings.catalog)
+        dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
+        catalog = await asyncio.to_thread(dependencies.catalog)
         found = await catalog.refresh()
         misnamed = _misnamed(catalog, policy.rules)
         hooks, broken = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
         around = ToolEnvironment(
-            catalog, workspace, sandbox.sandbox, sandbox.kind, makings.outputs, policy, _limits(settings), hooks
+            catalog, workspace, sandbox.sandbox, sandbox.kind, dependencies.outputs, policy, _limits(settings), hooks
         )
-        around = replace(around, attended=attended, book=book, scratchpad=makings.scratchpad)
+        around = replace(around, attended=attended, book=book, scratchpad=dependencies.scratchpad)
         around = replace(around, objection=partial(_objection, catalog))
-        prompt = await asyncio.to_thread(prompt_for, makings)
-        builder = PromptBuilder(catalog, prompt, makings.skills.refresh, _written(policy.rules))
+        prompt = await asyncio.to_thread(prompt_for, dependencies)
+        builder = PromptBuilder(catalog, prompt, dependencies.skills.refresh, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        questions, jobs = makings.questions, makings.jobs
+        questions, jobs = dependencies.questions, dependencies.jobs
         agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, open_model)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
         own = (*session.troubles, *(("hook.broken", str(problem)) for problem in broken))
-        for code, text in (*own, *misnamed, *uncounted, *_troubles(makings, sandbox)):
+        for code, text in (*own, *misnamed, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
         await agent.begin_session(resumed=resume is not None)
-        runtime = _runtime(agent, around, sandbox, builder, makings)
+        runtime = _runtime(agent, around, sandbox, builder, dependencies)
         return replace(runtime, close=stack.pop_all().aclose)
 
 
@@ -132,9 +132,9 @@ def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...
     return (("budget.uncounted", why),) if why else ()
 
 
-def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
+def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
     """Yield codes and texts of the notices that a conversation begins with."""
-    for problem in (*makings.instructions.problems, *makings.skills.problems):
+    for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
@@ -143,7 +143,11 @@ def _troubles(makings: ToolMakings, sandbox: StartedSandbox) -> Iterator[tuple[s
 
 
 def _runtime(
-    agent: Agent, around: ToolEnvironment, sandbox: StartedSandbox, builder: PromptBuilder, makings: ToolMakings
+    agent: Agent,
+    around: ToolEnvironment,
+    sandbox: StartedSandbox,
+    builder: PromptBuilder,
+    dependencies: ToolDependencies,
 ) -> Runtime:
     """Make the runtime; so far its `close` closes only the agent."""
     return Runtime(
@@ -154,14 +158,14 @@ def _runtime(
         tools=builder.tools,
         system_prompt=builder.system_prompt,
         close=agent.close,
-        skills=makings.skills,
+        skills=dependencies.skills,
     )
 
 
-def _makings(
+def _dependencies(
     settings: Settings, place: Place, workspace: Workspace, sandbox: StartedSandbox, log: SessionLog, history: History
-) -> ToolMakings:
-    return ToolMakings(
+) -> ToolDependencies:
+    return ToolDependencies(
         place,
         sandbox.kind,
         workspace,

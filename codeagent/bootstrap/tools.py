@@ -52,7 +52,7 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 
 
 @dataclass(frozen=True)
-class ToolMakings:
+class ToolDependencies:
     """What the tools of one conversation are made from."""
 
     place: Place
@@ -174,21 +174,21 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
 
 def describe_tools(place: Place, kind: SandboxKind = "docker") -> ToolCatalog:
     """Load the tools that a conversation with this sandbox would have. Raises CodeagentError."""
-    return _looked_at(_makings(place, kind))
+    return _looked_at(_dependencies(place, kind))
 
 
 def describe_prompt(place: Place, kind: SandboxKind) -> str:
     """Build the system prompt that a conversation there would have. Raises CodeagentError."""
-    makings = _makings(place, kind)
-    return prompt_for(makings)(tuple(_looked_at(makings)))
+    dependencies = _dependencies(place, kind)
+    return prompt_for(dependencies)(tuple(_looked_at(dependencies)))
 
 
-def prompt_for(makings: ToolMakings) -> MakePrompt:
+def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
     """Return a function from the tools in use to the system prompt. Blocks on small files."""
     where = PromptEnvironment(
-        visible(str(makings.workspace.root)), f"{platform.system()} {platform.machine()}", makings.kind
+        visible(str(dependencies.workspace.root)), f"{platform.system()} {platform.machine()}", dependencies.kind
     )
-    instructions, skills = makings.instructions.text, makings.skills
+    instructions, skills = dependencies.instructions.text, dependencies.skills
 
     def prompt(tools: Sequence[Tool[Any]]) -> str:
         return system_prompt(tools, instructions, where, skills.listed)
@@ -196,13 +196,13 @@ def prompt_for(makings: ToolMakings) -> MakePrompt:
     return prompt
 
 
-def _looked_at(makings: ToolMakings) -> ToolCatalog:
-    catalog = makings.catalog()
+def _looked_at(dependencies: ToolDependencies) -> ToolCatalog:
+    catalog = dependencies.catalog()
     catalog.look()
     return catalog
 
 
-def _makings(place: Place, kind: SandboxKind) -> ToolMakings:
+def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolMakings(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)
+    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)

@@ -36,7 +36,7 @@ class CallClosed:
 
 
 @dataclass(frozen=True)
-class Alive:
+class Heartbeat:
     """Something came that is not shown yet, as a part of a call's arguments; ends silence, and means nothing else."""
 
 
@@ -67,7 +67,7 @@ class ModelAnswer:
     usage: Usage
 
 
-ModelEvent = TextPiece | ReasoningPiece | CallClosed | Alive | Retrying | FellBack | ModelAnswer
+ModelEvent = TextPiece | ReasoningPiece | CallClosed | Heartbeat | Retrying | FellBack | ModelAnswer
 
 
 class Model(Protocol):

@@ -81,7 +81,7 @@ class ApprovalKey:
     """What it may do, for all that can be seen: a rule that denies or asks and matches one of these asks."""
     unseen: bool = False
     """It may do more than is listed here: where a rule that denies or asks has a pattern, it is asked about."""
-    does: tuple["Deed", ...] = ()
+    does: tuple["EquivalentCall", ...] = ()
     """What the call does by means of other tools: their rules that deny or ask hold for it, too; none allows it."""
 
     @property
@@ -99,7 +99,7 @@ class ApprovalKey:
 
 
 @dataclass(frozen=True)
-class Deed:
+class EquivalentCall:
     """Something that could have been done with another tool, named as that tool would name it."""
 
     tool: str
@@ -207,7 +207,7 @@ class Policy:
     def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
         """The rules that match the call or anything it does; a denying one without a pattern matches everything."""
         found = []
-        for name, one in ((tool, key), *((deed.tool, deed.key) for deed in key.does)):
+        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
                 whole = rule.pattern is None and rule.permission == "deny"
                 if rule.covers(name) and (whole or any(rule.matches(part, one.kind) for part in one.spellings)):
@@ -216,7 +216,7 @@ class Policy:
 
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
         """Why a rule that denies or asks might hold for what cannot be seen of the call; None if none might."""
-        for name, one in ((tool, key), *((deed.tool, deed.key) for deed in key.does)):
+        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
                     continue

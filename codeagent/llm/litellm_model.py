@@ -13,7 +13,7 @@ from typing import Any
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Alive, ModelAnswer, ModelEvent, ModelRequest
+from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest
 from codeagent.core.redact import Redactor
 from codeagent.llm import litellm_setup
 from codeagent.llm.errors import FailedRequest, model_error
@@ -126,7 +126,7 @@ class LitellmModel:
             match await queue.get():
                 case StreamPiece(delta, usage):
                     figures = usage or figures
-                    for event in accumulator.add(delta) or [Alive()]:
+                    for event in accumulator.add(delta) or [Heartbeat()]:
                         yield event
                 case _Failed(error, streaming):
                     failed = FailedRequest(self._name, target.address, target.owner, self._idle)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import ModelError, ModelErrorKind
-from codeagent.core.model import Alive, FellBack, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
+from codeagent.core.model import FellBack, Heartbeat, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -90,7 +90,7 @@ class RetryingModel(ModelWrapper):
                     if isinstance(event, ModelAnswer) and _is_empty(event) and not empty_before:
                         empty_before = True
                         raise ModelError(f"{self.name}: the answer was empty", kind="server", retryable=True)
-                    if not isinstance(event, Alive):
+                    if not isinstance(event, Heartbeat):
                         yield event
                 return
             except ModelError as error:

@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
-from codeagent.core.model import Alive, FellBack, ModelAnswer, ModelEvent, ModelRequest, Retrying, TextPiece
+from codeagent.core.model import FellBack, Heartbeat, ModelAnswer, ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from tests.llm.asking import ask, request
 
@@ -89,7 +89,7 @@ class Passing:
         self.asked += 1
         for _ in range(self.steps):
             self.time += 10
-            yield Alive()
+            yield Heartbeat()
         self.time += 10
         if isinstance(self.end, ModelError):
             raise self.end

@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
-from codeagent.tui.parts.composer import SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
+from codeagent.tui.parts.composer import CommandInput, PromptInput, ShellInput, UnknownInput, understand
 
 
 def called(text: str) -> tuple[str, str]:
     said = understand(text, COMMANDS)
-    assert isinstance(said, SaidSlash)
+    assert isinstance(said, CommandInput)
     return said.row.name, said.arguments
 
 
 def refused(text: str) -> str:
     said = understand(text, COMMANDS)
-    assert isinstance(said, SaidUnknown | SaidSlash)
-    return mistyped(said.text) if isinstance(said, SaidUnknown) else wrong_argument(said.row, said.arguments)
+    assert isinstance(said, UnknownInput | CommandInput)
+    return mistyped(said.text) if isinstance(said, UnknownInput) else wrong_argument(said.row, said.arguments)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, arg
 
 @pytest.mark.parametrize("text", ["fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x"])
 def test_what_is_not_a_command_is_a_prompt(text: str) -> None:
-    assert isinstance(understand(text, COMMANDS), SaidPrompt)
+    assert isinstance(understand(text, COMMANDS), PromptInput)
 
 
 def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
@@ -62,7 +62,7 @@ def test_a_refusal_shows_control_characters_instead_of_sending_them() -> None:
 @given(st.text(max_size=30))
 def test_any_text_is_a_command_a_refusal_in_one_line_or_a_prompt(text: str) -> None:
     said = understand("/" + text, COMMANDS)
-    assert isinstance(said, SaidPrompt | SaidShell) or "\n" not in refused("/" + text)
+    assert isinstance(said, PromptInput | ShellInput) or "\n" not in refused("/" + text)
 
 
 def test_no_name_is_given_twice() -> None:

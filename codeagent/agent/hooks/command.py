@@ -47,39 +47,39 @@ class CallResult(_Strict):
     error: ErrorInfo | None
 
 
-class ToldBeforeTool(_Strict):
+class BeforeToolInput(_Strict):
     event: Literal["before_tool"] = "before_tool"
     call: ToolCall
     """`arguments` is text: the model's JSON, as the hooks before this one left it."""
 
 
-class ToldAfterTool(_Strict):
+class AfterToolInput(_Strict):
     event: Literal["after_tool"] = "after_tool"
     call: ToolCall
     result: CallResult
 
 
-class ToldBeforeUpdate(_Strict):
+class BeforeUpdateInput(_Strict):
     event: Literal["before_update"] = "before_update"
     call: ToolCall
     text: str
     """A piece of live output."""
 
 
-class ToldAfterUpdate(_Strict):
+class AfterUpdateInput(_Strict):
     event: Literal["after_update"] = "after_update"
     call: ToolCall
     text: str
 
 
-class ToldPromptSubmit(_Strict):
+class PromptSubmitInput(_Strict):
     event: Literal["prompt_submit"] = "prompt_submit"
     text: str
     source: PromptSource
     """`prompt` begins a run; the others were typed during one."""
 
 
-class ToldRunFinished(_Strict):
+class RunFinishedInput(_Strict):
     event: Literal["run_finished"] = "run_finished"
     session: str
     reason: RunReason
@@ -92,14 +92,14 @@ class ToldRunFinished(_Strict):
     duration_ms: int
 
 
-class ToldSessionStart(_Strict):
+class SessionStartInput(_Strict):
     event: Literal["session_start"] = "session_start"
     session: str
     workspace: str
     resumed: bool
 
 
-class ToldSessionEnd(_Strict):
+class SessionEndInput(_Strict):
     event: Literal["session_end"] = "session_end"
     session: str
     workspace: str
@@ -107,14 +107,14 @@ class ToldSessionEnd(_Strict):
 
 
 Told = (
-    ToldBeforeTool
-    | ToldAfterTool
-    | ToldBeforeUpdate
-    | ToldAfterUpdate
-    | ToldPromptSubmit
-    | ToldRunFinished
-    | ToldSessionStart
-    | ToldSessionEnd
+    BeforeToolInput
+    | AfterToolInput
+    | BeforeUpdateInput
+    | AfterUpdateInput
+    | PromptSubmitInput
+    | RunFinishedInput
+    | SessionStartInput
+    | SessionEndInput
 )
 
 
@@ -122,22 +122,22 @@ def told_of(event: HookEvent, *subjects: Any) -> Told:
     """Make what a program reads of an event, from the arguments that the callbacks of a `Hook` get."""
     match event:
         case "before_tool":
-            return ToldBeforeTool(call=subjects[0])
+            return BeforeToolInput(call=subjects[0])
         case "after_tool":
             call, result = subjects
             facts = {name: getattr(result, name) for name in ("is_error", "executed", "error")}
-            return ToldAfterTool(call=call, result=CallResult(content=text_of(result.content), **facts))
+            return AfterToolInput(call=call, result=CallResult(content=text_of(result.content), **facts))
         case "before_update":
-            return ToldBeforeUpdate(call=subjects[0], text=subjects[1])
+            return BeforeUpdateInput(call=subjects[0], text=subjects[1])
         case "after_update":
-            return ToldAfterUpdate(call=subjects[0], text=subjects[1])
+            return AfterUpdateInput(call=subjects[0], text=subjects[1])
         case "prompt_submit":
-            return ToldPromptSubmit(text=subjects[0].text, source=subjects[0].source)
+            return PromptSubmitInput(text=subjects[0].text, source=subjects[0].source)
         case "run_finished":
-            told = ToldRunFinished.model_fields.keys() - {"event"}
-            return ToldRunFinished(**{name: getattr(subjects[0], name) for name in told})
+            told = RunFinishedInput.model_fields.keys() - {"event"}
+            return RunFinishedInput(**{name: getattr(subjects[0], name) for name in told})
         case "session_start" | "session_end":
-            kind = ToldSessionStart if event == "session_start" else ToldSessionEnd
+            kind = SessionStartInput if event == "session_start" else SessionEndInput
             session = subjects[0]
             return kind(session=session.id, workspace=session.workspace, resumed=session.resumed)
         case _:

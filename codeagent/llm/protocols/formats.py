@@ -17,15 +17,15 @@ from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.json_calls import members
-from codeagent.llm.protocols.marks import SPACE, Ahead, Block, Characters, Mark, MarkPart, Source
+from codeagent.llm.protocols.marks import SPACE, Block, Characters, Lookahead, Mark, MarkPart, Source
 from codeagent.llm.protocols.protocol import Body, ProtocolChoice
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.stream import is_object
 from codeagent.llm.wire import result_text
 
 _IMAGE_FOLLOWS = "(the image follows this message's text)"
-_JSON = Ahead(characters=r"[{\[]")
-_OBJECT = Ahead("{")
+_JSON = Lookahead(characters=r"[{\[]")
+_OBJECT = Lookahead("{")
 _FENCE = "```json"
 _NAME = Characters(r"[^\s<>\"'{}\[\]()=,:|]", 1, 128, name="name")
 _DIGITS = Characters(r"\d")
@@ -38,7 +38,7 @@ _BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
     (("<tool_calls>", SPACE, _JSON), "</tool_calls>", False),
     (("<longcat_tool_call>", SPACE, _JSON), "</longcat_tool_call>", False),
     (("<function_call>", SPACE, _OBJECT), "", False),
-    (("<|tool_call|>", SPACE, Ahead("[")), "", False),
+    (("<|tool_call|>", SPACE, Lookahead("[")), "", False),
     (("<|action_start|>", SPACE, "<|plugin|>", SPACE, _JSON), "<|action_end|>", False),
     (("[TOOL_CALLS]", SPACE, _JSON), "", False),
     (("[TOOL_CALLS]", SPACE, _NAME, SPACE, _OBJECT), "", False),
@@ -66,8 +66,8 @@ _BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
 """How JSON begins and ends, and whether a code fence is around it. No end: the JSON's own end is enough."""
 _TAGS: tuple[tuple[tuple[MarkPart, ...], Tags], ...] = (
     (("<function=", _NAME, ">"), QWEN),
-    (("<tool_call>", SPACE, _NAME, SPACE, Ahead("<arg_key>")), GLM),
-    (("<tool_call>", SPACE, _NAME, SPACE, Ahead("</tool_call>")), GLM),
+    (("<tool_call>", SPACE, _NAME, SPACE, Lookahead("<arg_key>")), GLM),
+    (("<tool_call>", SPACE, _NAME, SPACE, Lookahead("</tool_call>")), GLM),
 )
 _UNFINISHED: tuple[MarkPart, ...] = ("<function=", _NAME, Characters(r"\s", 1))
 """The `>` is missing."""

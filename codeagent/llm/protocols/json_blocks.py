@@ -7,11 +7,11 @@ from functools import partial
 from codeagent.llm.protocols.json_calls import CALL_KEYS, Call, JsonScanner, calls_in, name_in
 from codeagent.llm.protocols.marks import (
     SPACE,
-    Ahead,
     AnswerEnded,
     Block,
     BlockEnd,
     FenceEnd,
+    Lookahead,
     Mark,
     MarkPart,
     Source,
@@ -23,7 +23,7 @@ from codeagent.llm.stream import is_object
 UNCLOSED = "this block was never closed, so nothing ran"
 NOT_JSON = "this block is not JSON, so nothing ran"
 NO_CALL = "this block does not name a tool and its arguments, so nothing ran"
-LLAMA: tuple[MarkPart, ...] = ("<|python_tag|>", SPACE, Ahead(characters=r"[{\[]"))
+LLAMA: tuple[MarkPart, ...] = ("<|python_tag|>", SPACE, Lookahead(characters=r"[{\[]"))
 """What Llama writes before its calls, which semicolons separate."""
 AROUND_LLAMA = tuple(Mark((mark,), None) for mark in ("<|eom_id|>", "<|eot_id|>"))
 INFOS = frozenset({"", "json", "tool_call", "tool_calls"})

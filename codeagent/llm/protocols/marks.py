@@ -66,7 +66,7 @@ class Characters:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Lookahead:
     """A literal, or one character of a class, that must follow and is left for the block."""
 
     literal: str = ""
@@ -74,7 +74,7 @@ class Ahead:
 
 
 SPACE = Characters(r"\s")
-MarkPart = str | Characters | Ahead
+MarkPart = str | Characters | Lookahead
 
 
 class AnswerEnded(Exception):
@@ -201,7 +201,7 @@ def _whole(part: MarkPart) -> str:
         case Characters(kind, least, most, name):
             run = f"{kind}{{{least},{most}}}"
             return f"(?P<{name}>{run})" if name else run
-        case Ahead(literal, characters):
+        case Lookahead(literal, characters):
             return f"(?={re.escape(literal)}{characters})"
 
 
@@ -213,7 +213,7 @@ def _begun(parts: tuple[MarkPart, ...]) -> str:
     match head:
         case Characters(kind, _, most):
             return f"{kind}{{0,{most}}}{rest}"
-        case Ahead(literal, _):
+        case Lookahead(literal, _):
             return _beginnings(literal, "") if literal else ""
         case str():
             return _beginnings(head, rest)

@@ -19,9 +19,9 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import (
-    Alive,
     CallClosed,
     FellBack,
+    Heartbeat,
     Model,
     ModelAnswer,
     ModelEvent,
@@ -93,7 +93,7 @@ class TextToolModel(ModelWrapper):
                 case TextPiece(text):
                     for found in answer.add(text):
                         yield found
-                case ReasoningPiece() | CallClosed() | Alive():
+                case ReasoningPiece() | CallClosed() | Heartbeat():
                     yield event
                 case Retrying() | FellBack():
                     answer = _Answer(self._protocol.parser(request.tools), reads=bool(request.tools))

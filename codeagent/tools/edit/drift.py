@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from codeagent.tools.edit.merge import Doubt, Indentation, carried
+from codeagent.tools.edit.merge import AmbiguousEdit, Indentation, carried
 from codeagent.tools.edit.normalize import (
     Passage,
     Reading,
@@ -54,9 +54,10 @@ class _Place:
 
 
 def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedPlace]:
-    """The places that `old` means with the fewest slips, in order; of many, only the first are listed. Raises Doubt.
+    """The places that `old` means with the fewest slips, in order; of many, only the first are listed.
 
     Replacements are given for a single place, or with `replace_all`; where places are ambiguous they are empty.
+    Raises AmbiguousEdit.
     """
     lines = _FileLines(text)
     places = [place for reading in readings(old, new) for place in _places(lines, reading, replace_all=replace_all)]
@@ -67,24 +68,24 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
     found_at: dict[tuple[int, int], DriftedPlace] = {}
     for place in sorted(least, key=lambda place: (place.start, place.end)):
         if place.new is None:
-            raise Doubt("it has the escapes or line numbers of old_string only in part")
+            raise AmbiguousEdit("it has the escapes or line numbers of old_string only in part")
         is_all = not text[: place.start].strip() and not text[place.end :].strip()
         if is_all and _INDENTATION in place.slips:
-            raise Doubt("the whole file is indented differently, so nothing says which indentation is meant")
+            raise AmbiguousEdit("the whole file is indented differently, so nothing says which indentation is meant")
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
-            raise Doubt("the file has what it says already")
+            raise AmbiguousEdit("the file has what it says already")
         result = DriftedPlace(place.start, place.end, replacement, place.slips)
         other = found_at.setdefault((place.start, place.end), result)
         if other.replacement != result.replacement:
-            raise Doubt("it can be read in two ways")
+            raise AmbiguousEdit("it can be read in two ways")
     return list(found_at.values())
 
 
 def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedPlace | None:
     """What an edit makes of a match that begins within a line's leading blanks; None: what it says, literally.
 
-    There the new text's own indentation would come behind the rest of the line's. Raises Doubt.
+    There the new text's own indentation would come behind the rest of the line's. Raises AmbiguousEdit.
     """
     begin = text.rfind("\n", 0, start) + 1
     first, wanted = line_of(old.partition("\n")[0]), line_of(new.partition("\n")[0])
@@ -104,12 +105,12 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Drifte
         case _:
             return None
     if had and len(_places(_FileLines(text), Reading(old, new, None), replace_all=False)) > 1:
-        raise Doubt("up to indentation the text is there several times")
+        raise AmbiguousEdit("up to indentation the text is there several times")
     result = carried(block_of(old), block_of(new), block_of(text[begin:end]))
     if result == text[begin:end]:
         if not had:
             return None
-        raise Doubt("the file has this indentation already")
+        raise AmbiguousEdit("the file has this indentation already")
     return None if result == text[begin:start] + new else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
 
 

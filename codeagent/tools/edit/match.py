@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from codeagent.tools.edit.diff import same_ends
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
 from codeagent.tools.edit.encoding import Splice
-from codeagent.tools.edit.merge import Doubt
+from codeagent.tools.edit.merge import AmbiguousEdit
 
 _MOST_SHOWN = 20
 _NEAREST = 3
@@ -55,7 +55,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
                 found = [within_blanks(plain, *exact[0], plain_old, plain_new) or found[0]]
         else:
             found = drifted(plain, plain_old, plain_new, replace_all=replace_all)
-    except Doubt as doubt:
+    except AmbiguousEdit as doubt:
         said = f"old_string matches only approximately, and new_string does not say what is meant: {doubt}"
         raise NoMatch(said + nearest(plain, plain_old)) from None
     if not found:

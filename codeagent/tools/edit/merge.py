@@ -21,25 +21,25 @@ _LONGEST_LINE = 20_000
 _ALIKE = 0.5
 
 
-class Doubt(Exception):
+class AmbiguousEdit(Exception):
     """An edit does not say what is meant; the message says why, as the end of a sentence about its new text."""
 
 
 @dataclass(frozen=True)
-class Way:
+class IndentReading:
     """One reading of the new text's indentation."""
 
     base: Sequence[str]
     """The indentation of each old line that an unchanged one in the new text has."""
     moved: Callable[[str], str]
-    """The file's indentation for a new line's. Raises Doubt."""
+    """The file's indentation for a new line's. Raises AmbiguousEdit."""
     is_ambiguous: bool = False
     """One indentation of the old text stands for several of the file's."""
     is_irregular: bool = False
     """Single lines have slipped: what holds for them does not hold for others."""
 
 
-def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]) -> list[Way]:
+def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]) -> list[IndentReading]:
     """Every reading that fits: with the same slip as the old text, or as it is in the file. Empty if none does.
 
     `pairs` are indexes of old and new lines that are the same line: those that slipped tell which of the two it is, and
@@ -47,7 +47,7 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
     """
     had, has, wanted = old.indents, there.indents, new.indents
     if had == has or not wanted:
-        return [Way(has, str)]
+        return [IndentReading(has, str)]
     mapping = Indentation(had, has)
     if mapping.is_unlike:
         return []
@@ -64,13 +64,13 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
     found = []
     if says_had or (as_had and not (as_has and says_has)):
         moved = _lost if has_lost else mapping.moved
-        found.append(Way(had, moved, mapping.is_ambiguous, mapping.is_irregular))
+        found.append(IndentReading(had, moved, mapping.is_ambiguous, mapping.is_irregular))
     if says_has or (as_has and not (as_had and says_had)):
-        found.append(Way(has, str))
+        found.append(IndentReading(has, str))
     if len(had) == 1 < len(wanted) and has[0].endswith(had[0]) and wanted[0] == had[0]:
         rest_is_whole = all(indent.startswith(has[0]) for indent in wanted[1:])
         if rest_is_whole:  # The old text begins within the line, and so does the new one.
-            found.append(Way(had, str))
+            found.append(IndentReading(had, str))
     return found
 
 
@@ -108,33 +108,33 @@ class Indentation:
         return all(match is not None and len(match[2]) < (self.width or 0) for match in matches)
 
     def moved(self, indent: str) -> str:
-        """Raises Doubt."""
+        """Raises AmbiguousEdit."""
         if self.width is not None:
             return self._converted(indent, self.width)
         if self._shift is not None:
             less, more = self._shift
             if indent.startswith(less):
                 return more + indent[len(less) :]
-            raise Doubt("a line of it has less indentation than the file allows for")
+            raise AmbiguousEdit("a line of it has less indentation than the file allows for")
         slipped = [a for a, b in zip(self._had, self._has, strict=True) if a != b]
         if len(slipped) == 1 < len(self._had) and indent not in slipped:
             return indent
-        raise Doubt("the file's indentation for its new lines cannot be told")
+        raise AmbiguousEdit("the file's indentation for its new lines cannot be told")
 
     def _converted(self, indent: str, width: int) -> str:
         match = _TABBED.fullmatch(indent)
         if match is None:
-            raise Doubt("its indentation mixes tabs and spaces")
+            raise AmbiguousEdit("its indentation mixes tabs and spaces")
         if any("\t" in actual for actual in self._has):
             if match[1]:
-                raise Doubt("its indentation mixes tabs and spaces")
+                raise AmbiguousEdit("its indentation mixes tabs and spaces")
             return "\t" * (len(indent) // width) + " " * (len(indent) % width)
         return " " * (width * len(match[1])) + match[2]
 
 
 def _lost(indent: str) -> str:
-    """Refuse a new line where the new text has no indentation at all but needs some. Raises Doubt."""
-    raise Doubt("its lines have lost their indentation")
+    """Refuse a new line where the new text has no indentation at all but needs some. Raises AmbiguousEdit."""
+    raise AmbiguousEdit("its lines have lost their indentation")
 
 
 def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
@@ -194,7 +194,7 @@ class _Placed:
 
 
 def carried(old: Passage, new: Passage, there: Passage) -> str:
-    """The text that replaces `there`; `old` and `there` have the same lines in canonical form. Raises Doubt."""
+    """The text that replaces `there`; `old` and `there` have the same lines in canonical form. Raises AmbiguousEdit."""
     codes = list(line_opcodes(old, new))
     even = [code for code in codes if code[2] - code[1] == code[4] - code[3]]
     pairs = [(start + n, at + n) for _, start, end, at, _ in even for n in range(end - start)]
@@ -204,30 +204,30 @@ def carried(old: Passage, new: Passage, there: Passage) -> str:
     if len(sure) < len(pairs):
         found += ways(old, new, there, pairs)
     if old != there and len(sure) < len(pairs) and len(even) < len(codes):
-        raise Doubt("some of its lines are there several times, and which is which cannot be told")
+        raise AmbiguousEdit("some of its lines are there several times, and which is which cannot be told")
     if not found:
-        raise Doubt("its indentation fits neither old_string nor the file")
+        raise AmbiguousEdit("its indentation fits neither old_string nor the file")
     results = {_Merge(old, new, there, codes, way).text() for way in found}
     if len(results) > 1:
-        raise Doubt("its indentation can be read in two ways")
+        raise AmbiguousEdit("its indentation can be read in two ways")
     return results.pop()
 
 
 class _Merge:
     """The three texts, with one reading of the indentation."""
 
-    def __init__(self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: Way) -> None:
+    def __init__(self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: IndentReading) -> None:
         self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
         self._typed, self._real = _typography(old, there)
 
     def text(self) -> str:
-        """Raises Doubt."""
+        """Raises AmbiguousEdit."""
         placed: list[_Placed] = []
         for _, start, end, new_start, new_end in self._codes:
             if end - start == new_end - new_start:
                 placed += [self._paired(start + n, new_start + n) for n in range(end - start)]
             elif self._way.is_ambiguous:
-                raise Doubt("one indentation in old_string stands for several in the file")
+                raise AmbiguousEdit("one indentation in old_string stands for several in the file")
             else:
                 for new in self._new.lines[new_start:new_end]:
                     text = "".join(map(self._as_typed, tokens(new.text)))
@@ -242,12 +242,12 @@ class _Merge:
         indent = there.indent
         if new.indent != self._way.base[at] and not (self._way.is_irregular and new.indent == there.indent):
             if self._way.is_irregular:
-                raise Doubt("it changes the indentation of a line that has another one in the file")
+                raise AmbiguousEdit("it changes the indentation of a line that has another one in the file")
             indent = self._way.moved(new.indent)
         if self._way.is_ambiguous and (
             SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() < _ALIKE
         ):
-            raise Doubt("one indentation in old_string stands for several in the file")
+            raise AmbiguousEdit("one indentation in old_string stands for several in the file")
         tail = _merged(old.tail, new.tail, there.tail, new.tail)
         return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
 
@@ -257,7 +257,7 @@ class _Merge:
         if len(old) + len(new) > _LONGEST_LINE:
             if old == there:
                 return new
-            raise Doubt("a changed line is too long to compare")
+            raise AmbiguousEdit("a changed line is too long to compare")
         mine, wanted, actual = tokens(old), tokens(new), tokens(there)
         out: list[str] = []
         for tag, start, end, new_start, new_end in opcodes(list(map(folded, mine)), list(map(folded, wanted))):
@@ -267,7 +267,7 @@ class _Merge:
             for at in range(end - start):
                 token = wanted[new_start + at]
                 if is_blank(token) and token == mine[start + at] != actual[start + at]:
-                    raise Doubt("a line that it changes has other white space between words in the file")
+                    raise AmbiguousEdit("a line that it changes has other white space between words in the file")
                 out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
         return "".join(out)
 
@@ -275,7 +275,7 @@ class _Merge:
         """What is new, with plain characters where the model types typographic ones for those of the file."""
         if self._typed and token != plain(token):
             if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
-                raise Doubt("its new text has typographic characters where the file has plain ones")
+                raise AmbiguousEdit("its new text has typographic characters where the file has plain ones")
             return plain(token)
         return token
 
@@ -292,23 +292,23 @@ class _Merge:
                 case _, had, has if had == has:
                     return new
                 case _:
-                    raise Doubt("it changes blank lines where the file has another number of them")
+                    raise AmbiguousEdit("it changes blank lines where the file has another number of them")
         first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
         last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
         for number in range(first, last + 1):
             if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
-                raise Doubt("it adds or removes lines where the file has another number of blank lines")
+                raise AmbiguousEdit("it adds or removes lines where the file has another number of blank lines")
         return new
 
 
 def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
-    """The side that changed; `otherwise` where both did, None: then Doubt is raised."""
+    """The side that changed; `otherwise` where both did, None: then AmbiguousEdit is raised."""
     if new in (old, there):
         return there
     if old == there:
         return new
     if otherwise is None:
-        raise Doubt("it changes characters that are others in the file")
+        raise AmbiguousEdit("it changes characters that are others in the file")
     return otherwise
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from codeagent.core.paths import secret_reason
-from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, Deed
+from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, EquivalentCall
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
 from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
@@ -272,7 +272,7 @@ def sweeps(line: str) -> bool:
     return commands is None or any(not its.reads or its.opened.unnamed for its in map(judge, commands))
 
 
-def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:
+def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> EquivalentCall:
     """What commands that only read do, as the `read` tool would be asked about it.
 
     A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
@@ -293,7 +293,8 @@ def read_deed(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Deed:
                 perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
         if opened.whole:
             perhaps.append(HOLE)
-    return Deed(_READ, ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps))))
+    key = ApprovalKey("path", tuple(dict.fromkeys(named)), perhaps=tuple(dict.fromkeys(perhaps)))
+    return EquivalentCall(_READ, key)
 
 
 def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
-from codeagent.tools.shell.read_only import judge, read_deed
+from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain
 from codeagent.tools.shell.strict import strict_commands
 
@@ -80,7 +80,7 @@ def command_key(text: str) -> ApprovalKey:
     if line.expands and not all(one.reads for one in judged):
         return replace(key, opaque=True)
     reading = [(command, one.opened) for command, one in zip(strict, judged, strict=True) if one.reads]
-    key = replace(key, does=(read_deed(reading),)) if reading else key
+    key = replace(key, does=(equivalent_read(reading),)) if reading else key
     others = {part for its, one in zip(parts, judged, strict=True) if not one.reads for part in its}
     return replace(
         key,

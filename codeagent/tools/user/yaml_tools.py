@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
-from codeagent.core.policy import ApprovalKey, Deed, Policy, Rule
+from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
@@ -143,7 +143,7 @@ class BuiltinTool(Tool[OpenArgs]):
         if inner is None:
             return ApprovalKey("text", (args.model_dump_json(),), opaque=True)
         key = self._inner.approval_key(inner)
-        return replace(key, does=(*key.does, Deed(self._inner.name, key)))
+        return replace(key, does=(*key.does, EquivalentCall(self._inner.name, key)))
 
     def proposal(self, args: OpenArgs) -> str:
         key = self.approval_key(args)
@@ -231,10 +231,10 @@ class CommandTool(Tool[OpenArgs]):
         while words and words[-1] is None:
             words.pop()
         parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
-        does: tuple[Deed, ...] = ()
+        does: tuple[EquivalentCall, ...] = ()
         try:
             key = command_key(self._template.command_line(values))
-            does = (Deed("bash", key), *key.does)
+            does = (EquivalentCall("bash", key), *key.does)
         except InvalidArgs:
             pass
         why = [self._always_ask] if self._always_ask else []

@@ -22,7 +22,7 @@ from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.card_keys import keymap_of
-from codeagent.tui.parts.composer import Composer, SaidPrompt, SaidShell, SaidSlash, SaidUnknown
+from codeagent.tui.parts.composer import CommandInput, Composer, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.find_bar import FindBar
@@ -192,18 +192,18 @@ class ChatScreen(Screen[None]):
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
         match message.meant:
-            case SaidPrompt(text, later=True):
+            case PromptInput(text, later=True):
                 self.outbox.follow_up(text)
-            case SaidPrompt(text):
+            case PromptInput(text):
                 self._escape.forget()
                 if not self.outbox.holds:
                     self.view.scroll_end(animate=False)
                 self.outbox.send(text, unseen=self.card.is_new)
-            case SaidShell(command, shared):
+            case ShellInput(command, shared):
                 self.outbox.shell(command, shared=shared)
-            case SaidSlash(row, arguments):
+            case CommandInput(row, arguments):
                 self._run_command(self, row, arguments)
-            case SaidUnknown(text):
+            case UnknownInput(text):
                 self.tell(mistyped(text))
 
     @on(Composer.Wanted)

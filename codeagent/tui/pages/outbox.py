@@ -36,7 +36,7 @@ _STILL_STARTING = "still starting: it is done as soon as codeagent is ready"
 
 
 @dataclass(frozen=True)
-class Early:
+class HeldInput:
     """Something that was sent or pressed before there was anybody to do it."""
 
     id: str
@@ -55,7 +55,7 @@ class Outbox:
         """It was opened; acts are only done once it has started."""
         self._settled = asyncio.Event()
         """There is a session client, or there will be none."""
-        self._early: list[Early] = []
+        self._early: list[HeldInput] = []
         self._ids = count(1)
         self._refused = ""
         """Why there is no conversation and will be none."""
@@ -182,7 +182,7 @@ class Outbox:
             self._state.give_back(text)
             self._tell(_NOT_SENT)
             return
-        early = Early(f"start{next(self._ids)}", text, do)
+        early = HeldInput(f"start{next(self._ids)}", text, do)
         self._early.append(early)
         self._save()
         if text:
@@ -238,7 +238,7 @@ class Outbox:
         client = self._there()
         client.do(FollowUp(text) if client.running else Prompt(text))
 
-    def _drop(self, early: Early) -> None:
+    def _drop(self, early: HeldInput) -> None:
         """It was done or taken back; it may have been given back while it was being done."""
         if early in self._early:
             self._early.remove(early)

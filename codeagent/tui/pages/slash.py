@@ -25,7 +25,7 @@ from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.card_keys import keymap_of
-from codeagent.tui.parts.composer import SaidSlash, understand
+from codeagent.tui.parts.composer import CommandInput, understand
 from codeagent.tui.parts.marked_list import PickerRow
 
 _ANOTHER_KEY = "another key"
@@ -88,7 +88,7 @@ async def palette(chat: ChatScreen, argument: str) -> None:
     running = chat.outbox.running
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
     line = await _pick(chat, "Commands", palette_rows(chat.themes.themes.names(), models, running=running))
-    if isinstance(chosen := understand(line or "", COMMANDS), SaidSlash):
+    if isinstance(chosen := understand(line or "", COMMANDS), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
 

@@ -31,14 +31,14 @@ _LEAVE = ("exit", "quit", ":q")
 
 
 @dataclass(frozen=True)
-class SaidPrompt:
+class PromptInput:
     text: str
     later: bool = False
     """To be read when the agent is done."""
 
 
 @dataclass(frozen=True)
-class SaidShell:
+class ShellInput:
     """`!command`, or `!!command` where the model is not to see it."""
 
     command: str
@@ -46,19 +46,19 @@ class SaidShell:
 
 
 @dataclass(frozen=True)
-class SaidSlash:
+class CommandInput:
     row: Action
     arguments: str
 
 
 @dataclass(frozen=True)
-class SaidUnknown:
+class UnknownInput:
     """A slash and a word that is not a command."""
 
     text: str
 
 
-Meant = SaidPrompt | SaidShell | SaidSlash | SaidUnknown
+Meant = PromptInput | ShellInput | CommandInput | UnknownInput
 """What the user means by what they typed."""
 
 
@@ -191,17 +191,17 @@ class Composer(PromptText):
         match understand(self.typed, self.commands):
             case None:
                 if not later:
-                    self.post_message(self.Submitted(SaidPrompt("")))
+                    self.post_message(self.Submitted(PromptInput("")))
                 return
-            case SaidUnknown() as unknown:
+            case UnknownInput() as unknown:
                 self.post_message(self.Submitted(unknown))
                 return
-            case SaidSlash(row, arguments):
-                meant: Meant = SaidSlash(row, expand(arguments))
-            case SaidShell(command, shared):
-                meant = SaidShell(expand(command), shared)
-            case SaidPrompt(text):
-                meant = SaidPrompt(expand(text), later)
+            case CommandInput(row, arguments):
+                meant: Meant = CommandInput(row, expand(arguments))
+            case ShellInput(command, shared):
+                meant = ShellInput(expand(command), shared)
+            case PromptInput(text):
+                meant = PromptInput(expand(text), later)
         self._prompts.add(self.text.strip("\n"))
         self._walk = None
         self._files_asked = False
@@ -377,16 +377,16 @@ def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
     if not text.strip():
         return None
     if text.strip() in _LEAVE and (leave := named("exit", commands)) is not None:
-        return SaidSlash(leave, "")
+        return CommandInput(leave, "")
     if text.startswith("!"):
         shared = not text.startswith("!!")
         command = text.removeprefix("!" if shared else "!!").strip()
-        return SaidShell(command, shared) if command else None
+        return ShellInput(command, shared) if command else None
     word, *rest = text.split(maxsplit=1)
     if not text.startswith("/") or "/" in word[1:]:
-        return SaidPrompt(text)
+        return PromptInput(text)
     row = named(word[1:], commands)
-    return SaidUnknown(text) if row is None else SaidSlash(row, "".join(rest).strip())
+    return UnknownInput(text) if row is None else CommandInput(row, "".join(rest).strip())
 
 
 def named(word: str, commands: Iterable[Action]) -> Action | None:

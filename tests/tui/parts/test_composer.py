@@ -87,7 +87,7 @@ async def test_enter_sends_and_keys_that_follow_at_once_belong_to_the_next_promp
     async with stand(tmp_path) as (app, composer, pilot):
         keys(app, *"one", "enter", *"two", "enter", *"three")
         await pilot.pause()
-        assert app.said == [("SaidPrompt", "one", False), ("SaidPrompt", "two", False)]
+        assert app.said == [("PromptInput", "one", False), ("PromptInput", "two", False)]
         assert composer.text == "three"
         assert PromptHistory(tmp_path / "history.jsonl").entries == ("one", "two")
 
@@ -133,7 +133,7 @@ async def test_a_megabyte_is_a_chip_that_is_sent_whole(tmp_path: Path) -> None:
         await pilot.press("backspace")
         assert composer.typed == "see"
         await pilot.press("ctrl+underscore", "enter")
-        assert app.said == [("SaidPrompt", "see" + pasted, False)]
+        assert app.said == [("PromptInput", "see" + pasted, False)]
 
 
 async def test_shell_and_slash_commands_are_told_apart_from_prompts(tmp_path: Path) -> None:
@@ -142,15 +142,15 @@ async def test_shell_and_slash_commands_are_told_apart_from_prompts(tmp_path: Pa
             composer.set_text(typed)
             await pilot.press("enter")
         assert app.said == [
-            ("SaidShell", "ls", True),
-            ("SaidShell", "env", False),
-            ("SaidSlash", "new", "with words"),
-            ("SaidPrompt", "/etc/hosts is broken", False),
-            ("SaidSlash", "exit", ""),
+            ("ShellInput", "ls", True),
+            ("ShellInput", "env", False),
+            ("CommandInput", "new", "with words"),
+            ("PromptInput", "/etc/hosts is broken", False),
+            ("CommandInput", "exit", ""),
         ]
         composer.set_text("/nope at all")
         await pilot.press("enter")
-        assert app.said[-1] == ("SaidUnknown", "/nope at all")
+        assert app.said[-1] == ("UnknownInput", "/nope at all")
         assert composer.text == "/nope at all"
 
 
@@ -164,7 +164,7 @@ async def test_a_slash_offers_commands_tab_completes_and_an_exact_name_is_sent(t
         composer.clear()
         keys(app, "slash", *"help", "enter")
         await pilot.pause()
-        assert app.said == [("SaidSlash", "help", "")]
+        assert app.said == [("CommandInput", "help", "")]
 
 
 async def test_an_at_sign_asks_for_the_files_once_and_offers_them(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_an_at_sign_asks_for_the_files_once_and_offers_them(tmp_path: Path
         assert composer.text == "see @src/data/"
         await app.workers.wait_for_complete()
         await pilot.press("x", "enter")
-        assert app.said == [("files",), ("SaidPrompt", "see @src/data/x", False)]
+        assert app.said == [("files",), ("PromptInput", "see @src/data/x", False)]
 
 
 async def test_while_there_are_no_files_every_at_sign_asks_again(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_while_there_are_no_files_every_at_sign_asks_again(tmp_path: Path)
         assert app.said == [("files",)] * 2
         assert composer.choices.is_open
         await pilot.press("enter")
-        assert app.said[-1] == ("SaidPrompt", "@a @b", False)
+        assert app.said[-1] == ("PromptInput", "@a @b", False)
 
 
 async def test_enter_never_takes_a_file_that_was_offered_for_fewer_letters(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ async def test_a_command_from_the_history_opens_no_list_that_would_take_the_next
         await pilot.press("up")
         assert composer.text == "old"
         await pilot.press("down", "enter")
-        assert app.said[-1] == ("SaidSlash", "help", "")
+        assert app.said[-1] == ("CommandInput", "help", "")
 
 
 async def test_tab_opens_a_list_again_that_was_closed(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ async def test_tab_queues_while_it_works_and_goes_to_the_question_where_nothing_
         assert (app.said, composer.text) == ([("card",)], "hi")
         composer.running = True
         await pilot.press("tab", "a", "alt+enter")
-        assert app.said[1:] == [("SaidPrompt", "hi", True), ("SaidPrompt", "a", True)]
+        assert app.said[1:] == [("PromptInput", "hi", True), ("PromptInput", "a", True)]
         assert composer.has_focus
 
 
@@ -301,7 +301,7 @@ async def test_the_history_is_searched_in_a_line_above(tmp_path: Path) -> None:
         assert (composer.text, composer.has_focus) == ("run tests", True)
         await pilot.press("ctrl+r", *"fix", "escape", "x")
         assert composer.text == "run testsx"
-        assert [row[0] for row in app.said] == ["SaidPrompt", "SaidPrompt"]
+        assert [row[0] for row in app.said] == ["PromptInput", "PromptInput"]
 
 
 async def test_the_editor_is_asked_for_with_the_whole_text(tmp_path: Path) -> None:
@@ -330,13 +330,13 @@ async def test_keys_can_be_given_other_meanings(tmp_path: Path) -> None:
     async with stand(tmp_path) as (app, _composer, pilot):
         app.set_keymap({"composer.send": "ctrl+s", "composer.newline": "enter"})
         await pilot.press("a", "enter", "b", "ctrl+s")
-        assert app.said == [("SaidPrompt", "a\nb", False)]
+        assert app.said == [("PromptInput", "a\nb", False)]
 
 
 async def test_enter_where_nothing_is_typed_is_told_with_no_text(tmp_path: Path) -> None:
     async with stand(tmp_path) as (app, _composer, pilot):
         await pilot.press("enter", "alt+enter")
-        assert app.said == [("SaidPrompt", "", False)]
+        assert app.said == [("PromptInput", "", False)]
         assert PromptHistory(tmp_path / "history.jsonl").entries == ()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.composer import Meant, SaidPrompt, SaidShell, SaidSlash, SaidUnknown, understand
+from codeagent.tui.parts.composer import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, understand
 
 HELP = Action("command.help", "keys")
 NEW = Action("command.new", "a new session", aliases=("clear",))
@@ -14,22 +14,22 @@ COMMANDS = (HELP, NEW, EXIT)
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("fix it", SaidPrompt("fix it")),
-        ("\n  indented\nsecond  \n\n", SaidPrompt("  indented\nsecond")),
-        ("!ls -l", SaidShell("ls -l", shared=True)),
-        ("!! cat secrets", SaidShell("cat secrets", shared=False)),
-        ("!!! x", SaidShell("! x", shared=False)),
-        ("/help", SaidSlash(HELP, "")),
-        ("/clear  all of\nit ", SaidSlash(NEW, "all of\nit")),
-        ("/nothing here", SaidUnknown("/nothing here")),
-        ("/", SaidUnknown("/")),
-        ("/etc/hosts is broken", SaidPrompt("/etc/hosts is broken")),
-        (" /help is what I typed", SaidPrompt(" /help is what I typed")),
-        ("what does /help do", SaidPrompt("what does /help do")),
-        ("exit", SaidSlash(EXIT, "")),
-        (" quit ", SaidSlash(EXIT, "")),
-        (":q", SaidSlash(EXIT, "")),
-        ("exit the loop early", SaidPrompt("exit the loop early")),
+        ("fix it", PromptInput("fix it")),
+        ("\n  indented\nsecond  \n\n", PromptInput("  indented\nsecond")),
+        ("!ls -l", ShellInput("ls -l", shared=True)),
+        ("!! cat secrets", ShellInput("cat secrets", shared=False)),
+        ("!!! x", ShellInput("! x", shared=False)),
+        ("/help", CommandInput(HELP, "")),
+        ("/clear  all of\nit ", CommandInput(NEW, "all of\nit")),
+        ("/nothing here", UnknownInput("/nothing here")),
+        ("/", UnknownInput("/")),
+        ("/etc/hosts is broken", PromptInput("/etc/hosts is broken")),
+        (" /help is what I typed", PromptInput(" /help is what I typed")),
+        ("what does /help do", PromptInput("what does /help do")),
+        ("exit", CommandInput(EXIT, "")),
+        (" quit ", CommandInput(EXIT, "")),
+        (":q", CommandInput(EXIT, "")),
+        ("exit the loop early", PromptInput("exit the loop early")),
     ],
 )
 def test_it_is_understood(typed: str, said: Meant) -> None:
