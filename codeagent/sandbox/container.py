@@ -134,11 +134,12 @@ class SessionContainer:
 
     async def is_empty(self, beside: int = 0) -> bool:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
-        container, started = self._container, self._started
+        container, started, nothing_starts = self._container, self._started, not self._running
         empty = container is None or await is_idle(
             self._resources.opened()[1], container.container_id, container.processes, beside
         )
-        self._idle = empty and not beside and (container, started) == (self._container, self._started)
+        same = (container, started) == (self._container, self._started)
+        self._idle = empty and not beside and nothing_starts and same
         return empty
 
     async def is_quiet(self) -> bool:

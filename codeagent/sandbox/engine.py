@@ -26,8 +26,10 @@ USUAL_SOCKET = "/var/run/docker.sock"
 LABEL = "codeagent=1"
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 2.0
-_SOCKET_SECONDS = 30.0
+_SOCKET_SECONDS = 30
 """Seconds until docker-py gives up a request that is not a pull."""
+_MOST_CONNECTIONS = 256
+"""Kept open by docker-py; urllib3 prints a warning for each one beyond."""
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -94,7 +96,7 @@ class Engine:
         try:
             if self._api is None:
                 url = f"unix://{self.socket_path}"
-                self._api = docker.APIClient(base_url=url, version="auto", timeout=int(_SOCKET_SECONDS))
+                self._api = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS, max_pool_size=_MOST_CONNECTIONS)
             return request(self._api)
         except docker.errors.APIError as error:
             reason = str(error.explanation or error).replace("\n", " ").strip()

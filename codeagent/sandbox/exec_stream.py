@@ -52,7 +52,7 @@ class ExecStream:
                 status = int((await reader.readuntil(b"\r\n\r\n")).split(None, 2)[1])
                 if status in (101, 200):
                     return cls(reader, writer)
-                raise EngineError((await reader.read(READ_SIZE)).decode("utf-8", "replace")[:200].strip(), status)
+                raise EngineError(_reason(await reader.read(READ_SIZE)), status)
         except BaseException as error:
             if writer is not None:
                 writer.close()
@@ -103,6 +103,14 @@ class ExecStream:
 
     def close(self) -> None:
         self.writer.close()
+
+
+def _reason(answer: bytes) -> str:
+    """Return why the engine refused, in its own words."""
+    try:
+        return str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.decode("utf-8", "replace")[:200].strip() or "the engine refused without a reason"
 
 
 async def start_exec(

@@ -1,7 +1,9 @@
 """An engine that cannot be used: one line that says why, and one that says what to do."""
 
+import asyncio
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
     Engine,
+    EngineError,
     engine_socket,
     is_stray,
     labels,
@@ -18,6 +21,7 @@ from codeagent.sandbox.engine import (
     runtime_warning,
     unanswered,
 )
+from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.launch import judge
 from tests.sandboxes import sandbox_spec
 
@@ -135,3 +139,42 @@ def test_the_self_test_fails_for_another_workspace() -> None:
         "files written inside are seen outside, with the workspace's owner",
     )
     assert judge(GOOD, True, None, 1000).failed == ()
+
+
+async def test_forty_requests_at_once_are_all_answered_and_print_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning of a library would come up on the screen, or among what a run prints."""
+    everybody = asyncio.Barrier(40)
+    body = b'{"ApiVersion": "1.44"}'
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                if not head.startswith(b"GET /version "):
+                    await everybody.wait()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "engine")
+    engine = Engine(str(tmp_path / "engine"))
+    await engine.ask(lambda api: None)
+    answers = await asyncio.gather(*(engine.ask(lambda api: api.version()) for _ in range(40)))
+    assert answers == [{"ApiVersion": "1.44"}] * 40
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("urllib3")] == []
+    engine.close()
+    server.close()
+
+
+async def test_a_refusal_to_start_is_told_in_the_engines_own_words(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"message":"Container abc is paused, unpause it first"}\n'
+        writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "engine")
+    with pytest.raises(EngineError) as caught:
+        await ExecStream.open(Engine(str(tmp_path / "engine")), "abc", tty=False)
+    assert (str(caught.value), caught.value.status) == ("Container abc is paused, unpause it first", 409)
+    server.close()

@@ -18,6 +18,7 @@ from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, process_list
 from tests.conftest import MakeSandbox
 from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
@@ -442,6 +443,36 @@ async def test_what_was_given_up_is_gone_before_the_workspace_counts_as_frozen(
         before = tree(workspace_dir)
         await asyncio.sleep(0.2)
         assert tree(workspace_dir) == before
+
+
+async def test_a_command_that_begins_while_the_sandbox_is_looked_at_does_not_count_as_nothing(
+    sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.entrance()
+    begin, start, answers = asyncio.Event(), Execution.start, Engine.answers
+    ran, given = Ran(), list[asyncio.Task[CommandResult]]()
+    listens = "import socket, time; s = socket.create_server(('127.0.0.1', 8123)); print('go', flush=True)"
+
+    async def held(*arguments: Any) -> Execution:
+        await begin.wait()
+        return await start(*arguments)
+
+    async def then_one_is_given(engine: Engine) -> bool:
+        if not given:
+            command = Command(f'python3 -c "{listens}; time.sleep(600)"', "call")
+            given.append(asyncio.create_task(sandbox.run(command, ran)))
+            while not sandbox._default._running:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.01)
+        return await answers(engine)
+
+    monkeypatch.setattr(Execution, "start", held)
+    monkeypatch.setattr(Engine, "answers", then_one_is_given)
+    await sandbox._default.is_quiet()
+    begin.set()
+    await ran.printed(b"go")
+    assert await sandbox.listening() == {8123}
+    given[0].cancel()
+    assert (await given[0]).stopped
 
 
 @together

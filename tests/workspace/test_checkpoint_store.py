@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.prune import Retention
+from codeagent.workspace.snapshots.store import SnapshotStore
 from tests.workspace.trees import texts
 
 PROCESS = """
@@ -277,3 +279,16 @@ async def _is_there(checkpoints: GitCheckpoints, snapshot: str) -> bool:
         return await checkpoints.node(snapshot, "f") is not None
     except CheckpointError:
         return False
+
+
+async def test_one_that_gives_up_waiting_for_its_turn_leaves_the_one_whose_turn_it_is_alone(
+    state: Path, root: Path
+) -> None:
+    store = SnapshotStore(state, root)
+    with store.locked(threading.Event()):
+        given_up = threading.Event()
+        given_up.set()
+        with pytest.raises(CheckpointError, match="interrupted"), store.locked(given_up):
+            raise AssertionError("the turn is taken")
+        assert store.run("rev-parse", "--is-bare-repository") == b"true\n"
+    store.close()

@@ -116,9 +116,11 @@ class SnapshotStore:
             self._check_still_here(fd)
             self._clear_after_a_crash()
             self._lock, self._stop = fd, stop
-            yield
+            try:
+                yield
+            finally:
+                self._lock = -1  # only now: another thread may be waiting for its turn, or give up waiting
         finally:
-            self._lock = -1
             os.close(fd)
 
     @contextmanager
