@@ -47,7 +47,7 @@ class DockerSandbox:
         self._read_only = make(replace(spec, read_only_workspace=True))
         self._egress = EgressContainers(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
         self._unswept = False
-        """A command has run since nothing was last seen to live."""
+        """A command has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
         """Sentences about what was moved away, not yet reported."""
         self._looking: asyncio.Task[bool] | None = None
@@ -98,7 +98,7 @@ class DockerSandbox:
         return await where.run(command.text, on_output)
 
     async def _watch_what_is_left(self, room: Room) -> None:
-        """End the container if what commands left running fills the disk."""
+        """End the container if processes that commands left running fill the disk."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if why := room.exceeded():
@@ -176,7 +176,11 @@ class DockerSandbox:
         return () if known is None else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
 
     async def _pause(self) -> None:
-        await asyncio.gather(*(container.pause() for container in self._containers()))
+        """Pause all; if one fails, the others are waited for first, so that resuming comes after every pause."""
+        ends = await asyncio.gather(*(container.pause() for container in self._containers()), return_exceptions=True)
+        for end in ends:
+            if end is not None:
+                raise end
 
     async def _resume(self) -> None:
         await asyncio.gather(*(container.resume() for container in self._containers()))

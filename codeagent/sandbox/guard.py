@@ -178,7 +178,7 @@ class Container:
         return (*((found.name, found.inode) for found in self.protected), *self.mounts)
 
     def disconnect(self) -> None:
-        self.stdin.close()
+        self.stdin._response.close()  # docker-py's socket itself shares the connection with what made it
 
 
 class ContainerGuard:

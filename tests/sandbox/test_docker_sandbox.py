@@ -9,6 +9,7 @@ import pytest
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.engine import EngineError
 from tests.conftest import MakeSandbox
 from tests.effort import part
 from tests.sandboxes import MIB, Ran, make_repository, processes, processes_become, run
@@ -216,3 +217,15 @@ async def test_a_sandbox_per_command_keeps_nothing_but_the_workspace(
     assert b"kept" in second.stdout
     assert b"/tmp/left" not in second.stdout
     assert await processes(sandbox, "sleep 600") == 0
+
+
+async def test_a_container_whose_connection_is_closed_ends_at_once(sandbox: DockerSandbox) -> None:
+    """Not at the next garbage collection: a start that is cancelled gives up its container in this way."""
+    engine, place = await sandbox.entrance()
+    container = sandbox._default._container
+    assert container is not None
+    container.disconnect()
+    try:
+        await engine.ask(lambda api: api.wait(place.container_id, condition="removed"))
+    except EngineError as error:
+        assert error.status == 404

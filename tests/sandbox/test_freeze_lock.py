@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.errors import SandboxLost
+from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.freeze import FreezeLock
+from tests.sandboxes import sandbox_spec
 
 
 class World:
@@ -135,3 +139,31 @@ async def test_a_stop_that_is_under_way_comes_to_its_end_before_everything_goes_
     with pytest.raises(asyncio.CancelledError):
         await task
     assert happened == ["stop asked for", "stopped", "goes on"]
+
+
+async def test_a_container_that_is_still_being_paused_when_another_fails_is_resumed_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = DockerSandbox(sandbox_spec(tmp_path / "w", tmp_path / "state"))
+    done = []
+
+    async def fail() -> None:
+        raise SandboxLost("it does not answer")
+
+    async def pause() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        done.append("paused")
+
+    async def resume() -> None:
+        done.append("resumed")
+
+    monkeypatch.setattr(sandbox._read_only, "pause", fail)
+    monkeypatch.setattr(sandbox._default, "pause", pause)
+    monkeypatch.setattr(sandbox._default, "resume", resume)
+    with pytest.raises(SandboxLost, match="does not answer"):
+        async with sandbox.frozen():
+            raise AssertionError("nothing is frozen")
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert done == ["paused", "resumed"]
