@@ -168,7 +168,7 @@ def _attributes(fd: int) -> list[str]:
 
 
 def give_name(location: Location, temporary: str, *, replacing: bool) -> None:
-    """Give the finished file its name; a new name never replaces a file that has appeared in the meantime.
+    """Give the finished file its name; a new name never replaces a file that has appeared since.
 
     Raises OSError, ContentChanged.
     """

@@ -40,7 +40,7 @@ def read_owned(path: Path) -> bytes | None:
 
 
 def read_small(path: Path, largest: int) -> bytes | None:
-    """Read a file of our own, whoever may read it; None if there is none. Raises UnsafeFile."""
+    """Read a file of our own, even if others may read it; None if there is none. Raises UnsafeFile."""
     with _opened(path, largest) as fd:
         return None if fd is None else _all_of(fd, largest)
 

@@ -1,4 +1,4 @@
-"""Where the repository of a workspace is (in it, around it, or elsewhere), and what a git of ours sees of the world.
+"""Where the repository of a workspace is (in it, around it, or elsewhere), and the environment that our git runs in.
 
 A folder of a repository sees the rest of that repository read-only. A linked worktree or a submodule has a file `.git`
 that names its git directory. That name is the repository's word and could be any folder of the user's, so commands

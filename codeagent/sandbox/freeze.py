@@ -18,7 +18,7 @@ _TRIES = 3
 
 
 class FreezeLock:
-    """Keeps things from starting while it is held. Holds are counted: the first stops all, the last resumes it."""
+    """Keeps things from starting while it is held. The first hold stops everything, the last to end resumes it."""
 
     def __init__(self, stop: Callable[[], Awaitable[None]], resume: Callable[[], Awaitable[None]]) -> None:
         """`stop` may raise: then `resume` is called too. `resume` must not raise. A cancel cuts neither short."""
@@ -131,7 +131,7 @@ async def pause(engine: Engine, container_id: str, frozen: FrozenList) -> None:
 
 
 def not_paused(reason: str) -> SandboxLost:
-    """Return the error for processes that may go on changing the workspace."""
+    """Return the error for processes that may still be changing the workspace."""
     return SandboxLost(f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again")
 
 

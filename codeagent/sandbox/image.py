@@ -216,7 +216,7 @@ def _suite() -> str:
 
 
 def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
-    """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the last one."""
+    """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the last line."""
     last = ""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -90,7 +90,7 @@ async def stop_all(process: asyncio.subprocess.Process, tree: ProcessTree) -> in
 async def pause_all(trees: Collection[ProcessTree], frozen: FrozenList) -> frozenset[tuple[int, int]]:
     """Stop all running processes; return the pids and starts of those to resume, which are recorded first.
 
-    Raises SandboxLost if some cannot be stopped; those that were are resumed then.
+    Raises SandboxLost if some cannot be stopped; then those that were stopped are resumed.
     """
     if next(processes(), None) is None:
         raise not_paused("this system does not list its processes")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it loads GitPython, and most sessions commit nothing
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _NOTHING = "0" * 40
 _MOST_READ = 50
-"""Files whose contents a plan holds."""
+"""Files whose contents a plan contains."""
 _LARGEST_READ = 512 << 10
 _LINK, _EXECUTABLE = "120000", "100755"
 _SECONDS = 300.0
@@ -128,9 +128,9 @@ class GitCommitter:
 
 @contextmanager
 def _index_lock(git: Path) -> Iterator[BinaryIO]:
-    """Hold git's own lock of the index, so that no other git writes it in the meantime.
+    """Hold git's own lock of the index, so that no other git writes the index until the block ends.
 
-    The file becomes the new index, or is removed where the block raises.
+    The lock file then becomes the new index; it is removed if the block raises.
     """
     path = git / "index.lock"
     try:
@@ -242,7 +242,7 @@ class CommitHooks:
         return _read(file)
 
     def after(self) -> tuple[str, ...]:
-        """Run the hooks that come too late to refuse; return what to tell about them."""
+        """Run the hooks that come too late to refuse; return what the user should know about them."""
         try:
             self._run("post-commit", (), {})
         except CommitRefused as refusal:

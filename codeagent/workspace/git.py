@@ -30,7 +30,7 @@ _changing = threading.Lock()
 
 @contextmanager
 def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Hold this process's environment changed while GitPython reads it; None: without the variable."""
+    """Change this process's environment while GitPython reads it; None removes a variable."""
     with _changing:
         before = {name: os.environ.pop(name, None) for name in changes}
         os.environ.update({name: value for name, value in changes.items() if value is not None})
@@ -88,7 +88,7 @@ class IsolatedGit(Git):
     program: str
 
     def execute(self, command: Any, *arguments: Any, env: Mapping[str, str] | None = None, **options: Any) -> Any:
-        """Run a command with our program in place of GitPython's; what it is run with besides is GitPython's."""
+        """Run a command with our program in place of GitPython's; everything else is done as GitPython does it."""
         variables = {**self.environment(), **(env or {})}
         words = [f"{name}={value}" for name, value in variables.items()]
         return super().execute([_ENV, "-i", *words, self.program, *command[1:]], *arguments, **options)
@@ -109,7 +109,7 @@ class IsolatedGit(Git):
 
 
 class GitDirectory(Repo):
-    """A git directory of ours for a while. Close it, as a context manager does."""
+    """A temporary git directory of ours; as a context manager it closes itself."""
 
     GitCommandWrapperType = IsolatedGit
     git: IsolatedGit
@@ -130,7 +130,7 @@ class GitDirectory(Repo):
         return self
 
     def isolate(self, variables: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        """Set the variables and settings of git, besides what every git of ours gets."""
+        """Set git's variables and settings, in addition to those that every git of ours gets."""
         self.git.update_environment(**isolated_environment(self.folder), **variables)
         options = {**_GUARDS, **settings}
         self.git.set_persistent_git_options(no_pager=True, c=[f"{key}={value}" for key, value in options.items()])

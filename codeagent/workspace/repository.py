@@ -187,7 +187,7 @@ def _refuse_links(git: Path, shared: Path, branch: str) -> None:
             if not kind(mode):
                 raise CommitRefused(f"{path} is not what git makes there; ask the user to look at it")
     if any(entry.is_symlink() for entry in os.scandir(shared / "objects")):
-        raise CommitRefused(f"{shared / 'objects'} holds a link; ask the user to look at it")
+        raise CommitRefused(f"{shared / 'objects'} contains a link; ask the user to look at it")
 
 
 def _settings(program: str, git: Path, environment: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -231,7 +231,7 @@ def _refuse_settings(entries: list[tuple[str, str, str]], top: Path, git: Path, 
 
 
 class ShadowGit:
-    """Git with a directory of ours for a commit, for as long as `shadow_git` holds it."""
+    """Runs git for one commit over a directory of ours; it works only inside `CommitRepository.shadow`."""
 
     def __init__(self, repository: CommitRepository, directory: GitDirectory, environment: Mapping[str, str]) -> None:
         """Raises CommitRefused if the user has not said who commits."""
@@ -265,7 +265,7 @@ class ShadowGit:
         """Return standard output. `final`: write to the user's own objects. Raises CommitRefused.
 
         Git runs in the workspace, so that it takes and gives paths relative to it; `whole`: at the top of the work
-        tree. Paths are literal, whatever characters they hold; `check-ignore` wants them to begin with `./`.
+        tree. Paths are literal, whatever characters they contain; `check-ignore` wants them to begin with `./`.
         """
         variables = {} if index is None else {"GIT_INDEX_FILE": str(index)}
         if arguments[0] != "check-ignore":
@@ -311,7 +311,7 @@ class ShadowGit:
         return size if kind in ("blob", b"blob") else None  # GitPython declares the one and returns the other
 
     def new_objects(self) -> Iterator[str]:
-        """Yield the names of the objects that were written so far, a line each."""
+        """Yield the names of the objects written so far, a line each."""
         return (f"{path.parent.name}{path.name}\n" for path in self.folder.glob("objects/[0-9a-f][0-9a-f]/*"))
 
 

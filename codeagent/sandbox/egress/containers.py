@@ -79,7 +79,7 @@ class Forwarder:
 
 
 async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
-    """Return its first line on standard output, or its errors if there is nothing else. Raises EngineError."""
+    """Return the forwarder's first line on standard output, or its errors if it printed no line. Raises EngineError."""
     out, errors = b"", b""
     try:
         async with asyncio.timeout(_START_SECONDS):
@@ -135,7 +135,7 @@ class EgressContainers:
         return tuple(entry.container for entry in self._containers.values())
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command beside it."""
+        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command in its container."""
         try:
             rules = tuple(map(HostRule.parse, command.hosts))
         except ValueError as error:

@@ -77,7 +77,7 @@ def bounded(left_out: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def decode(data: bytes) -> SnapshotRecord:
-    """Read a record; one of before `watches` was written down has none."""
+    """Read a record; older ones do not contain `watches`, which is False for them."""
     record = {"watches": False} | json.loads(data or b"{}")
     outer = tuple(OuterRules(*pair) for pair in record.get("outer", ()))
     return SnapshotRecord(**record | {"outer": outer})

@@ -37,7 +37,7 @@ class Content:
 
 
 class NotCovered(Exception):
-    """Something that no snapshot holds is at the path; the text says what, as a phrase."""
+    """No snapshot can contain what is at the path; the text says what it is, as a phrase."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -225,7 +225,7 @@ class FileWriter:
                     return
 
     def drop(self, path: str) -> None:
-        """Remove a file that nobody needs, whatever is in it, if possible."""
+        """Try to remove a file that nobody needs, whatever is in it."""
         with self._parent(path) as location:
             if location is not None:
                 atomic.discard(location, location.name)
@@ -310,7 +310,7 @@ class FileWriter:
             raise
 
     def _make_folders(self, folders: list[str]) -> None:
-        """Make those that are missing, as far as no file or link is in their place."""
+        """Make the missing folders, up to the first with a file or link in its place."""
         for depth in range(1, len(folders) + 1):
             path = "/".join(folders[:depth])
             _refuse_protected(path)
@@ -334,7 +334,7 @@ def _regular(location: Location) -> os.stat_result | None:
 
 
 def _remove_empty_folders(parent: int, name: str) -> None:
-    """Remove a folder that holds only empty folders. Raises OSError if it holds more."""
+    """Remove a folder that contains only empty folders. Raises OSError if it contains more."""
     try:
         fd = open_folder(name, within=parent)
     except OSError as error:

@@ -28,7 +28,7 @@ class Retention:
 def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
     """Prune under the store's lock; snapshots of living processes stay, and so does `last`. Raises CheckpointError.
 
-    Returns False if `last` does not exist. If it is interrupted, the next pruning carries on.
+    Returns False if `last` does not exist. After an interruption, the next pruning continues.
     """
     _drop_old_stores(store, allowance.age)
     with store.writing():
@@ -75,7 +75,7 @@ def _alive(file: Path) -> bool:
 
 
 def _drop(store: SnapshotStore, sessions: list[str]) -> None:
-    """Drop the sessions, if any, and pack what is left; without any, only if there is much to pack."""
+    """Drop the sessions and pack what is left; without sessions, pack only if there is much to pack."""
     objects = store.git / "objects"
     if sessions:
         lines = "".join(f"delete {_SESSIONS}{name}\n" for name in sessions)

@@ -1,7 +1,7 @@
 """The folder that keeps one workspace's snapshots, and the git that writes and reads it.
 
 Git is only ever run on the bare repository in there, with an empty configuration and from that folder: it never sees
-the workspace, so nothing the workspace holds (filters, hooks, nested repositories) can make it run anything.
+the workspace, so nothing in the workspace (filters, hooks, nested repositories) can make it run anything.
 """
 
 import errno
@@ -179,7 +179,7 @@ class SnapshotStore:
             return CheckpointError(f"the disk of {self.folder} is full; nothing was changed: make room, then try again")
         return GitRefused(
             f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
-            "if this goes on, remove that folder and start again"
+            "if this keeps happening, remove that folder and start again"
         )
 
     def _check_still_here(self, lock: int) -> None:
@@ -191,7 +191,7 @@ class SnapshotStore:
         if found is None or found.st_ino != os.fstat(lock).st_ino:
             self.close()
             raise CheckpointError(
-                "the checkpoints of this folder were removed in the meantime; nothing was changed: try again"
+                "the checkpoints of this folder have just been removed; nothing was changed: try again"
             )
 
     def _clear_after_a_crash(self) -> None:
