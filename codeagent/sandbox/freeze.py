@@ -151,7 +151,7 @@ async def resume(engine: Engine, container_id: str, frozen: FrozenList) -> bool:
 def process_list(engine: Engine, container_id: str) -> Path | None:
     """Return the file with the kernel's own list of a container's processes. Blocks.
 
-    None where this machine does not show it: an engine in a virtual machine, a runtime with a kernel of its own, or
+    None if this machine does not show it: an engine in a virtual machine, a runtime with a kernel of its own, or
     codeagent in a container.
     """
     try:
@@ -171,7 +171,7 @@ def process_list(engine: Engine, container_id: str) -> Path | None:
 async def is_idle(engine: Engine, container_id: str, processes: Path | None, beside: int = 0) -> bool:
     """Tell whether only its keepers and `beside` others live in it, without the dead.
 
-    `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked only where the
+    `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked only if the
     kernel's list is not enough. False when in doubt. A command is not asked about itself: it may lie.
     """
     if processes is not None and 0 < _count(processes) <= _KEEPERS + beside:
@@ -185,7 +185,7 @@ async def is_idle(engine: Engine, container_id: str, processes: Path | None, bes
 
 
 def _count(processes: Path) -> int:
-    """Count the lines of a kernel's list; 0 where the container is gone."""
+    """Count the lines of a kernel's list; 0 if the container is gone."""
     try:
         return len(processes.read_bytes().split())
     except OSError:

@@ -161,7 +161,7 @@ class Container:
     stdin: Any
     """The connection that keeps it alive: when it closes, the container ends."""
     processes: Path | None
-    """The file with the kernel's list of its processes; None where this machine does not show it."""
+    """The file with the kernel's list of its processes; None if this machine does not show it."""
     image: str
     image_origin: str
     protected: tuple[PinnedEntry, ...]
