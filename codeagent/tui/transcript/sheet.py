@@ -278,7 +278,7 @@ class Sheet:
         self.layout = Layout(old.height(index) if index in stays else self._guess(index) for index in range(len(old)))
         for index in stays:
             self.layout.correct(index, old.height(index))
-        for index in [index for index in self._kept if index not in stays]:
+        for index in [index for index in self._kept if not isinstance(blocks[index], but)]:
             self._drop(index)
 
     def _drop(self, index: int) -> None:

@@ -207,6 +207,23 @@ def test_less_detail_keeps_the_answers_as_they_are_drawn(drawings: Callable[[], 
     assert "▸" not in "".join(texts(sheet, 0)) and "read" not in "".join(texts(sheet, 0))
 
 
+def test_less_detail_takes_no_rows_from_an_answer_that_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet_module, "_AT_A_TIME", 0.0)
+    document = Document()
+    sheet = shown(document)
+    for piece in ("a paragraph\n\n" * 500, "a further piece"):
+        document.stream_text(piece)
+        sheet.absorb(document.take_changes())
+        sheet.show(None, HEIGHT)
+        while sheet.work(1.0):
+            sheet.show(None, HEIGHT)
+    document.stream_text(" and its end")
+    sheet.absorb(document.take_changes())
+    sheet.set_detail("quiet")
+    assert texts(sheet, sheet.show(None, HEIGHT))[-1] == "a further piece and its end"
+    assert sheet.layout.total == 1_001
+
+
 def test_another_palette_draws_again_and_keeps_every_height() -> None:
     sheet = shown(conversation(20))
     top = sheet.show(None, HEIGHT)
