@@ -207,7 +207,7 @@ def _check(path: Path, shown: str, place: Place) -> int:
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(path, shown, _content(path, shown), "user" if is_own else "project")
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
-    if path.suffix in PythonLoader.suffixes and not trusted:
+    if path.name.endswith(PythonLoader.suffixes) and not trusted:
         names, problems = marked_in(file)
         loaded = Loaded(problems=tuple(problems))
     else:

@@ -161,6 +161,13 @@ def test_the_check_of_a_python_file_that_nobody_trusts_runs_nothing_of_it(produc
     assert not mark.exists(), "trust was given to what it was before"
 
 
+def test_the_check_of_an_untrusted_file_named_only_py_runs_nothing_of_it(product: Product) -> None:
+    (product.workspace / ".codeagent/tools/.py").write_text(HARMFUL)
+    done = product.call("tools", "check", ".codeagent/tools/.py")
+    assert "read and not imported" in done.err
+    assert not (product.workspace / "P").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
