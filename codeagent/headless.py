@@ -44,18 +44,18 @@ Channel = Literal["out", "err"]
 EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied": 4, "interrupted": 130}
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code if the reader of standard output went away, as a shell reports it."""
-NOBODY = "nobody is there to ask (headless); allow it with --allow or --yes"
+NOBODY = "there is nobody to ask (headless); allow it with --allow or --yes"
 NO_USER = "no user"
 """The answer to the agent's own questions; a yes would be no answer to them."""
 _BACKLOG = 1024 * 1024
-"""Unwritten bytes past which no more events are read; the agent goes on."""
+"""Unwritten bytes beyond which no more events are read; the agent continues."""
 _WIDTH = 110
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Where bytes go; None where the descriptor was closed before the start."""
+    """Where bytes go; None if the descriptor was closed before the start."""
 
     out: Callable[[bytes], None] | None
     err: Callable[[bytes], None] | None

@@ -17,7 +17,7 @@ from codeagent.llm.usage import Price
 
 @dataclass(frozen=True)
 class OpenModels:
-    """Opens the models a conversation goes on with (the ModelOpener of `core.model`)."""
+    """Opens the models that a conversation continues with (a `core.model.ModelOpener`)."""
 
     place: Place
     options: ModelOptions

@@ -37,7 +37,7 @@ class Place:
     find_key: Callable[[str], str | None] = field(default=lambda variable: None)
     """Returns the key kept for a variable that the environment lacks; may block. Raises ConfigError."""
     config_dir: Path | None = None
-    """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks lie."""
+    """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks are."""
     trust_project: bool = False
     """The project's tool files are loaded as they are now, for this conversation."""
 

@@ -121,7 +121,7 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, s
     unknown = catalog.unknown(_written(rules))
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
-    return tuple(("rule.unknown", f"{text} It is looked for again when all tool files are loaded") for text in unknown)
+    return tuple(("rule.unknown", f"{text} It is checked again when all tool files are loaded") for text in unknown)
 
 
 def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...]:
@@ -252,8 +252,8 @@ def _damage(problems: tuple[str, ...], session_id: str) -> tuple[tuple[str, str]
         return ()
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     text = (
-        f"the log of this session is damaged: {'; '.join(problems[:_SHOWN])}{more}. What can be read of it goes on; "
-        f"codeagent sessions check {session_id} shows all that is wrong"
+        f"the log of this session is damaged: {'; '.join(problems[:_SHOWN])}{more}. What can be read of it is used; "
+        f"codeagent sessions check {session_id} lists every problem"
     )
     return (("session.damaged", visible(text)),)
 

@@ -160,7 +160,7 @@ class ToolDependencies:
         folder = self.place.config_dir
         if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
             return ()
-        text = "it lies in the workspace, where the agent could change it: nothing of it is loaded"
+        text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)
 
 

@@ -1,4 +1,4 @@
-"""What the user agreed to in one folder, for later sessions: rules to allow calls by, and trust in what lies there.
+"""What the user agreed to in one folder, for later sessions: rules that allow calls, and trust in files there.
 
 Each is kept in a small private file in the user's configuration folder, one JSON object per line. Every method reads
 the file again and writes it whole, behind a lock: several processes may share it. What is kept for one folder does not
@@ -60,7 +60,7 @@ EntryT = TypeVar("EntryT", bound=_Entry)
 
 
 class _KeptFile(Generic[EntryT]):
-    """The entries of one workspace in a file. It is never used where the agent could write to it."""
+    """The entries of one workspace in a file. It is never used if the agent could write to it."""
 
     def __init__(self, file: Path, workspace: Path, entry: type[EntryT], unused: str) -> None:
         """`unused` ends the message about a file that cannot be trusted: what is not in force then.
@@ -85,7 +85,7 @@ class _KeptFile(Generic[EntryT]):
         return entry.workspace == str(self._workspace)
 
     def _read(self) -> list[EntryT]:
-        """Return the entries of all workspaces. Raises ConfigError, with the number of the line that is not one."""
+        """Return the entries of all workspaces. Raises ConfigError with the number of a line that is not an entry."""
         try:
             raw = read_private(self.file)
         except UnsafeFile as error:
@@ -106,7 +106,7 @@ class _KeptFile(Generic[EntryT]):
     def _changing(self, outcome: str) -> Iterator[Callable[[Iterable[EntryT]], None]]:
         """Hold the file's lock, and yield what replaces the entries.
 
-        Raises ConfigError, which begins with `outcome`: what became of the change. The old entries are there then.
+        Raises ConfigError, which begins with `outcome`, what became of the change; the old entries are kept then.
         """
 
         def write(entries: Iterable[EntryT]) -> None:
@@ -133,8 +133,8 @@ class RuleBookFile(_KeptFile[_KeptRule]):
     def load(self, tell: Callable[[str], None]) -> tuple[Rule, ...]:
         """Return the rules in force here, in the order they were added.
 
-        What is kept for this folder and no longer holds is told, a line each, and taken out. Raises ConfigError
-        if the file is damaged: nothing is allowed by it then.
+        Those that no longer hold are reported, one line each, and removed. Raises ConfigError if the file is damaged:
+        it allows nothing then.
         """
         if self._exposed:
             if self.file.exists():
@@ -193,7 +193,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
                 write(rest)
 
     def _ended(self, entry: _KeptRule, rule: Rule) -> str | None:
-        """Return why it does not hold any more, as a phrase."""
+        """Return why the rule no longer holds, as a phrase; None if it does."""
         if entry.expires.timestamp() <= self._now():
             return f"which was kept until {entry.expires:%Y-%m-%d}"
         if (entry.device, entry.inode) != self._identity:
@@ -208,7 +208,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             with self._changing("") as write:
                 write(entry for entry in self._read() if entry not in ended)
         except ConfigError:
-            return  # they do not hold all the same, and are told again next time
+            return  # they are not in force anyway, and are reported again next time
 
 
 class TrustFile(_KeptFile[_KeptTrust]):
@@ -239,7 +239,7 @@ class TrustFile(_KeptFile[_KeptTrust]):
 
     @property
     def _objection(self) -> str | None:
-        """Return why nothing here can be trusted, as a phrase."""
+        """Return why nothing here can be trusted, as a phrase; None if it can."""
         if self._exposed:
             return f"{self.file} lies in the workspace, where the agent could change it"
         if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):

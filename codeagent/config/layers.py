@@ -83,7 +83,7 @@ def load_settings(
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits hold where they are lower. Raises ConfigError naming file, line and key,
+    the project's limits apply if they are lower. Raises ConfigError naming file, line and key,
     and for a rule whose examples it does not bear out.
     """
     user = _read_user(user_file, decides)

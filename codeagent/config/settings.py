@@ -100,14 +100,14 @@ class HookSettings(Section):
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """Program and arguments; it runs in the workspace, on this machine. The program is an absolute path or a name."""
     tools: Annotated[str, Field(min_length=1)] = "*"
-    """Of which tools, as a pattern over their names; only where the event is about a call."""
+    """Of which tools, as a pattern over their names; only if the event is about a call."""
 
     @field_validator("command")
     @classmethod
     def _program_is_no_file_of_the_project(cls, command: tuple[str, ...]) -> tuple[str, ...]:
         if "/" in command[0] and not command[0].startswith("/"):
             raise PydanticCustomError(
-                "program", "give the whole path of the program: a relative one would be a file of the project"
+                "program", "give the full path of the program: a relative one would be a file of the project"
             )
         return command
 
@@ -145,7 +145,7 @@ class TextToolSettings(Section):
     when_refused: Literal["json", "xml", "hermes"] = "json"
     """What a model speaks once its provider has refused native calls."""
     models: tuple[TextToolSetting, ...] = ()
-    """The first pattern that matches holds."""
+    """The first pattern that matches applies."""
 
 
 class PriceSetting(Section):

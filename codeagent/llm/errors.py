@@ -50,7 +50,7 @@ _MESSAGE = re.compile(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\
 class NotAStream(Exception):
     """A response with status 200 whose body is neither a stream nor a whole completion.
 
-    The text says what came instead, with its first line; `body` is the error object where the body has one.
+    The text says what came instead, with its first line; `body` is the error object, if the body has one.
     """
 
     def __init__(self, body: bytes, content_type: str, decoded: object) -> None:

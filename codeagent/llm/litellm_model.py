@@ -242,10 +242,10 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
         try:
             loop.call_soon_threadsafe(settle, library, failure)
         except RuntimeError:
-            return  # the loop has ended in the meantime; nobody waits
+            return  # the loop has ended: nobody is waiting
         if library is not None:
             time.sleep(_FIRST_REQUEST_SECONDS)
-            with suppress(Exception):  # a failure shows where the tokenizer is needed
+            with suppress(Exception):  # a failure shows when the tokenizer is needed
                 library.token_counter(model="", text="")  # loaded here; litellm would load it on the event loop
 
     threading.Thread(target=run, name="litellm-import", daemon=True).start()

@@ -31,8 +31,8 @@ def set_environment() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause garbage collection, and never collect what was made in the meantime.
 
-    litellm's import makes about a million objects that live for ever; walking them again and again
-    is a third of its time.
+    litellm's import makes about a million objects that live as long as the process; walking them again
+    and again is a third of its time.
     """
     was_on = gc.isenabled()
     gc.disable()

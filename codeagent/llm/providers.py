@@ -1,4 +1,4 @@
-"""What is known of models: their providers' keys, addresses and limits, what a name stands for, and local servers."""
+"""What is known about models: providers' keys, addresses and limits, what a name stands for, and local servers."""
 
 import asyncio
 import importlib.util

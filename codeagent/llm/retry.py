@@ -20,7 +20,7 @@ _PASSED_ON: frozenset[ModelErrorKind] = frozenset(
 
 
 class ModelWrapper:
-    """Wraps another model and changes how it is asked: it passes everything on but `stream`, which a subclass gives."""
+    """Wraps another model and changes how it is asked: it passes on everything but `stream`, which a subclass adds."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -54,8 +54,8 @@ class RetryingModel(ModelWrapper):
 
     A Retrying event announces each repetition before its pause; what the failed attempt streamed is
     void from then on. An empty answer is repeated once, then passed on. A model that stays silent is
-    given up after a total time, however many attempts that took. Cancelling works at any time, in a
-    pause too.
+    given up after a total time, however many attempts that took. Cancelling works at any time, even in
+    a pause.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = Tru
 def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
     """Return the arguments of litellm's `acompletion`; `facts` is its table's entry for the model, empty if none.
 
-    There are none for None, nor for a model known not to think. `max_tokens` is for the answer alone: where the
+    There are none for None, nor for a model known not to think. `max_tokens` is for the answer alone: if the
     thinking counts as part of it, the limit is raised.
     """
     if effort is None or (facts and not facts.get("supports_reasoning")):

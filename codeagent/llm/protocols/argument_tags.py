@@ -47,7 +47,7 @@ class Tags:
     """Completes the opening tag of an argument; its groups are `key` and maybe `rest`, which may give the type."""
     argument_end: str
     trims_lines: bool = False
-    """A value stands on lines of its own: one line break before and after it is not part of it."""
+    """A value is on lines of its own: one line break before and after it is not part of it."""
     cdata: bool = True
 
     @cached_property

@@ -149,12 +149,12 @@ def _in_fence(results: Sequence[ToolMessage]) -> str:
 
 
 def _json_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Only JSON that has exactly the shape of a call and names a known tool is a call."""
+    """Make a parser to which only JSON with exactly the shape of a call and the name of a known tool is a call."""
     return Reader((Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools))
 
 
 def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Relatives' special tokens are read, too; values in tags of their own get the types of the tool's schema."""
+    """Make a parser that also reads relatives' special tokens; values in tags get the types of the tool's schema."""
     marks = [Mark(parts, partial(_json_block, closer, fenced)) for parts, closer, fenced in _BODIES]
     marks += [Mark(parts, partial(_argument_block, tags, tools)) for parts, tags in _TAGS]
     marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
@@ -163,7 +163,7 @@ def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 
 def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Values are taken byte for byte; types come from `type`, or else from the tool's schema."""
+    """Make a parser that takes values byte for byte; types come from `type`, or else from the tool's schema."""
     formats = [attribute_tags(f"{prefix}invoke", f"{prefix}parameter") for prefix in _PREFIXES]
     marks: list[Mark] = []
     for tags in (*formats, attribute_tags("function", "param")):
@@ -263,13 +263,13 @@ def _unfinished(source: Source, opened: Match[str]) -> Block:
 
 
 def _name(opened: Match[str]) -> str:
-    """The tool's name as the mark gives it; empty where the block says it."""
+    """Return the tool's name as the mark gives it; empty if the block does."""
     groups = opened.groupdict()
     return unescape(groups["quoted"], ENTITIES) if "quoted" in groups else groups.get("name") or ""
 
 
 def _call_json(call: ToolCall) -> str:
-    """`{"name": …, "arguments": …}`; arguments that are not an object go back as the model wrote them."""
+    """Return `{"name": …, "arguments": …}`; arguments that are not an object stay as the model wrote them."""
     name = json.dumps(call.name, ensure_ascii=False)
     if is_object(call.arguments) or not call.arguments.strip():
         return f'{{"name": {name}, "arguments": {call.arguments.strip() or "{}"}}}'
@@ -277,7 +277,7 @@ def _call_json(call: ToolCall) -> str:
 
 
 def _results_json(results: Sequence[ToolMessage]) -> list[str]:
-    """One line per result, numbered from 1; no tag can be closed from within it."""
+    """Return one line per result, numbered from 1; no tag can be closed from within it."""
     lines: list[str] = []
     for number, result in enumerate(results, start=1):
         about = {"call": number, "name": result.name, "content": result_text(result, _IMAGE_FOLLOWS)}
@@ -294,7 +294,7 @@ def _result_tag(number: int, result: ToolMessage) -> str:
 
 
 def _parameter(key: str, value: str) -> str:
-    """`type` is left out only where nothing but text can be meant."""
+    """Write one argument; `type` is left out only if nothing but text can be meant."""
     if not value.startswith('"'):
         return f'<parameter name="{_attribute(key)}" type="json">{_value(value)}</parameter>'
     text = str(json.loads(value))

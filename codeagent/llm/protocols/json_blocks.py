@@ -53,7 +53,7 @@ class JsonBlock:
     def __init__(
         self, source: Source, opened: str, closer: str, *, name: str = "", fenced: bool = False, between: str = ""
     ) -> None:
-        """`opened` is the mark as the model wrote it; `closer` is empty where the end of the JSON is enough.
+        """`opened` is the mark as the model wrote it; `closer` is empty if the end of the JSON is enough.
 
         `fenced`: a code fence ends before the closing mark. With a `name` the JSON is the arguments. `between` are the
         characters allowed between two calls of one block; such a block ends where no other call follows.

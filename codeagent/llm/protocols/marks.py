@@ -51,7 +51,7 @@ _THINKING_PHRASES = (
     ("Here is my thought process:", ("Here is my response:",)),
     ("Here's my thought process:", ("Here's my response:",)),
 )
-"""The ends of these may also stand elsewhere in an answer."""
+"""The ends of these may also occur elsewhere in an answer."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class BlockEnd:
 Block = Generator[str, bool, BlockEnd]
 """Reads what lies between a mark and its end.
 
-It yields what is text in any case, mostly nothing, where it needs more of the answer; it is sent False if there is no
-more. It may leave no more than a mark's length unread then.
+When it needs more of the answer it yields what is text in any case, mostly nothing, and leaves at most a mark's length
+unread; it is sent False if there is no more.
 """
 
 
@@ -167,7 +167,7 @@ class Mark:
 
     parts: tuple[MarkPart, ...]
     read: Callable[[Source, re.Match[str]], Block] | None
-    """Begins to read the block. None: it only stands around blocks and is dropped there; elsewhere it is text."""
+    """Begins to read the block. None: it only surrounds blocks and is dropped there; elsewhere it is text."""
     thinking: Literal["", "begins", "ends"] = ""
     """It begins thinking, or ends thinking whose beginning is not in the answer."""
 

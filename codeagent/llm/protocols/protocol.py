@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 Body = Literal["json", "name and arguments"]
-"""What stands between the marks of `delimited`."""
+"""What is between the marks of `delimited`."""
 ProtocolName = Literal["json", "xml", "hermes", "delimited"]
 
 
@@ -27,7 +27,7 @@ class TextTools:
     """How models without native tool calls are told about tools."""
 
     choices: tuple[ProtocolChoice, ...] = ()
-    """The first that matches counts."""
+    """The first that matches applies."""
     when_refused: Literal["json", "xml", "hermes"] = "json"
     """For a model without a choice, once its provider refused native tools."""
 
@@ -46,7 +46,7 @@ class ParsedCall:
 
     name: str
     arguments: str
-    """JSON; where the block held no JSON, its raw text, for the executor to refuse."""
+    """JSON; if the block held none, its raw text, for the executor to refuse."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class BrokenCall:
     """A block that must not run."""
 
     name: str
-    """Of the tool where it can be read; empty otherwise."""
+    """Of the tool, if it can be read; empty otherwise."""
     raw: str
     """The block as the model wrote it."""
     why: str

@@ -77,7 +77,7 @@ class Reader:
                 self._read_pending()
                 self._answer.send(False)
         self._settle_held(as_text=False)
-        if self._unsure is not None and _goes_on(self._out[self._unsure :]):
+        if self._unsure is not None and _words_follow(self._out[self._unsure :]):
             self._out[self._unsure :] = [_unsure(piece) for piece in self._out[self._unsure :]]
         if not self._after_block:
             self._release("")
@@ -202,7 +202,7 @@ class Reader:
             yield from self._read_inline(run)
 
     def _read_info(self, run: str) -> _Reading:
-        """Read the line that opens a code fence, behind its `run`; it is held back while the fence may be a call."""
+        """Read the line that opens a code fence, after its `run`; it is held back while the fence may be a call."""
         source, info = self._source, ""
         held = run if self._bare and run[0] == "`" else ""
         if not held:
@@ -333,7 +333,7 @@ class Reader:
             self._out.append(Text(whole))
 
 
-def _goes_on(pieces: Sequence[AnswerPiece]) -> bool:
+def _words_follow(pieces: Sequence[AnswerPiece]) -> bool:
     """Tell whether words follow a call."""
     called = False
     for piece in pieces:
