@@ -1,4 +1,4 @@
-"""What is left when the screen fails: one line for the user, and a report without secrets in a file."""
+"""What remains when the screen fails: one line for the user, and a report without secrets in a file."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
     """Write a report (0600) below `state`; returns the one line to tell the user.
 
     The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
-    through `redact`. `session` is the id of the one that is kept: empty where none had begun, None where nobody knows.
+    through `redact`. `session` is the id of the one that is kept: empty if none had begun, None if that is unknown.
     """
     kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
     kept = "no session had begun; " if session == "" else kept
@@ -35,9 +35,9 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
 
 
 def record_survived(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
-    """The same for an error that the screen goes on after."""
+    """The same for an error that the screen survives."""
     said, where = _recorded(error, state, session=session, redact=redact)
-    return f"internal error ({said}); nothing of the conversation was lost, and it goes on; {where}"
+    return f"internal error ({said}); nothing of the conversation was lost, and it continues; {where}"
 
 
 def _recorded(

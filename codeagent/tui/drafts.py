@@ -1,4 +1,4 @@
-"""What is typed and not sent yet, kept on disk so that a crash loses half a second of it at most."""
+"""What is typed and not sent yet, kept on disk so that a crash loses at most half a second of it."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ _EVERY = 0.5
 def own_draft(path: Path) -> "Draft":
     """The draft of one window, at `path` or beside it: never one that another window has.
 
-    One that was left behind, by a window that was killed, goes before an empty one. Blocks on small files.
+    One that a killed window left behind is preferred to an empty one. Blocks on small files.
     """
     try:
         make_private_folder(path.parent)
@@ -50,7 +50,7 @@ def _written(path: Path) -> float:
 
 
 def _lock(path: Path) -> int | None:
-    """A descriptor that keeps other windows away from it as long as it is open; None where one has it."""
+    """A descriptor that keeps other windows away from it as long as it is open; None if another has it."""
     fd = open_lock_file(path.with_name(f"{path.name}.lock"))
     if try_lock(fd):
         return fd
@@ -59,7 +59,7 @@ def _lock(path: Path) -> int | None:
 
 
 class Draft:
-    """A file with the text as it is, readable by its owner only; no file where nothing is typed.
+    """A file with the text as it is, readable by its owner only; no file while nothing is typed.
 
     `keep` and `clear` return at once: the file is written in a thread, the last text wins, and no timer runs while
     nothing changes. Both need a running event loop. `trouble` says why the file could not be written.
@@ -74,10 +74,10 @@ class Draft:
         self._timer: asyncio.TimerHandle | None = None
         self._writing = threading.Lock()
         self.trouble = ""
-        """One line, empty where nothing is wrong."""
+        """One line, empty if nothing is wrong."""
 
     def load(self) -> str:
-        """What was left behind; empty where nothing was. Blocks on a small file."""
+        """What was left behind; empty if nothing was. Blocks on a small file."""
         try:
             return self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class Draft:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._save_in_thread)
 
     def hold(self, texts: Sequence[str]) -> None:
-        """Sent, but done by nobody yet: they are on disk when this returns, in front of what is typed."""
+        """Keep what was sent but not taken yet: on disk when this returns, in front of what is typed."""
         self._held = tuple(texts)
         self._save(synced=True)
 

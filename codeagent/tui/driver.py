@@ -1,4 +1,4 @@
-"""Textual's driver for Linux and macOS, with what it does not survive by itself."""
+"""Textual's driver for Linux and macOS, hardened against what that one does not survive."""
 
 import asyncio
 import os
@@ -86,7 +86,7 @@ class PasteReader:
             text = rest
 
     def release(self) -> TypedText:
-        """What was held, now that it was no beginning of a paste."""
+        """What was held, now that it was not the beginning of a paste."""
         held, self._held = self._held, ""
         return TypedText(held)
 
@@ -206,10 +206,10 @@ class TerminalOutput:
 class TerminalDriver(LinuxDriver):
     """Differs from Textual's where that one crashes, hangs or spins:
 
-    bytes that are no UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
+    bytes that are not UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
     the end of the input ends the reading, which waits without polling;
     the last of many resizes is the one that counts;
-    stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; going on (SIGCONT) after a stop
+    stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; continuing (SIGCONT) after a stop
     that could not be caught takes the terminal once, not twice.
     """
 
@@ -275,7 +275,7 @@ class TerminalDriver(LinuxDriver):
             os.read(self._until, 16)
 
     def run_input_thread(self) -> None:
-        """Sleeps until there is something to read; Esc is told from the begin of a sequence by what follows in time."""
+        """Sleep until there is something to read; what follows in time tells Esc from the beginning of a sequence."""
         keys, pastes = KeyReader(debug=self._debug), PasteReader()
         decode = getincrementaldecoder("utf-8")("replace").decode
         patience: float | None = None
@@ -286,7 +286,7 @@ class TerminalDriver(LinuxDriver):
             if ready:
                 data = _read(self.fileno)
                 if not data:
-                    return  # the terminal is gone, which its guard tells
+                    return  # the terminal is gone; its guard ends the screen
                 for part in pastes.feed(decode(data)):
                     self._take(part, keys)
             elif pastes.holds:
@@ -317,6 +317,6 @@ def _read(fd: int) -> bytes:
 
 
 def _screen_stream() -> TextIO:
-    """Textual draws on standard error; where that leads elsewhere, on standard output."""
+    """Textual draws on standard error; if that leads elsewhere, on standard output."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None and stream.isatty()]
     return streams[0]

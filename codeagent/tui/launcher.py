@@ -31,7 +31,7 @@ class LaunchOptions:
     proceed: bool = False
     """The user agreed to a folder that is not a project."""
     read_git: bool | None = None
-    """What the user said about a git directory outside the workspace; None where that was not asked."""
+    """What the user said about a git directory outside the workspace; None if that was not asked."""
     prompt: str = ""
     """Text that waits in the composer at the start."""
     step: bool = False
@@ -47,7 +47,7 @@ class ModelRow:
     about: str
     """Where it runs, what is missing."""
     ready: bool
-    """Its key is there, or it needs none."""
+    """Its key is set, or it needs none."""
     api_base: str | None = None
 
 
@@ -73,12 +73,12 @@ class AppFolders:
     state: Path
     """Drafts, prompt history, crash reports."""
     config: Path
-    """`themes/*.yaml` and `keys.yaml` of the user's own."""
+    """The user's `themes/*.yaml` and `keys.yaml`."""
     workspace: Path
 
     @property
     def drafts(self) -> Path:
-        """The first draft of the folder worked in; those of further windows lie beside it."""
+        """The first draft of the folder worked in; those of further windows are beside it."""
         return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
 
     @property
@@ -87,7 +87,7 @@ class AppFolders:
 
 
 class Launcher(Protocol):
-    """Methods that are not `async` may block on small files and belong into a thread."""
+    """Methods that are not `async` may block on small files and belong in a thread."""
 
     @property
     def workspace(self) -> Path: ...
@@ -120,9 +120,9 @@ class Launcher(Protocol):
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key at its provider, and keep it in the keyring, or in a 0600 file where there is none.
+        """Try a key at its provider, and keep it in the keyring, or in a 0600 file if there is no keyring.
 
-        Returns how it went and where it is, as one line. Raises ConfigError where it was refused, or cannot be kept.
+        Returns how it went and where it is, as one line. Raises ConfigError if it was refused, or cannot be kept.
         """
 
     async def files(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def state_of(result: ToolResultAdded) -> CallState:
 
 
 def note_of(result: ToolResultAdded) -> str:
-    """The outcome in a few words; empty where the call's state says it all."""
+    """The outcome in a few words; empty if the call's state says it all."""
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
@@ -55,14 +55,14 @@ def note_of(result: ToolResultAdded) -> str:
 
 
 def error_of(result: ToolResultAdded) -> str:
-    """What went wrong, where the note does not say it already."""
+    """What went wrong, unless the note already says it."""
     if result.error is None or note_of(result).startswith("exit "):
         return ""
     return result.error.message
 
 
 def said_of(answer: ApprovalResolved, tool: str) -> str:
-    """What the user answered in words of their own; empty where there were none."""
+    """What the user answered in words of their own; empty if there were none."""
     if answer.source != "user" or not answer.reason.strip():
         return ""
     if answer.answer == "deny":
@@ -71,7 +71,7 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 
 
 def told_of(note: str) -> str:
-    """What a note for the model is about, in the user's words; empty where something else on the screen says it."""
+    """What a note for the model is about, in the user's words; empty if something else on the screen says it."""
     known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
     return cut_end(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
 
@@ -84,7 +84,7 @@ def job_line(ended: JobFinished) -> str:
 
 
 def job_words(ended: JobFinished) -> str:
-    """What a card says of its job behind the state; `done` is said here, as that state has no word."""
+    """What a card says of its job behind the state; `done` is spelled out, as that state has no words."""
     exited = f"exit {ended.exit_code}" if ended.exit_code else ""
     return " · ".join(part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part)
 

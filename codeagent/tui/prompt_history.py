@@ -22,7 +22,7 @@ _LONGEST = 100_000
 class PromptHistory:
     """One JSON string to a line, the newest last, readable by its owner only.
 
-    A line that is damaged is passed over. Where the file cannot be read or written, the history lasts as long as
+    A damaged line is skipped. If the file cannot be read or written, the history lasts as long as
     the program does and `trouble` says why.
     """
 
@@ -30,7 +30,7 @@ class PromptHistory:
         self._path = path
         self._entries: list[str] | None = None
         self.trouble = ""
-        """One line, empty where nothing is wrong."""
+        """One line, empty if nothing is wrong."""
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class PromptHistory:
 
 
 class HistoryWalk:
-    """Stands at the text being typed until `older` is called; changes made on the way are kept until it ends."""
+    """Stays at the text being typed until `older` is called; changes made on the way are kept until it ends."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """`entries`: the oldest first."""
@@ -128,7 +128,7 @@ class HistoryWalk:
         return self._go(self._at - 1, current)
 
     def newer(self, current: str) -> str | None:
-        """The text after, at last what was being typed; None where that is shown already."""
+        """The text after, at last what was being typed; None if that is shown already."""
         return self._go(self._at + 1, current)
 
     def _go(self, to: int, current: str) -> str | None:
@@ -147,7 +147,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _entry(line: bytes) -> str | None:
-    """The text of a line; None where it is damaged."""
+    """The text of a line; None if it is damaged."""
     try:
         text = json.loads(line)
     except ValueError:

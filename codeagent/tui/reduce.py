@@ -35,7 +35,7 @@ class Reducer:
         self._arguments: dict[str, str] = {}
         """Of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
-        """What the call was before it was asked about, by id of the question: what it left may be, too."""
+        """The state of the call before it was asked about, to which it returns, by id of the question."""
         self._moments: dict[str, str] = {}
         """What was said, or what a batch was about, by id of the checkpoint."""
         self._waited: dict[str, float] = {}
@@ -205,14 +205,14 @@ class Reducer:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
                 note = text_of(message.content)
-                # How a job ended is said already.
+                # How a job ended is already shown.
                 if note not in self._state.jobs.end_notes and (told := outcomes.told_of(note)):
                     self._document.remark(told, "told")
             case UserMessage() as message:
                 self._document.say(text_of(message.content), message.source)
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
-        """Of a recorded answer nothing was streamed: its thoughts come with it."""
+        """Show a whole answer; a recorded one was not streamed, so its thoughts come with it."""
         document = self._document
         thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
         if thoughts and not self._thought:
@@ -274,7 +274,7 @@ class Reducer:
                 self._wait_for(event.call_id, None)
             case ToolResultAdded():
                 self._wait_for(event.call_id, None)
-                # Of a call that goes on as a job the result only says that.
+                # The result of a call that became a job only says so.
                 if not card.job:
                     self._settle_call(event)
             case _:
@@ -287,7 +287,7 @@ class Reducer:
         card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
         printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
         if printed:
-            # It is complete, where live pieces were merged.
+            # This is all of it; live pieces may have been merged.
             card.output = OutputBuffer()
             card.output.feed(printed)
         if card.state == "skipped":
@@ -296,7 +296,7 @@ class Reducer:
             self._state.status.set(notice="")
 
     def _begin_job(self, event: events.JobStarted) -> None:
-        """Its card says so; what it printed until now goes over to the job."""
+        """Show the job on its card; what it printed until now moves to the job."""
         card = self._document.card(event.call_id, event.name, event.title)
         row = Job(event.job_id, event.call_id, event.name, event.title, "running", event.ts)
         row = replace(row, takes_input=event.takes_input, promoted=event.promoted)
@@ -331,7 +331,7 @@ class Reducer:
         self._document.remark(outcomes.job_line(event))
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
-        """Note since when the agent waits for a call; None: it ended, or goes on as a job."""
+        """Note since when the agent waits for a call; None: it ended, or became a job."""
         self._waited.pop(call_id, None)
         if since is not None:
             self._waited[call_id] = since

@@ -37,7 +37,7 @@ from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 
 _PACE = 0.05
-"""Seconds between two pieces of one stream: what comes meanwhile is merged into one."""
+"""Seconds between two pieces of one stream: what comes in between is merged into one."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
@@ -53,7 +53,7 @@ class SessionClient:
         self._shown = 0
         self._stepping = False
         self._settled = asyncio.Event()
-        """It has started, or never will."""
+        """Set once it has started, or never will."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
 
@@ -89,18 +89,18 @@ class SessionClient:
 
     @property
     def started(self) -> bool:
-        """Model and sandbox are there: acts are done."""
+        """Model and sandbox are ready: acts are carried out."""
         return self._settled.is_set() and self._runtime is not None
 
     async def start_up(self) -> None:
-        """Return once it has started. Raises CodeagentError where it will not."""
+        """Return once it has started. Raises CodeagentError if it cannot start."""
         await self._settled.wait()
         if self._runtime is None:
             raise CodeagentError(_NOT_STARTED)
 
     @property
     def running(self) -> bool:
-        """A run is going on."""
+        """Whether a run is in progress."""
         return self._runtime is not None and self._runtime.agent.running
 
     def do(self, act: Act) -> Refused | None:
@@ -111,7 +111,7 @@ class SessionClient:
         return refused
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; where that fails, the act is refused."""
+        """As `do`, and wait for what it begins; if that fails, the act is refused."""
         act = self._directed(act)
         refused = Refused(self._why_not) if self._runtime is None else await self._runtime.agent.finish(act)
         self._show_act(act, refused)
@@ -130,7 +130,7 @@ class SessionClient:
 
     @property
     def rewind(self) -> Rewind:
-        """Raises CheckpointError where no checkpoints are kept, or not yet."""
+        """Raises CheckpointError if no checkpoints are kept, or not yet."""
         rewind = None if self._runtime is None else self._runtime.agent.rewind
         if rewind is None:
             missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
@@ -139,7 +139,7 @@ class SessionClient:
 
     @property
     def toolbox(self) -> Toolbox | None:
-        """The tools in use; None where they cannot change. Raises CodeagentError."""
+        """The tools in use; None if they cannot change. Raises CodeagentError."""
         now, info = self.agent.toolbox, None if self._runtime is None else self._runtime.sandbox_info
         if now is None or info is None or info.kind != "host":
             return now
@@ -152,7 +152,7 @@ class SessionClient:
         return {job.id: job.lines for job in jobs if job.status == "running"}
 
     async def job_output(self, job_id: str) -> str | None:
-        """All a job printed so far; None where it is gone. Raises CodeagentError."""
+        """All a job printed so far; None if it is gone. Raises CodeagentError."""
         try:
             return await asyncio.to_thread(_whole, partial(self.agent.jobs.read, job_id))
         except KeyError:
@@ -165,7 +165,7 @@ class SessionClient:
         return await self._launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key and keep it; shows, and returns, how it went and where it is. Raises CodeagentError."""
+        """Try a key and keep it; shows, and returns, how that went and where the key is. Raises CodeagentError."""
         said = await self._launcher.keep_key(variable, value)
         self._state.document.remark(said)
         return said
@@ -183,7 +183,7 @@ class SessionClient:
         return await self._launcher.files()
 
     async def full_output(self, call_id: str) -> str | None:
-        """The whole text of a call's result, also what was too long for the model; None where it is gone."""
+        """The whole text of a call's result, also what was too long for the model; None if it is gone."""
         if self._runtime is None:
             return None
         session, outputs = self._runtime.agent.session_id, self._runtime.outputs
@@ -253,7 +253,7 @@ class SessionClient:
             await _pace(event, drawn)
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
-        """Text that came too late for its run begins the next one."""
+        """Follow up on an event; text that came too late for its run begins the next one."""
         if isinstance(event, ModelChanged):
             self._take_over(agent.model)
         elif isinstance(event, RunFinished):
@@ -262,7 +262,7 @@ class SessionClient:
                 self.do(acts.Prompt(None))
 
     def _show(self, reducer: Reducer, event: KnownEvent) -> None:
-        """One event that cannot be drawn does not keep those after it from being."""
+        """Show one event; if it cannot be drawn, those after it still are."""
         try:
             reducer.apply(event)
         except Exception as error:
@@ -352,7 +352,7 @@ class SessionClient:
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
-    """Wait where the same stream was drawn a moment ago, so that the channel merges what comes meanwhile."""
+    """Wait if the same stream was drawn a moment ago, so that the channel merges what comes in between."""
     key: tuple[str, str]
     match event:
         case TextDelta() | ReasoningDelta():

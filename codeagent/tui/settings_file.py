@@ -14,7 +14,7 @@ _LOST = re.compile(r"\s*#\s?[0-9a-fA-F]{3,6}\b")
 
 
 class BadFile(Exception):
-    """A file cannot be used; `line` from 1, None where it is about the whole file; `key` may be empty."""
+    """A file cannot be used; `line` from 1, None if it is about the whole file; `key` may be empty."""
 
     def __init__(self, line: int | None, key: str, problem: str) -> None:
         super().__init__(problem)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from codeagent.core.notices import PauseReason
 
 Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
-"""What goes on. waiting: for the user. retrying: the request is repeated at `retry_at`."""
+"""What the run is doing. waiting: for the user. retrying: the request is repeated at `retry_at`."""
 Halt = Literal["", "pausing", "paused", "stopping"]
-"""What the user did to a run, or what it waits for them with; no piece of an answer changes it.
+"""What the user did to a run, or how it waits for the user; no piece of an answer changes it.
 
 pausing: it will wait at the next boundary. paused: it waits. stopping: it is being ended.
 """
@@ -82,14 +82,14 @@ class QueuedMessages(Observable):
         self.items = items
 
     def add(self, item: Queued) -> None:
-        """In the place of the one with its id, or else at the end."""
+        """Replace the one with the same id, or else append."""
         known = any(before.id == item.id for before in self.items)
         others = tuple(item if before.id == item.id else before for before in self.items)
         self.items = others if known else (*self.items, item)
         self._changed()
 
     def order(self, ids: Sequence[str]) -> None:
-        """Those named come in that order; what is not named stays behind them as it was."""
+        """Put those named in that order; the others follow in theirs."""
         places = {queued_id: place for place, queued_id in enumerate(ids)}
         self.items = tuple(sorted(self.items, key=lambda item: places.get(item.id, len(places))))
         self._changed()
@@ -179,7 +179,7 @@ class JobBoard(Observable):
         self._rows: dict[str, Job] = {}
         self._outputs: dict[str, OutputBuffer] = {}
         self.end_notes: set[str] = set()
-        """What the model is told of jobs that ended; the screen says it in its own way."""
+        """What the model is told of jobs that ended; the screen has its own words for it."""
 
     @property
     def rows(self) -> tuple[Job, ...]:
@@ -197,13 +197,13 @@ class JobBoard(Observable):
         return self._outputs[job_id]
 
     def begin(self, row: Job, printed: OutputBuffer | None = None) -> None:
-        """`printed` is what it printed while it was waited for; it goes on in there."""
+        """`printed` is what it printed while it was waited for; later output is appended to it."""
         self._rows[row.id] = row
         self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
         self._count(row.id)
 
     def feed(self, job_id: str, text: str) -> None:
-        """Append to the output of a job; nothing happens where there is no such job."""
+        """Append to the output of a job; an unknown job is ignored."""
         if job_id in self._outputs:
             self._outputs[job_id].feed(text)
             self._count(job_id)
@@ -217,7 +217,7 @@ class JobBoard(Observable):
             self._changed()
 
     def listens(self, job_id: str, port: int) -> None:
-        """Note a port that a job listens on; nothing happens where there is no such job."""
+        """Note a port that a job listens on; an unknown job is ignored."""
         if (row := self._rows.get(job_id)) is not None:
             self._rows[job_id] = replace(row, ports=tuple(sorted({*row.ports, port})))
             self._changed()
@@ -284,9 +284,9 @@ class Status:
     jobs: int = 0
     """Calls that run in the background."""
     waits_since: float | None = None
-    """Seconds since the epoch when the call began that the agent waits for longest; None where it waits for none."""
+    """Seconds since the epoch when the call began that the agent waits for longest; None if it waits for none."""
     budget: str = ""
-    """What is left of what, in a few words; empty where there is none."""
+    """What is left of it, in a few words; empty without a budget."""
     on_card: bool = False
     """Keys go to the card that waits, and not to the composer."""
     notice: str = ""
@@ -301,7 +301,7 @@ class StatusBoard(Observable):
         self.now = now or Status()
 
     def set(self, **changes: Any) -> None:
-        """Replace fields of `Status` by name; nothing happens where they are the same."""
+        """Replace fields of `Status` by name; nothing happens if they are the same."""
         changed = replace(self.now, **changes)
         if changed != self.now:
             self.now = changed
@@ -323,4 +323,4 @@ class UiState:
     prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
     """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
-    """Reports an unexpected error; everything else goes on."""
+    """Reports an unexpected error; everything else continues."""

@@ -26,7 +26,7 @@ RESET = (
     b"\x1b[0m\x1b7\x1b[?1049l"  # 1049l restores the saved cursor: saved first, it stays where no alternate screen is on
     b"\x1b[?7h\x1b[?25h\x1b[0m"  # line wrap, cursor, colours
 )
-"""What undoes every mode the screen sets; harmless where none is set."""
+"""What undoes every mode the screen sets; harmless if none is set."""
 FAREWELL = 5.0
 """Seconds the app has for an orderly end once a signal came."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -54,7 +54,7 @@ class TerminalGuard:
         self.received: signal.Signals | None = None
         """What ends the screen; SIGHUP also stands for a terminal that is gone."""
         self.silent = False
-        """The terminal was given back: nothing is drawn on it any more."""
+        """The terminal was given back: nothing more is drawn on it."""
         self._on_exit = on_exit
         self._fd = _own_descriptor()
         self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
@@ -98,7 +98,7 @@ class TerminalGuard:
         self._watch.start()
 
     def give_back(self, *, orderly: bool) -> None:
-        """The end of `take`; `orderly` where the screen has undone its modes itself."""
+        """The end of `take`; `orderly` if the screen has undone its modes itself."""
         if not orderly and not self.silent:
             self.restore()
         self._restore_attributes()
@@ -139,7 +139,7 @@ class TerminalGuard:
         os._exit(128 + (self.received or signal.SIGHUP))
 
     def _watching(self) -> None:
-        """Ends the process where an orderly end takes too long, and the screen where its terminal is gone.
+        """Ends the process if an orderly end takes too long, and the screen if its terminal is gone.
 
         A terminal that was hung up reads as an endless empty input; SIGHUP may have been ignored or never sent.
         """
@@ -165,7 +165,7 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
     On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
     event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the
     process at once, unless it only tells again that the terminal is gone. A SIGHUP that was ignored before, as under
-    nohup, stays ignored. Where a screen that owned this terminal was killed, the terminal is reset first; markers of
+    nohup, stays ignored. If a screen that owned this terminal was killed, the terminal is reset first; markers of
     that are kept below `state`.
     """
     guard = TerminalGuard(state / _MARKERS, on_exit)
@@ -179,7 +179,7 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
 
 def _own_descriptor() -> int:
-    """The terminal of standard input, opened again where that is allowed: then writing to it never blocks."""
+    """The terminal of standard input, opened again if that is allowed: then writing to it never blocks."""
     try:
         return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -224,7 +224,7 @@ def _mark(marker: Path, attributes: _Attributes) -> None:
 
 
 def _heal(markers: Path, fd: int) -> None:
-    """Reset the terminal where its last owner was killed."""
+    """Reset the terminal if its last owner was killed."""
     for marker in markers.glob(f"{_device(fd)}.*"):
         try:
             note = json.loads(marker.read_text(encoding="utf-8"))
@@ -243,7 +243,7 @@ def _heal(markers: Path, fd: int) -> None:
 
 
 def _born(pid: int) -> str:
-    """When the process began, in a form that only fits the same one; empty where there is no such process."""
+    """When the process began, in a form that only fits the same one; empty if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -39,7 +39,7 @@ TERMINAL_COLOURS = (
     *("bright_black", "bright_red", "bright_green", "bright_yellow"),
     *("bright_blue", "bright_magenta", "bright_cyan", "bright_white"),
 )
-"""The terminal's own sixteen, and what it writes in by itself."""
+"""The terminal's own sixteen, and its default."""
 ATTRIBUTES = frozenset({"bold", "dim", "italic", "underline", "reverse", "strike"})
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")

@@ -1,4 +1,4 @@
-"""The themes there are, those that come with codeagent and the user's own, and the one in force."""
+"""The available themes, codeagent's and the user's own, and the one in force."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class ThemeError(ConfigError):
 
 
 def bundled_folder() -> Path:
-    """Inside the package where it was installed, the repository's `themes` where it runs from a checkout."""
+    """Inside the package if it was installed, the repository's `themes` if it runs from a checkout."""
     from importlib import resources  # the default theme needs no folder
 
     installed = Path(str(resources.files("codeagent.tui"))) / "bundled_themes"
@@ -63,7 +63,7 @@ def load_theme(path: Path) -> ThemeFile:
 
 
 def built_in() -> ThemeFile:
-    """The default theme, from no file: it is there even where every file is broken."""
+    """The default theme, from no file: it is there even if every file is broken."""
     return theme_from(INK)
 
 
@@ -82,7 +82,7 @@ class Themes:
         return tuple(dict.fromkeys([DEFAULT_THEME, *bundled, *own]))
 
     def get(self, name: str) -> ThemeFile:
-        """Read where it is not known or its file has changed. Raises ThemeError."""
+        """Read if it is not known or its file has changed. Raises ThemeError."""
         path = self._own_path(name)
         if path is None and name == DEFAULT_THEME:
             return built_in()
@@ -102,7 +102,7 @@ class Themes:
         return self._own_path(name) is not None
 
     def stamp(self, name: str) -> int | None:
-        """When the file of the user's own theme changed last, in nanoseconds; None where there is no such file."""
+        """When the file of the user's own theme changed last, in nanoseconds; None if there is no such file."""
         path = self._own_path(name)
         try:
             return None if path is None else path.stat().st_mtime_ns
@@ -134,13 +134,13 @@ class ThemeSwitch:
 
     @property
     def watching(self) -> bool:
-        """Its file is looked at, because it is the user's own."""
+        """Whether its file is watched, as it is the user's own."""
         return self._timer is not None
 
     def use(self, name: str) -> str:
         """Draw everything in that theme; returns what is wrong with it, and keeps the present one then.
 
-        Where none is in force yet, the built-in default is used.
+        If none is in force yet, the built-in default is used.
         """
         stamp = self.themes.stamp(name)
         try:
@@ -154,7 +154,7 @@ class ThemeSwitch:
         return ""
 
     def look(self) -> None:
-        """Read the theme in force again where its file changed; what is wrong with it is said once."""
+        """Read the theme in force again if its file changed; what is wrong with it is reported once."""
         stamp = self.themes.stamp(self.name)
         if stamp == self._stamp:
             return
@@ -200,7 +200,7 @@ class ThemeSwitch:
         )
 
     def _watch(self) -> None:
-        """A timer only while there is a file that may change."""
+        """Run a timer only while there is a file that may change."""
         if self._stamp is not None and self._timer is None:
             self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
         elif self._stamp is None and self._timer is not None:

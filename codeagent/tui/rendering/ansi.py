@@ -51,7 +51,7 @@ _CHANGES = {**_ATTRIBUTES, **_COLOURS, 39: {"color": None}, 49: {"bgcolor": None
 
 
 def ansi_line(raw: str, base: Style) -> Line:
-    """A printed line that begins without colours; `base` (the palette's text) is where it sets none."""
+    """A printed line that begins without colours; `base` (the palette's text) is the style where it sets none."""
     return line(_parts(raw, base))
 
 
@@ -71,7 +71,7 @@ def _style(base: Style, ink: _Ink) -> Style:
 
 @lru_cache(1024)
 def _after(ink: _Ink, parameters: str) -> _Ink:
-    """How it goes on after an SGR sequence; what it says that is not known is left out."""
+    """The ink after an SGR sequence; parameters that are not known are left out."""
     codes = iter(parameters.split(";"))
     for code in codes:
         number, *rest = map(_number, code.split(":"))

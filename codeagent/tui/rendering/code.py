@@ -58,7 +58,7 @@ class Highlighter:
         self.done = False
 
     def work(self, milliseconds: float) -> bool:
-        """Go on for about that long; whether there is more to do."""
+        """Continue for about that long; return whether more is left."""
         end = perf_counter() + milliseconds / 1000
         while not self.done and perf_counter() < end:
             pieces = list(islice(self._pieces, _SLICE))
@@ -113,7 +113,7 @@ def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
             if end > at:
                 yield kind, code[at:end]
                 at = end
-    except Exception:  # several hundred lexers by others: where one fails, the rest is plain
+    except Exception:  # several hundred lexers by others: if one fails, the rest is plain
         pass
     if at < len(code):
         yield None, code[at:]
@@ -121,7 +121,7 @@ def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
 
 @lru_cache(64)
 def _lexer(language: str) -> Any:
-    """The lexer for a language or a file name; None where there is none."""
+    """The lexer for a language or a file name; None if there is none."""
     # pygments takes a while to import, and most screens show no code at first
     from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
     from pygments.util import ClassNotFound

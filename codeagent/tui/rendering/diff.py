@@ -20,7 +20,7 @@ from codeagent.tui.rendering.palette import Palette
 LINES_BY_WORD = 5_000
 """Lines of both texts up to which words within lines are compared."""
 LEAST_FOLDED = 5
-"""Rows that are worth a row which says that they are left out."""
+"""The fewest rows worth leaving out: one row in their place says how many there are."""
 _PAIRS = 200
 _COLOURED = 1_000
 """Rows that are coloured as code at most: more would hold the screen up."""
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+|[ \t]+|.", re.DOTALL)
 _WORDS = 400
 _ALIKE = 0.4
 _PAIRED = 400
-"""Pairs of lines tried at most where it is not plain which line became which."""
+"""Pairs of lines tried at most when it is not obvious which line became which."""
 Span = tuple[int, int]
 """The first character, and the one behind the last."""
 _Pieces = list[tuple[str, Style | None]]
@@ -85,7 +85,7 @@ def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffR
 
 
 def line_ends(text: str) -> str:
-    """LF, CRLF or mixed; empty where there is only one line."""
+    """LF, CRLF or mixed; empty if there is only one line."""
     both, newlines = text.count("\r\n"), text.count("\n")
     if not newlines:
         return ""
@@ -101,7 +101,7 @@ def ending_rows(before: str, after: str) -> list[DiffRow]:
     """What is to be said about a last line without a newline."""
     had, has = before.endswith("\n") or not before, after.endswith("\n") or not after
     if had and not has:
-        return [DiffRow("note", "no newline at the end any more" if before else "no newline at the end")]
+        return [DiffRow("note", "the newline at the end is removed" if before else "no newline at the end")]
     if has and not had and after:
         return [DiffRow("note", "a newline is added at the end")]
     return []
@@ -123,7 +123,7 @@ def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow
 
 
 def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
-    """Mark the words that differ between a line and what became of it, where the lines are not too many."""
+    """Mark the words that differ between a line and what became of it, unless there are too many lines."""
     if max(len(removed), len(added)) > _PAIRS:
         return
     for at, to in paired([row.text for row in removed], [row.text for row in added]):
@@ -132,7 +132,7 @@ def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
 
 
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The parts of two lines that differ; none where the lines have little in common."""
+    """The parts of two lines that differ; empty if the lines have little in common."""
     left, right = _WORD.findall(old), _WORD.findall(new)
     if max(len(left), len(right)) > _WORDS:
         return (), ()
@@ -213,7 +213,7 @@ def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filenam
 
 
 def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
-    """The old text on the left, the new one on the right; a copy has the new one. Unified where there is no room."""
+    """The old text on the left, the new one on the right; a copy has the new one. Unified if there is no room."""
     half = (width - len(_BETWEEN)) // 2
     if half < _NARROWEST_HALF:
         return unified_lines(rows, width, palette, filename)

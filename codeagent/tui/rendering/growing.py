@@ -296,7 +296,7 @@ class GrowingText:
 
 
 def _first_open(blocks: Sequence[ParsedBlock], source: Sequence[str]) -> int:
-    """The index of the block in front of which nothing changes any more, whatever text comes.
+    """The index of the block before which nothing changes any longer, whatever text comes.
 
     Where a block begins is certain once its first two lines are complete: the second can make a table of them.
     """

@@ -34,7 +34,7 @@ class Line:
     start: int = 0
     """Cells of gutter in front of `text` in `strip`."""
     joins: str | None = None
-    """None: in a copy the row begins a line. Otherwise it goes on with the row before, and this comes in between."""
+    """None: in a copy the row begins a line. Otherwise it continues the row before, and this comes in between."""
 
 
 def segment(text: str, style: Style | None = None) -> Segment:
@@ -52,7 +52,7 @@ def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = 
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `joins` is what a copy puts between it and the row before, None where the text has a line end."""
+    """One row; `joins` is what a copy puts between it and the row before, None at a line end of the text."""
 
     parts: list[tuple[str, Style | None]]
     joins: str | None = None
@@ -61,7 +61,7 @@ class Row:
 def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
     """Rows of at most `width` cells; a newline in the text begins a row. There is at least one.
 
-    By words, the spaces at a break are in `joins` only; a word is cut where it does not fit into a row of its
+    By words, the spaces at a break are in `joins` only; a word is cut only if it does not fit into a row of its
     own. Otherwise rows are cut where they are full. What acts on a terminal is shown, tabs stay.
     """
     width = max(width, NARROWEST)
@@ -97,7 +97,7 @@ def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: i
 def paragraph(
     text: str, width: int, style: Style | None = None, *, first: str = "", gutter_style: Style | None = None
 ) -> list[Line]:
-    """Wrapped text; `first` stands in front of its first row, blanks in front of the others."""
+    """Wrapped text; `first` precedes its first row, blanks precede the others."""
     indent = cell_len(first)
     head, rest = Segment(first, gutter_style), Segment(" " * indent)
     return [
@@ -142,7 +142,7 @@ def cut_end(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most `width` cells, the middle replaced with `…`: names tell themselves apart at both ends."""
+    """At most `width` cells, the middle replaced with `…`: names differ at both ends."""
     if cell_len(text) <= width:
         return text
     if width < 1:
@@ -155,7 +155,7 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
-    """Where the rows of a line are, with what joins each to the one before."""
+    """The spans of a line's rows, with what joins each to the one before."""
     if _ODD.search(text) is not None:
         return _wide_breaks(text, width, words)
     if not words:

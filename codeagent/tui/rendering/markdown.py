@@ -44,9 +44,9 @@ class Level:
 
 
 def warm_up() -> None:
-    """Do before the first answer what its first rows would wait for: loading libraries, compiling a lexer.
+    """Load libraries and compile a lexer, so that the first rows of the first answer do not wait for it.
 
-    Belongs into a thread, once there is something on screen.
+    To be called in a thread, once there is something on screen.
     """
     render_markdown(_SAMPLE, 80, Palette())
 
@@ -112,7 +112,7 @@ class CodeFrame:
         return Line(draw(first, gutter=self.gutter).strip, "", self.start)
 
     def draw(self, styled: StyledLine, *, under_name: bool) -> list[Line]:
-        """One line of code, cut where it is too long, copied as it is; the name above it takes no line of a copy."""
+        """One line of code, cut where it is too long, copied as it is; the name above it adds no line to a copy."""
         rows = wrap(list(styled), self.room, words=False)
         if under_name:
             rows[0] = Row(rows[0].parts, "")
@@ -126,7 +126,7 @@ def language_of(info: str) -> str:
 
 
 class _Drawing:
-    """Draws tokens one after the other; holds how deep it is."""
+    """Draws tokens one after the other; keeps track of the nesting."""
 
     def __init__(self, source: Sequence[str], width: int, palette: Palette) -> None:
         self.lines: list[Line] = []
@@ -229,7 +229,7 @@ class _Drawing:
         self.lines.append(Line(Strip(gutter), "", sum(len(part.text) for part in gutter)))
 
     def _gutter(self, continued: bool) -> tuple[list[Segment], int, str]:
-        """What stands in front of a row, the cells of it that are not copied, and what is copied of the others."""
+        """What precedes a row, how many of its cells are not copied, and what is copied of the others."""
         parts: list[tuple[str, Style]] = []
         copied = ""
         for level in self._levels:

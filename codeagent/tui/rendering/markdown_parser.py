@@ -77,7 +77,7 @@ def piece_of(text: str) -> tuple[str, str]:
 
 
 def piece_end(text: str, at: int) -> int | None:
-    """Where the piece that begins at `at` ends; None where that is not known yet.
+    """Where the piece that begins at `at` ends; None while that is not known yet.
 
     At a line end if there is one soon, else at a space; white space begins the next piece.
     """
@@ -120,7 +120,7 @@ def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, St
 
 
 def link_style(url: str, palette: Palette) -> Style:
-    """How a link looks; its address is in the style's `meta` under `link` where it may be opened.
+    """How a link looks; its address is in the style's `meta` under `link` if it may be opened.
 
     That is for web and mail addresses and for paths; never as a sequence of the terminal's own.
     """

@@ -68,7 +68,7 @@ def unseen(text: str) -> tuple[str, ...]:
 
 
 def odd_letters(text: str) -> str:
-    """How many characters of a text that are seen are not ASCII, and which; empty where all are."""
+    """How many characters of a text that are seen are not ASCII, and which; empty if all are."""
     odd = [character for character in text if character > "\x7e" and not _is_unseen(character)]
     if not odd:
         return ""

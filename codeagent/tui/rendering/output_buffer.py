@@ -13,7 +13,7 @@ _SEQUENCE_LIMIT = 64
 _ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLOUR = re.compile(rf"\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m")
 # Colours are captured, so that replacing with the first group keeps them. A string (OSC, DCS, SOS, PM, APC)
-# that is never ended goes on to the end of its line: a lost terminator must not hide what is printed later.
+# that is never ended continues to the end of its line: a lost terminator must not hide what is printed later.
 _CONTROL = re.compile(
     rf"(\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)"
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -56,7 +56,7 @@ class OutputBuffer:
 
     @property
     def gap_at(self) -> int | None:
-        """The index in `lines()` in front of which the dropped lines were; None where nothing is missing."""
+        """The index in `lines()` in front of which the dropped lines were; None if nothing is missing."""
         return len(self._head) if self.dropped else None
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class OutputBuffer:
         self._grow(last)
 
     def _cleaned(self, text: str) -> str:
-        """The piece with colours, line ends and carriage returns only; what may go on in the next one is held."""
+        """The piece with colours, line ends and carriage returns only; what may continue in the next one is held."""
         if self._held:
             text, self._held = self._held + text, ""
         if _ACTS.search(text) is None:

@@ -50,6 +50,6 @@ class Palette:
 
 
 def palette_of(widget: object) -> Palette:
-    """The palette of the app a widget lives in; the colourless one where it has none."""
+    """The palette of the app a widget lives in; the colourless one if it has none."""
     palette = getattr(getattr(widget, "app", None), "palette", None)
     return palette if isinstance(palette, Palette) else Palette()

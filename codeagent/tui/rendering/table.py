@@ -1,4 +1,4 @@
-"""Tables of Markdown, fitted to a width: cells wrap, and where even that has no room a row becomes a list."""
+"""Tables of Markdown, fitted to a width: cells wrap, and if there is no room even for that, a row becomes a list."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -62,7 +62,7 @@ def _width(cell: Cell) -> int:
 
 
 def _fitted(natural: list[int], room: int) -> list[int] | None:
-    """The columns' widths, the widest ones narrowed until all have room; None where there is too little."""
+    """The columns' widths, the widest ones narrowed until all have room; None if there is too little room."""
     if room < NARROWEST * len(natural):
         return None if sum(natural) > room else natural
     widths = [max(width, 1) for width in natural]

@@ -22,7 +22,7 @@ CallState = Literal[
     "stopped",
     "lost",
 ]
-"""background: it goes on as a job. stopped, lost: how a job ended."""
+"""background: it continues as a job. stopped, lost: how a job ended."""
 Level = Literal["info", "told", "warning", "error"]
 """told: what the model was told besides what the user said."""
 ENDED: frozenset[CallState] = frozenset(
@@ -145,9 +145,9 @@ class CallCard:
     """A few words on the outcome: `212 lines`, `exit 1`, `+3 −1`."""
     progress: str = ""
     job: str = ""
-    """Id of the job it went on as."""
+    """Id of the job that it became."""
     output: OutputBuffer | None = None
-    """What it printed so far, or in the end."""
+    """What it printed so far, or in all once it has ended."""
     shown: tuple[DisplayBlock, ...] = ()
     error: str = ""
     said: str = ""
@@ -183,7 +183,7 @@ class Remark(Block):
 
 @dataclass(eq=False)
 class Ending(Block):
-    """How a run ended, where that needs saying; `lines` say what was stopped, killed, kept and not run."""
+    """How a run ended, if that needs saying; `lines` say what was stopped, killed, kept and not run."""
 
     reason: str = "done"
     """done, failed, limit, denied or interrupted."""

@@ -73,7 +73,7 @@ class Document:
         self.touch(self._thoughts)
 
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
-        """End the answer with its whole text, which replaces what was streamed where they differ."""
+        """End the answer with its whole text, which replaces what was streamed if they differ."""
         if text.strip() and self._answer is None:
             self._answer = self._add(AnswerBlock(len(self.blocks)))
         if self._answer is not None:
@@ -89,7 +89,7 @@ class Document:
         self.close()
 
     def close_thoughts(self, now: float | None) -> None:
-        """End the open thoughts; `now` is None where the time is unknown."""
+        """End the open thoughts; `now` is None if the time is unknown."""
         if self._thoughts is not None:
             self._thoughts.open = False
             self._thoughts.ended = now
@@ -159,7 +159,7 @@ class Document:
         self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))
 
     def last_answer(self) -> str:
-        """The Markdown of the newest answer; empty where there is none."""
+        """The Markdown of the newest answer; empty if there is no answer yet."""
         answers = (block.text for block in reversed(self.blocks) if isinstance(block, AnswerBlock))
         return next((text for text in answers if text.strip()), "")
 
@@ -177,7 +177,7 @@ class Document:
         return block
 
     def touch(self, block: Block) -> None:
-        """Mark a block as changed, also where only its detail is another."""
+        """Mark a block as changed, even if only its detail changed."""
         block.version += 1
         first = not self._changed
         self._changed.add(block.key)

@@ -38,7 +38,7 @@ class Spot:
     call_id: str = ""
     """The call they are about; empty for the block itself."""
     whole: bool = False
-    """They offer the whole output of the call; without, the rest of what is kept."""
+    """They offer the whole output of the call, not only the rest of what is kept."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class BlockPlace:
 
     @property
     def encoded(self) -> int:
-        """The place as one number, which grows downwards: what a selection calls the row."""
+        """The place as one number, which grows downwards: a selection names the row by it."""
         return (self.index << _LINE_BITS) | self.line
 
     @classmethod
@@ -84,7 +84,7 @@ class BlockPlace:
 
 
 class Layout:
-    """Heights of all blocks in rows, exact where a block was drawn and estimated where it was not.
+    """Heights of all blocks in rows, exact for blocks that were drawn and estimated for the others.
 
     They are summed in a Fenwick tree: every look-up and correction is O(log n).
     """
@@ -123,7 +123,7 @@ class Layout:
             node += node & -node
 
     def outdate(self, index: int) -> None:
-        """A block is to be drawn again; until then its height is an estimate."""
+        """Have a block drawn again; until then its height is an estimate."""
         self._exact[index] = False
 
     def height(self, index: int) -> int:

@@ -40,7 +40,7 @@ from codeagent.tui.transcript.render_call import (
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
 PROMPT_ROWS = 30
-"""Rows shown of what the user said, where it is longer than `_LONG_PROMPT`."""
+"""Rows shown of what the user said, if it is longer than `_LONG_PROMPT`."""
 _LONG_PROMPT = 40
 THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3
@@ -114,7 +114,7 @@ def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
 
 
 def toggled(block: AnyBlock, base: Detail) -> Detail | None:
-    """The block's own detail after folding or opening it, where the whole transcript is at `base`."""
+    """The block's own detail after folding or opening it, when the whole transcript is at `base`."""
     shown = block.detail or base
     if shown == "full":
         return None if base != "full" else "normal"
@@ -122,7 +122,7 @@ def toggled(block: AnyBlock, base: Detail) -> Detail | None:
 
 
 def gap(before: AnyBlock | None, block: AnyBlock) -> int:
-    """Blank rows between two neighbours: what happens stays together, what is said stands apart."""
+    """Blank rows between two neighbours: calls, thoughts and remarks stay together, what is said is set apart."""
     if before is None:
         return 0
     together = (Thoughts, Batch, Remark)
@@ -202,7 +202,7 @@ def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) 
 
 
 def _greeting(block: Greeting, look: Look) -> Drawn:
-    """One row each: what does not fit is cut, for all of it is said elsewhere, too."""
+    """One row each; what does not fit is cut, because all of it can be found elsewhere."""
     palette = look.palette
     (title, beside), *rows = block.rows or (("", ""),)
     column = max((cell_len(label) for label, _ in rows), default=0) + 2

@@ -59,7 +59,7 @@ _STATES: dict[CallState, tuple[str, str, str]] = {
     "stopped": ("–", "warning", "stopped"),
     "lost": ("–", "warning", "lost"),
 }
-"""The mark of a call, its style in the palette, and its words: none where the call's note says how it went."""
+"""The mark of a call, its style in the palette, and its words: empty if the call's note says how it went."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class StyledText:
 def draw_cards(
     cards: Sequence[CallCard], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False
 ) -> Drawn:
-    """The cards of one batch behind a gutter of blanks; with a memo, what ended is not drawn again and again.
+    """The cards of one batch behind a gutter of blanks; with a memo, calls that ended are not drawn again.
 
     `own`: the user ran it, and wants to see what it printed.
     """
@@ -112,7 +112,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
 
 
 def state_words(card: CallCard, now: float) -> str:
-    """Say how a call is going; empty where it is done, as its note says how."""
+    """Say how a call is going; empty if it is done, as its note says how it went."""
     words = _STATES[card.state][2]
     match card.state:
         case "planned" if card.asks:
@@ -154,7 +154,7 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
 
 
 def _note(card: CallCard, now: float) -> str:
-    """All that is said after the target."""
+    """What follows the target."""
     added, removed = _changed(card)
     said = [
         state_words(card, now),
@@ -167,7 +167,7 @@ def _note(card: CallCard, now: float) -> str:
 
 
 def _changed(card: CallCard) -> tuple[int, int]:
-    """Lines added and removed by what it shows, where its note does not say so."""
+    """Lines added and removed by what it shows, unless its note gives the numbers."""
     if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
         return 0, 0
     pairs = [counts(_diff_rows(shown)) for shown in card.shown if isinstance(shown, DiffBlock)]
@@ -272,7 +272,7 @@ def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
 
 
 def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
-    """All that is kept, and an offer of all there was where lines are missing."""
+    """All that is kept; where lines are missing, an offer to show the whole output."""
     kept = output.lines()
     gap = output.gap_at
     drawn = Drawn(_behind_bar((_printed(raw, look) for raw in kept[:gap]), look))

@@ -68,7 +68,7 @@ class MatchSpan:
 
 
 class FoundMatches:
-    """The matches of one text, in order, and the one the user is at. Case counts where the text has capitals."""
+    """The matches of one text, in order, and the one the user is at. Case matters if the text has capitals."""
 
     def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE

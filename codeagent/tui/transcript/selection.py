@@ -59,13 +59,13 @@ def call_of(sheet: Sheet, stop: CursorStop) -> str | None:
 
 
 def spot_at(sheet: Sheet, index: int, row: int) -> Spot | None:
-    """What a click on a row of a block is about: the smallest that holds it."""
+    """What a click on a row of a block acts on: the smallest spot that holds the row."""
     found = [spot for spot in sheet.seen(index).spots if spot.first <= row <= spot.last]
     return min(found, key=lambda spot: (spot.last - spot.first, not spot.whole), default=None)
 
 
 def selected_text(sheet: Sheet, selection: Selection) -> str:
-    """What a selection reads: no gutters, wrapped rows as one line, whether they are drawn at the moment or not."""
+    """The selected text, drawn or not: without gutters, wrapped rows as one line."""
     count = len(sheet.document.blocks)
     first = 0 if selection.start is None else BlockPlace.decoded(selection.start.y).index
     last = count - 1 if selection.end is None else min(count - 1, BlockPlace.decoded(selection.end.y).index)

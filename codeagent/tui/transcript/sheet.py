@@ -137,12 +137,12 @@ class Sheet:
         return drawn
 
     def draw(self, index: int) -> Drawn:
-        """The rows of a block, of which nothing is remembered: for readers of the whole document."""
+        """The rows of a block, of which nothing is remembered: for those who read the whole document."""
         block = self.document.blocks[index]
         return self._current(index) or draw(block, self._look(block))
 
     def _current(self, index: int) -> Drawn | None:
-        """What is kept of a block that did not change since."""
+        """The rows that are kept of a block, if it has not changed since."""
         kept = self._kept.get(index)
         same = kept is not None and kept.version == self.document.blocks[index].version
         return kept if same and self.layout.is_exact(index) else None

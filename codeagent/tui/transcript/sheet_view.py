@@ -104,7 +104,7 @@ class SheetView(ScrollView):
             self.go_to_row(new)
 
     def go_to_row(self, row: int) -> None:
-        """Put a row at the top of the view; the end is followed from where it is in view."""
+        """Put a row at the top of the view; if the end is in view then, it is followed from now on."""
         self._hold(self.sheet.layout.at(row))
 
     def _hold(self, place: BlockPlace) -> None:
@@ -145,7 +145,7 @@ class SheetView(ScrollView):
         return usual
 
     def styled(self, line: Line, place: BlockPlace) -> Strip:
-        """The row as it is drawn; the line's own strip where there is nothing to add."""
+        """The row as it is drawn; the line's own strip if there is nothing to add."""
         return line.strip
 
     def flush(self) -> None:
@@ -196,7 +196,7 @@ class SheetView(ScrollView):
             self._painting = False
 
     def render_line(self, y: int) -> Strip:
-        """The row for the terminal; where the mouse asks for it, with the names of its characters in a selection."""
+        """The row for the terminal; if the mouse asks for it, with the names of its characters in a selection."""
         place, layout = self.place_at(y), self.sheet.layout
         line = None if place is None else self.sheet.line(place)
         strip = self._finished(BLANK, _NOTHING) if place is None or line is None else self._row(line, place)
@@ -272,7 +272,7 @@ class SheetView(ScrollView):
         self.settle()
 
     def _marker(self) -> str:
-        """Empty where nothing is unread."""
+        """Empty if nothing is unread."""
         return f" ↓ {len(self._unread):,} new "[: self._window.width] if self._unread else ""
 
     def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:

@@ -21,5 +21,5 @@ def whole(seconds: float) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 line`, `1,200 lines`; `many` where it is not `one` with an s."""
+    """`1 line`, `1,200 lines`; `many` if it is not `one` with an s."""
     return f"1 {one}" if number == 1 else f"{number:,} {many or one + 's'}"

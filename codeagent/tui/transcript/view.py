@@ -37,7 +37,7 @@ _WORD = re.compile(r"\S+")
 class TranscriptView(SheetView, can_focus=True):
     """Shows a document, and says what the user asks for with the messages below.
 
-    It takes the focus only when it is given, never by a click, so that typing goes on.
+    It takes the focus only when it is given, never by a click, so that the user can keep typing.
     """
 
     FOCUS_ON_CLICK = False
@@ -63,7 +63,7 @@ class TranscriptView(SheetView, can_focus=True):
         url: str
 
     class Left(Message):
-        """The user wants to go on typing."""
+        """The user wants to return to typing."""
 
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
@@ -131,7 +131,7 @@ class TranscriptView(SheetView, can_focus=True):
         self._pressed = (event.x, event.y)
 
     def on_click(self, event: Click) -> None:
-        """A click acts where it did not select; a second one selects a word, a third the block."""
+        """A click acts if it did not select; a second one selects a word, a third the block."""
         event.prevent_default()
         pressed, self._pressed = self._pressed, None
         if pressed != (event.x, event.y):
@@ -162,7 +162,7 @@ class TranscriptView(SheetView, can_focus=True):
         self._move(step_prompt, direction)
 
     def action_open(self) -> None:
-        """The whole output where it is offered, else more or less of the block."""
+        """Open the whole output if it is offered, else fold or open the block."""
         stop = self._stop()
         if stop is None:
             return

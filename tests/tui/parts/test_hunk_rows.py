@@ -68,7 +68,7 @@ def test_what_the_user_wrote_stands_in_place_of_what_was_proposed() -> None:
 
 def test_a_newline_at_the_end_that_comes_or_goes_is_said() -> None:
     assert [row.text for row in rows_of("a", "a\n")[0].rows] == ["a", "a newline is added at the end"]
-    assert [row.text for row in rows_of("a\n", "a")[0].rows] == ["a", "no newline at the end any more"]
+    assert [row.text for row in rows_of("a\n", "a")[0].rows] == ["a", "the newline at the end is removed"]
 
 
 def test_line_ends_that_are_everywhere_the_same_are_no_part_of_a_line() -> None:

@@ -74,7 +74,7 @@ def test_large_texts_are_compared_by_line_only() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "shape", "note"),
     [
-        ("a\n", "a", "=!", "no newline at the end any more"),
+        ("a\n", "a", "=!", "the newline at the end is removed"),
         ("a", "a\n", "=!", "a newline is added at the end"),
         ("", "a", "+!", "no newline at the end"),
         ("a\r\n", "a\n", "!=", "line ends change from CRLF to LF"),
