@@ -60,7 +60,10 @@ _ONLY_NAMES = frozenset({
     "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
     "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
 })  # fmt: skip
-"""These show no content of files, or only that of the file that is named."""
+"""These show no content of files, or only that of the file that is named; of a history, see `_PATCHES`."""
+_HISTORY = frozenset({"log", "reflog"})
+_PATCHES = ("-p", "-u", "-U", "-c", "--patch", "--unified", "--cc", "--patch-with-stat", "--binary")
+"""With one of these flags a history shows content."""
 _DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
@@ -197,8 +200,9 @@ def _git(words: Sequence[Word]) -> ReadVerdict:
     known, rest = GIT_COMMANDS.get(words[at].text), words[at + 1 :]
     if words[at].text in _HAS_SUBCOMMANDS and (not rest or rest[0].text.startswith("-")):
         return _ASKS
-    sweeping = words[at].text not in _ONLY_NAMES or any(word.text in ("-p", "-u", "--patch") for word in rest)
     judged = _ASKS if known is None else _by(known, rest)
+    found = parse_flags(known, rest) if known is not None and words[at].text in _HISTORY else None
+    sweeping = words[at].text not in _ONLY_NAMES or (found is not None and found.has(*_PATCHES))
     return replace(judged, opened=replace(judged.opened, whole=sweeping))
 
 

@@ -27,7 +27,7 @@ MAY_READ_IT = [
     "git grep TODO", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
     "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/work/private/x",
     "cat ../work/private/x", "diff . ../other",
-    "grep -rn -A 3 TODO", "git log -p", "git -C . diff",
+    "grep -rn -A 3 TODO", "git log -p", "git log -U1", "git reflog -u", "git -C . diff",
     "find private -type f | xargs cat",
     "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat work/private/x",
 ]  # fmt: skip

@@ -7,12 +7,16 @@ from tests.tools.conftest import Toolbox
 
 SWEEPING = (
     "grep -r KEY .", "rg KEY", "cat *", "cat .e*", "head -n 5 {a,b}", "git grep KEY", "git diff", "git log -p",
+    "git log -U3 -1", "git log --unified=5", "git log -wp", "git log --cc", "git reflog -c", "git log --binary",
     "xargs cat", "cat conf[ig]", "time rg KEY", "cd src && cat *",
 )  # fmt: skip
 NAMING = (
     "cat README.md",
     "ls -la",
     "git status --short",
+    "git log --stat -5",
+    "git status -u",
+    "git blame -p a.py",
     "wc -l a b",
     "find . -name x",
     "head -n 5 a.py",
