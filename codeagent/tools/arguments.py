@@ -38,14 +38,18 @@ _schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)
 """Cached: the arguments of a call are read several times."""
 
 
-def written(what: str) -> AfterValidator:
-    """For a text that must not be blank, nor hold what no program can be given; `what` it is, as `command`."""
+def written(what: str, instead_of_nul: str = "") -> AfterValidator:
+    """Check a text that must not be blank or hold a NUL, which no program can be given; `what` is a noun (`command`).
+
+    `instead_of_nul`: what to write in place of a NUL.
+    """
+    hint = f"; {instead_of_nul}" if instead_of_nul else ""
 
     def check(value: str) -> str:
         if not value.strip():
             raise ValueError(f"the {what} is empty")
         if "\0" in value:
-            raise ValueError(f"the {what} cannot hold a NUL character")
+            raise ValueError(f"the {what} cannot hold a NUL character{hint}")
         return value
 
     return AfterValidator(check)

@@ -23,7 +23,7 @@ MOST_FILES = 200
 """Files of one folder."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MCP = "mcp__"
-"""How the names of tools begin that a server adds once it is connected."""
+"""The prefix of the tools that a server adds once it is connected."""
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
 """Gives the built-in tools that are useful only together with these; they come last."""
 

@@ -68,7 +68,7 @@ class Info(Tool[InfoArgs]):
             found = self._skills.read(skill.name, file)
         except (KeyError, MissingPath):
             what = f"file {visible(file)!r} in the skill {skill.name}" if file is not None else f"skill {skill.name!r}"
-            raise NotFound(f"there is no {what} now") from None
+            raise NotFound(f"there is no {what}; it may have been removed") from None
         if file is not None:
             return found.text
         how = "to be opened with read" if skill.place == "project" else f'to be opened with info("{skill.name}/FILE")'

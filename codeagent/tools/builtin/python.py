@@ -25,7 +25,7 @@ def _encodable(value: str) -> str:
 
 
 class PythonArgs(ToolArgs):
-    code: Annotated[str, written("code"), AfterValidator(_encodable)]
+    code: Annotated[str, written("code", "write \\0 in a string"), AfterValidator(_encodable)]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
 
     @model_validator(mode="after")

@@ -74,7 +74,7 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
             raise AmbiguousEdit("the whole file is indented differently, so nothing says which indentation is meant")
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
-            raise AmbiguousEdit("the file has what it says already")
+            raise AmbiguousEdit("the file already has what it says")
         result = DriftedPlace(place.start, place.end, replacement, place.slips)
         other = found_at.setdefault((place.start, place.end), result)
         if other.replacement != result.replacement:
@@ -105,12 +105,12 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Drifte
         case _:
             return None
     if had and len(_places(_FileLines(text), Reading(old, new, None), replace_all=False)) > 1:
-        raise AmbiguousEdit("up to indentation the text is there several times")
+        raise AmbiguousEdit("apart from indentation, the text occurs several times")
     result = carried(block_of(old), block_of(new), block_of(text[begin:end]))
     if result == text[begin:end]:
         if not had:
             return None
-        raise AmbiguousEdit("the file has this indentation already")
+        raise AmbiguousEdit("the file already has this indentation")
     return None if result == text[begin:start] + new else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
 
 

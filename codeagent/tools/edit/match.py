@@ -78,7 +78,7 @@ def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool)
         least = "at least " if drift and len(found) >= MOST_PLACES else ""
         raise NoMatch(
             f"old_string is in the file {least}{len(found)} times{how}, on lines {', '.join(lines)}{more}: "
-            "add surrounding lines until it is there once, or set replace_all"
+            "add surrounding lines until it occurs once, or set replace_all"
         )
     spans = []
     returns = [pair.start() - before for before, pair in enumerate(re.finditer("\r\n", text))]
@@ -137,7 +137,7 @@ def nearest(text: str, old: str) -> str:
     wanted = old.removesuffix("\n").split("\n")
     places = _places(lines, wanted)
     if not places:
-        return "; no part of it looks alike. Read the file and copy the text from there"
+        return "; nothing in the file looks like it. Read the file and copy the text from there"
     out = ["; the nearest text there is:"]
     for first in places:
         last = min(first + min(len(wanted), _MOST_LINES), len(lines))

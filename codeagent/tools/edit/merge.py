@@ -83,7 +83,7 @@ class Indentation:
             self._table.setdefault(mine, set()).add(actual)
         self._had, self._has = had, has
         self.width = _width(had, has)
-        """How many spaces stand for a tab where nothing else differs; else None."""
+        """How many spaces stand for a tab, if nothing else differs; else None."""
         self._shift = _shift(had, has)
 
     @property
@@ -119,7 +119,7 @@ class Indentation:
         slipped = [a for a, b in zip(self._had, self._has, strict=True) if a != b]
         if len(slipped) == 1 < len(self._had) and indent not in slipped:
             return indent
-        raise AmbiguousEdit("the file's indentation for its new lines cannot be told")
+        raise AmbiguousEdit("it is unclear how the file would indent its new lines")
 
     def _converted(self, indent: str, width: int) -> str:
         match = _TABBED.fullmatch(indent)
@@ -204,7 +204,7 @@ def carried(old: Passage, new: Passage, there: Passage) -> str:
     if len(sure) < len(pairs):
         found += ways(old, new, there, pairs)
     if old != there and len(sure) < len(pairs) and len(even) < len(codes):
-        raise AmbiguousEdit("some of its lines are there several times, and which is which cannot be told")
+        raise AmbiguousEdit("some of its lines occur several times, and it is unclear which is which")
     if not found:
         raise AmbiguousEdit("its indentation fits neither old_string nor the file")
     results = {_Merge(old, new, there, codes, way).text() for way in found}
@@ -242,7 +242,7 @@ class _Merge:
         indent = there.indent
         if new.indent != self._way.base[at] and not (self._way.is_irregular and new.indent == there.indent):
             if self._way.is_irregular:
-                raise AmbiguousEdit("it changes the indentation of a line that has another one in the file")
+                raise AmbiguousEdit("it changes the indentation of a line that is indented differently in the file")
             indent = self._way.moved(new.indent)
         if self._way.is_ambiguous and (
             SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() < _ALIKE
@@ -267,7 +267,7 @@ class _Merge:
             for at in range(end - start):
                 token = wanted[new_start + at]
                 if is_blank(token) and token == mine[start + at] != actual[start + at]:
-                    raise AmbiguousEdit("a line that it changes has other white space between words in the file")
+                    raise AmbiguousEdit("a line that it changes has different white space between words in the file")
                 out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
         return "".join(out)
 
@@ -292,12 +292,12 @@ class _Merge:
                 case _, had, has if had == has:
                     return new
                 case _:
-                    raise AmbiguousEdit("it changes blank lines where the file has another number of them")
+                    raise AmbiguousEdit("it changes blank lines where the file has a different number of them")
         first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
         last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
         for number in range(first, last + 1):
             if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
-                raise AmbiguousEdit("it adds or removes lines where the file has another number of blank lines")
+                raise AmbiguousEdit("it adds or removes lines where the file has a different number of blank lines")
         return new
 
 
@@ -308,7 +308,7 @@ def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
     if old == there:
         return new
     if otherwise is None:
-        raise AmbiguousEdit("it changes characters that are others in the file")
+        raise AmbiguousEdit("it changes characters that are different in the file")
     return otherwise
 
 

@@ -80,7 +80,7 @@ class ReadTracker:
         return self._keep(path, data, ReadState(sha256, lines, whole))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
-        """A command printed `text`: what of it are lines of files that either names. Returns the details."""
+        """Record which lines of files a command printed; it, or its output, names the files. Returns the details."""
         shown = []
         output = text.split("\n")
         for path in self._named(command, output):

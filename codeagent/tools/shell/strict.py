@@ -34,8 +34,7 @@ _BETWEEN = re.compile(
     r"|(?P<nowhere>(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$))"
     r"|(?P<input>0?<(?![<(&>])[ \t]*)"
 )
-"""What stands between words. A line goes on after a backslash: only behind a blank, where it cannot join two halves of
-a word."""
+"""What is between words. A backslash continues a line only after a blank, where it cannot join two halves of a word."""
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})

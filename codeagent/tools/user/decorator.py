@@ -91,7 +91,7 @@ def marked_as(function: object) -> ToolMark | None:
 
 @contextmanager
 def marks_collected() -> Iterator[list[Callable[..., Any]]]:
-    """Collect every function that is marked in this context meanwhile, in order."""
+    """Collect, in order, every function that is marked in this context until the block ends."""
     found: list[Callable[..., Any]] = []
     token = _being_loaded.set(found)
     try:

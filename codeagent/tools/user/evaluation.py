@@ -115,7 +115,7 @@ def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
 
 
 def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
-    """What the command runs or evaluates whichever word a value stands in, as a phrase; None if nothing."""
+    """What the command runs or evaluates whichever word holds a value, as a phrase; None if nothing."""
     inner = program_at(words)
     name, rest = words[inner].program, words[inner + 1 :]
     varies = any(word.varies for word in rest)

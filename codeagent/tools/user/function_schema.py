@@ -148,7 +148,7 @@ def _schema_of(
 ) -> FunctionSchema:
     contexts = [name for name, hint in hints.items() if is_context(hint)]
     if len(contexts) > 1:
-        raise NotATool((f"{' and '.join(contexts)} both want the ToolContext; one parameter may",))
+        raise NotATool((f"{' and '.join(contexts)} both take the ToolContext; only one parameter may",))
     context = contexts[0] if contexts else None
     definitions: dict[str, Any] = {}
     fields: list[tuple[str, str, bool]] = []

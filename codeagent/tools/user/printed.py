@@ -25,7 +25,7 @@ _MOST_WAITING = 1 << 20
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Send everything that this context prints meanwhile to `listener`, from its other threads, too.
+    """Send everything that this context prints until the block ends to `listener`, also from its other threads.
 
     A thread that was started without the context is heard by the call that began last. What a child process prints is
     not heard.
@@ -40,14 +40,14 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 class _Routes:
-    """Wraps sys.stdout and sys.stderr as long as anyone listens, even if they were replaced meanwhile."""
+    """Wraps sys.stdout and sys.stderr as long as anyone listens, even if they have been replaced since."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._made: list[_Route] = []
         """One for each stream there ever was. None is given up: until Python 3.13 `print` only borrows the stream it
-        writes to, and crashes where another thread frees it meanwhile."""
+        writes to, and crashes if another thread frees it in the meantime."""
 
     def begin(self, listener: Listener) -> None:
         with self._lock:
@@ -150,7 +150,7 @@ class PrintedOutput:
 
     @asynccontextmanager
     async def passed_on(self) -> AsyncIterator[None]:
-        """Pass on what is printed meanwhile; at the end all of it has been passed on."""
+        """Pass on what is printed until the block ends; then all of it has been passed on."""
         pump = asyncio.create_task(self._pump())
         try:
             yield

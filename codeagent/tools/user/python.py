@@ -170,8 +170,8 @@ def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) 
 def _executed(file: ToolFile) -> Iterator[list[Callable[..., Any]]]:
     """Execute the file; yield the functions it marks, in order, even if their name was reused since.
 
-    It runs from the bytes that were read, under a name that nobody can guess; its module is in `sys.modules` only
-    meanwhile, where hints and dataclasses are looked up. Raises CannotLoad.
+    It runs from the bytes that were read, under a name that nobody can guess; until the block ends its module is in
+    `sys.modules`, where hints and dataclasses are looked up. Raises CannotLoad.
     """
     code = _compiled(file)
     text = importlib.util.decode_source(file.content)

@@ -1,6 +1,6 @@
 """Finds how bash would read each placeholder of a script, and everything that would run, or split, a value.
 
-A placeholder is a reference to a variable in what bash gets, so one rule holds for both: where a value stands, from a
+A placeholder is a reference to a variable in what bash gets, so one rule holds for both: wherever a value is, from a
 placeholder or out of a variable, everything around it must be known to keep it one text.
 """
 
@@ -204,7 +204,7 @@ class Script:
             case "string" if self._text[: parent.start_byte].endswith("$") or _text_of(parent).startswith("$"):
                 return 'it would be translated; write "…" without the dollar sign in front'
             case "file_redirect" if any(child.type in (">&", "<&", ">&-", "<&-") for child in parent.children):
-                return "bash expands what stands behind >& twice; write &> or 2>&1"
+                return "bash expands what follows >& twice; write &> or 2>&1"
             case "file_redirect":
                 return "it would name a descriptor" if field == "descriptor" else None
             case "for_statement":

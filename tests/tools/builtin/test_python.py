@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from codeagent.core.display import TerminalBlock
 from codeagent.core.messages import text_of
@@ -27,6 +28,11 @@ CODE = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 
 def tool_of(box: Toolbox, always_ask: str | None = None) -> Python:
     return Python(box.outputs, box.reads, always_ask=always_ask)
+
+
+def test_a_nul_in_the_code_is_refused_with_how_to_write_it() -> None:
+    with pytest.raises(ValidationError, match=r"cannot hold a NUL character; write \\0 in a string"):
+        PythonArgs(code="print('a\0b')")
 
 
 def delivered(folder: Path, command: str) -> bytes:

@@ -199,7 +199,7 @@ def test_a_place_that_needs_fewer_slips_is_the_one() -> None:
 
 
 def test_an_edit_that_would_change_nothing_is_refused() -> None:
-    with pytest.raises(NoMatch, match="has what it says already"):
+    with pytest.raises(NoMatch, match="already has what it says"):
         text("x\n    go()\n", "    go() ", "    go()")
 
 

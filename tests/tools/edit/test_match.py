@@ -90,7 +90,7 @@ def test_what_is_not_there_is_answered_with_the_nearest_lines() -> None:
     with pytest.raises(NoMatch) as caught:
         apply(text, "def total(item):\n    return sum(item)", "x")
     assert "51\tdef total(items):\n52\t    return sum(items)" in str(caught.value)
-    with pytest.raises(NoMatch, match="no part of it looks alike"):
+    with pytest.raises(NoMatch, match="nothing in the file looks like it"):
         apply("a\nb\n", "zzzzzzzzzzzz", "x")
 
 

@@ -82,7 +82,7 @@ REFUSED = [
         "x: str = None",
         ["the default of 'x', None, does not fit its type: Input should be a valid string; write x: … | None = None"],
     ),
-    ("a: ToolContext, b: ToolContext", ["a and b both want the ToolContext; one parameter may"]),
+    ("a: ToolContext, b: ToolContext", ["a and b both take the ToolContext; only one parameter may"]),
 ]
 
 

@@ -56,7 +56,7 @@ def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
 @for_each(
     ("template", "reason"),
     [
-        ('echo a >& "{{args.x}}"', "bash expands what stands behind >& twice"),
+        ('echo a >& "{{args.x}}"', "bash expands what follows >& twice"),
         ("$SHELL -c {{args.x}}", "a program that is not fixed"),
         ("${x@P}bash -c {{args.x}}", "a program that is not fixed"),
         ("{bash,-c} {{args.x}}", "cannot be parsed"),
