@@ -187,7 +187,10 @@ def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadV
     secrets = filter(None, map(secret_named, files if known.opens else ()))
     if (secret := next(secrets, None)) is not None:
         return ReadVerdict(reads=False, secret=secret)
-    sweeps = known.opens and (sweeps or found.has("-r", "-R", "--recursive", "--dereference-recursive"))
+    recursive = found.has("-r", "-R", "--recursive", "--dereference-recursive") or any(
+        value and "recurse".startswith(value) for value in found.values("-d", "--directories")
+    )
+    sweeps = known.opens and (sweeps or recursive)
     without = len(found.operands) <= own_operands(known, found)
     return ReadVerdict(reads=True, opened=InputFiles(tuple(files), sweeps, sweeps and without, known.opens))
 

@@ -23,7 +23,7 @@ NAMES_IT = [
     "rg TODO private/", "git blame private/key.txt", "git show HEAD:private/key.txt",
 ]  # fmt: skip
 MAY_READ_IT = [
-    "grep -r TODO", "grep -r TODO .", "rg TODO", "git diff", "git show HEAD",
+    "grep -r TODO", "grep -r TODO .", "grep -d recurse TODO .", "rg TODO", "git diff", "git show HEAD",
     "git grep TODO", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
     "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/work/private/x",
     "cat ../work/private/x", "diff . ../other",

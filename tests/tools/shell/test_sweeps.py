@@ -8,6 +8,7 @@ from tests.tools.conftest import Toolbox
 SWEEPING = (
     "grep -r KEY .", "rg KEY", "cat *", "cat .e*", "head -n 5 {a,b}", "git grep KEY", "git diff", "git log -p",
     "git log -U3 -1", "git log --unified=5", "git log -wp", "git log --cc", "git reflog -c", "git log --binary",
+    "grep -d recurse KEY .", "grep -nd rec KEY", "grep --directories=recurse KEY .",
     "xargs cat", "cat conf[ig]", "time rg KEY", "cd src && cat *",
 )  # fmt: skip
 NAMING = (
@@ -15,6 +16,7 @@ NAMING = (
     "ls -la",
     "git status --short",
     "git log --stat -5",
+    "grep -d skip KEY a.py",
     "git status -u",
     "git blame -p a.py",
     "wc -l a b",
