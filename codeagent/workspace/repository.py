@@ -89,7 +89,7 @@ class CommitRepository:
             "logs/refs": self.shared / "logs/refs",
             "logs/HEAD": self.git / "logs/HEAD",
         }
-        with tempfile.TemporaryDirectory(prefix="codeagent-commit-") as own:
+        with tempfile.TemporaryDirectory(prefix="codeagent-commit-", ignore_cleanup_errors=True) as own:
             folder = Path(own)
             try:
                 directory = GitDirectory(folder, f"ref: refs/heads/{self.branch}\n".encode(), self.program)

@@ -1,5 +1,6 @@
 """A commit holds exactly what was shown, and leaves everything else of the repository as it was."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -864,3 +865,26 @@ def test_a_git_directory_that_the_environment_names_is_not_used(repo: Repo, monk
     repo.put("a.txt", "changed\n")
     done = repo.commit("a.txt")
     assert repo.git("rev-parse", "HEAD").strip() == done.commit
+
+
+def test_a_commit_is_whole_even_if_its_temporary_folder_cannot_be_removed(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that a hook left in the background may still be writing there."""
+    remove, refused = os.rmdir, list[str]()
+
+    def rmdir(path: str, *, dir_fd: int | None = None) -> None:
+        if Path(path).name.startswith("codeagent-commit-"):
+            refused.append(path)
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        remove(path, dir_fd=dir_fd)
+
+    repo.put("a.txt", "changed\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rmdir", rmdir)
+        done = repo.commit("a.txt")
+    assert refused
+    assert repo.git("rev-parse", "HEAD").strip() == done.commit
+    assert repo.git("status", "--porcelain") == ""
+    for left in refused:
+        shutil.rmtree(left)
