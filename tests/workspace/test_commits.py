@@ -433,7 +433,7 @@ BUSY: dict[str, Change] = {
     "refs/heads": lambda repo: linked(repo, "refs/heads"),
     "HEAD cannot be read": lambda repo: linked(repo, "HEAD"),
     ".git/index is not": lambda repo: linked(repo, "index"),
-    "objects holds": lambda repo: (repo.root / ".git/objects/00").symlink_to("/tmp"),
+    "objects contains": lambda repo: (repo.root / ".git/objects/00").symlink_to("/tmp"),
 }
 
 
