@@ -1,6 +1,7 @@
 """The themes that come with codeagent: complete, readable, and in the wheel."""
 
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,14 @@ from rich.color import Color as RichColor
 from rich.style import Style
 from textual.color import Color
 
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.settings_file import read_entries
-from codeagent.tui.theme_file import BASE_KEYS, STYLE_KEYS, TERMINAL_COLOURS, TOKENS, ThemeFile
+from codeagent.tui.theme_file import BASE_KEYS, TERMINAL_COLOURS, TOKENS, ThemeFile
 from codeagent.tui.themes import Themes
 
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "themes").glob("*.yaml"))
+STYLES = [field.name for field in fields(Palette) if field.name != "syntax"]
 GROUNDS = ("background", "surface", "panel")
 DECORATION = 3.0
 """Lines and borders: what a graphical part needs."""
@@ -33,7 +36,7 @@ def test_there_is_a_choice() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bundled_theme_sets_every_key_itself(name: str) -> None:
     keys = {entry.key for entry in read_entries(ROOT / "themes" / f"{name}.yaml")}
-    styles = {f"palette.{key}" for key in STYLE_KEYS} | {f"palette.syntax.{token}" for token in TOKENS}
+    styles = {f"palette.{key}" for key in STYLES} | {f"palette.syntax.{token}" for token in TOKENS}
     assert keys >= {"name", "dark", *BASE_KEYS, *styles}
 
 
@@ -79,7 +82,7 @@ def test_the_wheel_takes_the_themes_along() -> None:
 
 
 def drawn(theme: ThemeFile) -> dict[str, Style]:
-    return {key: getattr(theme.palette, key) for key in STYLE_KEYS} | {
+    return {key: getattr(theme.palette, key) for key in STYLES} | {
         f"syntax.{token}": style for token, style in theme.palette.syntax.items()
     }
 

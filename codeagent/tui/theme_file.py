@@ -5,7 +5,7 @@ A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from rich.style import Style
@@ -32,7 +32,6 @@ BASE_KEYS = (
 """Colours every theme gives."""
 TOKENS = ("comment", "keyword", "name", "function", "type", "string", "number", "operator", "builtin", "error")
 """What code is coloured by: `palette.syntax.<token>`."""
-STYLE_KEYS = tuple(field.name for field in fields(Palette) if field.name != "syntax")
 TERMINAL_COLOURS = (
     "default",
     *("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"),

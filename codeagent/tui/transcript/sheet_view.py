@@ -61,15 +61,11 @@ class SheetView(ScrollView):
         self._slow = False
         self._counting: set[int] = set()
         self._unread: set[int] = set()
+        """Blocks below the view that are new or changed since its end was left."""
         self._marker_drawn = ""
         self._placing = False
         self._painting = False
         self._base = Style.null()
-
-    @property
-    def unread(self) -> int:
-        """Blocks below the view that are new or changed since its end was left."""
-        return len(self._unread)
 
     @property
     def ticking(self) -> bool:
