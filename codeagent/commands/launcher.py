@@ -134,8 +134,7 @@ class LocalLauncher:
         except OSError as error:
             raise CodeagentError(f"{self._workspace} cannot be read ({error.strerror})") from error
         try:
-            with closing(LocalWorkspace(self._workspace)) as workspace:
-                above = await asyncio.to_thread(lambda: workspace.ignores().from_above)
+            above = await asyncio.to_thread(_rules_from_above, self._workspace)
             paths = await list_files(program, root, _MOST_FILES, from_above=above)
         except ToolError as error:
             raise CodeagentError(str(error)) from error
@@ -210,6 +209,12 @@ def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
         for server in servers
         for model in server.models
     )
+
+
+def _rules_from_above(folder: Path) -> bool:
+    """Tell whether ignore rules of folders above apply; a thread closes what it opened, even if nobody waits for it."""
+    with closing(LocalWorkspace(folder)) as workspace:
+        return workspace.ignores().from_above
 
 
 def _with_folders(paths: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from codeagent.core.runtime import Runtime
 from codeagent.llm.providers import KeyTrial, LocalServer
 from codeagent.session.repair import check_recording
 from codeagent.tui.launcher import LaunchOptions, ModelRow
+from codeagent.workspace.files import LocalWorkspace
+from codeagent.workspace.ignore import IgnoreTree
 from tests.e2e.product import Product, calls, read, say
 from tests.servers import Turn, openai_server
 
@@ -205,6 +208,37 @@ async def test_files_are_those_a_search_would_look_at_with_their_folders(product
 async def test_files_of_a_folder_that_is_gone_are_an_error_in_one_line(product: Product) -> None:
     with pytest.raises(CodeagentError, match="cannot be read"):
         await LocalLauncher(product.workspace / "gone").files()
+
+
+async def test_a_cancelled_listing_leaves_the_folder_open_until_its_thread_has_read_it(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, may_read, was_read, closed = (threading.Event() for _ in range(4))
+    order: list[str] = []
+
+    class Slow(LocalWorkspace):
+        def ignores(self) -> IgnoreTree:
+            reading.set()
+            may_read.wait(30)
+            order.append("read")
+            was_read.set()
+            return super().ignores()
+
+        def close(self) -> None:
+            super().close()
+            order.append("closed")
+            closed.set()
+
+    monkeypatch.setattr(launching, "LocalWorkspace", Slow)
+    listing = asyncio.create_task(launcher(product).files())
+    await asyncio.to_thread(reading.wait, 30)
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing
+    may_read.set()
+    for event in (was_read, closed):
+        await asyncio.to_thread(event.wait, 30)
+    assert order == ["read", "closed"]
 
 
 def test_git_facts_are_branch_and_changes(product: Product) -> None:
