@@ -177,7 +177,7 @@ def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 
 def _xml_call(call: ToolCall) -> str:
-    given = members(call.arguments.strip() or "{}")
+    given = members(call.arguments) if call.arguments.strip() else {}
     lines = "".join(_parameter(key, value) + "\n" for key, value in given.items()) if given is not None else ""
     body = lines if given is not None else f"{call.arguments}\n"
     return f'<invoke name="{_attribute(call.name)}">\n{body}</invoke>'

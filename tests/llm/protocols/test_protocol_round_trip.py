@@ -124,3 +124,8 @@ def test_how_a_stream_is_cut_changes_nothing(protocol: TextProtocol, whole: str,
 @given(whole=st.text(st.characters(exclude_characters="<{[`@", exclude_categories=["Cs"])), sizes=cuts)
 def test_text_without_a_mark_comes_out_as_it_went_in(protocol: TextProtocol, whole: str, sizes: list[int]) -> None:
     assert text(read(protocol, cut(whole, sizes))) == whole
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+def test_arguments_that_are_not_json_are_rendered_as_the_model_wrote_them(protocol: TextProtocol) -> None:
+    assert "\u00a0{}" in protocol.render_call(call("read", "\u00a0{}")), "a no-break space is not JSON's white space"
