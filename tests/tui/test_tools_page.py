@@ -11,6 +11,8 @@ from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.tools import ToolsScreen
+from codeagent.tui.parts.guard import TOO_SOON
+from tests.tui.guards import long_enough
 from tests.tui.job_scenes import TOOLBOX
 from tests.tui.replay import ReplayApp, enter, settled, until
 
@@ -67,16 +69,29 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         assert "Python tools of this project run on your machine, as you" in shown(app)
         await pilot.press("t")
         assert app.told == [] and "trust 2 files? y loads them" in shown(app)
+        long_enough()
         await pilot.press("y")
         await until(pilot, lambda: app.told == [TrustTools(True)])
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
+
+
+async def test_a_y_that_was_typed_before_the_question_could_be_read_loads_nothing(tmp_path: Path) -> None:
+    async with page(tmp_path, line="/tools trust") as (pilot, app):
+        await until(pilot, lambda: "trust 2 files? y loads them" in shown(app))
+        await pilot.press("y")
+        assert app.told == [] and TOO_SOON in shown(app)
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [TrustTools(True)])
 
 
 async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         for keys in (("y",), ("t", "down", "y"), ("t", "enter"), ("t", "space", "y"), ("t", "t")):
             app.forget()
-            await pilot.press(*keys, "d")
+            for key in (*keys, "d"):
+                long_enough()
+                await pilot.press(key)
             await until(pilot, lambda: TrustTools(False) in app.told, keys)
             assert app.told == [TrustTools(False)], keys
 
@@ -84,6 +99,7 @@ async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
 async def test_a_file_that_changes_after_the_question_is_asked_about_again(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         await pilot.press("t")
+        long_enough()
         app.clients[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))
         await pilot.press("y")
         await until(pilot, lambda: "new.py" in shown(app))

@@ -11,6 +11,7 @@ from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
+from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.rendering.lines import Line, Parts, cut_end, cut_middle, flat, line, paragraph
 from codeagent.tui.rendering.palette import Palette
@@ -131,14 +132,20 @@ class ToolsScreen(Page[None]):
         self._look()
         self.pane.turn("home")  # what trusting means stands there
         self._asked = self._shown.untrusted
+        self.guard.close()
         files = counted(len(self._asked), "file")
         self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
 
     def action_yes(self) -> None:
+        """Load them, unless the key was on its way before the question could be read."""
         asked = self._asked
         self._look()
-        if asked and asked == self._shown.untrusted:
+        if not asked or asked != self._shown.untrusted:
+            return
+        if self.guard.admits("y"):
             self._change(trusted=True)
+        else:
+            self.say(TOO_SOON)
 
     def action_distrust(self) -> None:
         self._change(trusted=False)

@@ -56,10 +56,9 @@ class Card(CardFrame):
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        bell: bool = True,
     ) -> None:
         super().__init__()
-        self.rings = bell
+        self.rings = True
         self._state = state
         self._do = do
         self._clock = clock

@@ -231,10 +231,6 @@ class HunkPane(LinePane):
         self.seen: set[int] = set()
         """Hunks of which every row was on screen."""
 
-    @property
-    def is_split(self) -> bool:
-        return self._split and self.layout_width >= SPLIT_FROM
-
     def show_hunks(
         self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = (), words: Sequence[str] = ()
     ) -> None:
