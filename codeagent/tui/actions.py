@@ -26,7 +26,7 @@ class Action:
     lists, or the act that is made of a command's argument. Empty: the action of its name, or without keys the function
     of its name in `pages.slash`."""
     on: str = ""
-    """The class that has it, where not all classes of the scope do."""
+    """The class that has it, if not all classes of the scope do."""
     priority: bool = False
     """Its keys go before those of what has the focus."""
     approves: bool = False
@@ -43,7 +43,7 @@ class Action:
     needs_conversation: bool = False
     """The command waits until there is a conversation."""
     same_as: str = ""
-    """The command that does what these keys do, where they mean more than one thing."""
+    """The command that does the same as these keys, if they mean more than one thing."""
 
     @property
     def scope(self) -> str:
@@ -217,9 +217,7 @@ KEYS = (
     Action("history.delete_all", "start over", ("ctrl+u", "ctrl+w")),
     Action("card.once", "yes, once", ("y",), approves=True),
     Action("card.session", "yes, this call for the session", ("a",), approves=True),
-    Action(
-        "card.rule", "yes, and what a rule allows: it stands ready, to be changed before Enter", ("p",), approves=True
-    ),
+    Action("card.rule", "yes, and what a rule allows: edit the proposed rule before Enter", ("p",), approves=True),
     Action(
         "card.keep",
         "while a rule is written: for this session, or always in this folder",
@@ -231,10 +229,10 @@ KEYS = (
     Action("card.deny", "no", ("n",)),
     Action("card.because", "no, and say why", ("r",)),
     Action("card.all", "yes to the whole batch", ("A",), approves=True),
-    Action("boundary.go_on", "go on", ("c", "enter")),
-    Action("boundary.more", "go on, with as much again of a budget or limit", ("plus",)),
-    Action("boundary.step", "step mode: go on, and pause before the next batch", ("s",)),
-    Action("boundary.run_on", "end step mode and go on", ("S",)),
+    Action("boundary.go_on", "continue", ("c", "enter")),
+    Action("boundary.more", "continue, with as much again of a budget or limit", ("plus",)),
+    Action("boundary.step", "step mode: continue, and pause before the next batch", ("s",)),
+    Action("boundary.run_on", "end step mode and continue", ("S",)),
     Action("boundary.skip", "skip the marked call", ("x",)),
     Action("boundary.skip_because", "skip it, and say why", ("X",)),
     Action("boundary.edit", "edit the marked call: its command here, other arguments in $EDITOR", ("e",)),
@@ -308,13 +306,13 @@ KEYS = (
     Action("hunks.end", "to the end", ("end", "G"), "turn('end')"),
     Action("lines.take", "take these lines", ("ctrl+s",), "end('take')", priority=True),
     Action("lines.leave", "back to the hunks; what was begun is kept", ("escape",), "end('leave')", priority=True),
-    Action("lines.editor", "go on in $EDITOR", ("ctrl+g",), "end('outside')", priority=True),
+    Action("lines.editor", "continue in $EDITOR", ("ctrl+g",), "end('outside')", priority=True),
     Action("rewind.take_back", "take it back", ("enter", "y"), "take('all')"),
     Action("rewind.leave_mine", "take it back, but leave the files you edited as they are", ("m",), "take('not mine')"),
     Action("jobs.output", "the whole output of the marked job", ("enter", "o")),
     Action("jobs.stop", "stop it; asks once", ("s",)),
     Action("jobs.yes", "yes, stop it", ("y",)),
-    Action("jobs.send", "send it text, where it takes any", ("i",)),
+    Action("jobs.send", "send it text, if it takes any", ("i",)),
     Action("jobs.up", "job above", ("up", "k"), "mark(-1)"),
     Action("jobs.down", "job below", ("down", "j"), "mark(1)"),
     Action("jobs.page_up", "what it printed: a page up", ("pageup", "b"), "turn('pageup')"),

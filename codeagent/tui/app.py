@@ -101,7 +101,7 @@ class CodeagentApp(GuardedApp):
         await self.push_screen(self.chat)
 
     def outlives(self, error: BaseException) -> bool:
-        """An error nobody caught is a line in the conversation, and what was open above it closes."""
+        """Show an error that nothing caught as a line in the conversation, and close the page above it."""
         if not self._running or not self.chat.is_mounted:
             return False
         said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
@@ -111,7 +111,7 @@ class CodeagentApp(GuardedApp):
         return True
 
     def _close(self, page: ModalScreen[Any]) -> None:
-        """Its answer is that there is none."""
+        """It closes without an answer."""
         if page.is_current:
             page.dismiss(None)
 

@@ -139,7 +139,7 @@ def mistyped(text: str) -> str:
 
 
 def wrong_argument(row: Action, argument: str) -> str:
-    """What is said where a command that takes no arguments was given one; empty where it may have it."""
+    """What to say if a command that takes no arguments was given one; empty if all is well."""
     if not argument or row.arguments:
         return ""
     return f"/{row.name}: takes no arguments, got '{one_line(argument, 40)}'"

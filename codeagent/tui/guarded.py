@@ -1,4 +1,4 @@
-"""An app that goes on after an error, and whose end is clean: terminal restored, exit code true, crash in one line."""
+"""An app that survives errors and ends cleanly: terminal restored, right exit code, a crash in one line."""
 
 import contextlib
 import sys
@@ -21,7 +21,7 @@ from codeagent.tui.driver import TerminalDriver
 from codeagent.tui.terminal import TerminalGuard, guard_terminal
 
 _MOST_ERRORS, _WITHIN = 8, 5.0
-"""Errors, and the seconds they happen in, after which going on would only repeat them."""
+"""Errors, and the seconds they happen in, after which continuing would only repeat them."""
 _NOBODY_LISTENS = 0.5
 """Seconds after which keys are no longer kept for a screen on which nothing has the focus."""
 
@@ -32,9 +32,9 @@ class GuardedApp(App[None]):
     guard: TerminalGuard | None = None
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None
-    """The first exception nobody caught, also one of a worker."""
+    """The first exception that nothing caught, also one of a worker."""
     ended_by: BaseException | None = None
-    """The one that ended the app, where it could not go on."""
+    """The one that ended the app, if it could not continue."""
 
     class FocusGiven(Message):
         """Something can be typed into."""
@@ -68,7 +68,7 @@ class GuardedApp(App[None]):
 
     @property
     def kept_session(self) -> str:
-        """The id of the session that can be resumed; empty where none has begun."""
+        """The id of the session that can be resumed; empty if none has begun."""
         return ""
 
     def leave(self, exit_code: int) -> None:
@@ -103,11 +103,11 @@ class GuardedApp(App[None]):
         return TerminalDriver
 
     def outlives(self, error: BaseException) -> bool:
-        """Tell an error nobody caught, so that the app can go on; False: it ends with it."""
+        """Report an error that nothing caught, so that the app can continue; False: it ends with it."""
         return False
 
     def _register_child(self, parent: DOMNode, child: Widget, before: int | None, after: int | None) -> None:
-        """Textual ends a widget whose handler raises: it would be there and take no key any more."""
+        """Textual ends a widget whose handler raises: it would still be there, but take no more keys."""
         dispatch = child._dispatch_message
 
         async def go_on(message: Message) -> None:
@@ -130,7 +130,7 @@ class GuardedApp(App[None]):
                 raise
 
     def _goes_on(self, error: BaseException) -> bool:
-        """Told and over; too many in a short time are not."""
+        """Whether the error was reported and the app continues; too many in a short time end it."""
         self.crash = self.crash or error
         if self.ended_by is not None:
             return False
@@ -140,7 +140,7 @@ class GuardedApp(App[None]):
             return False
         try:
             return self.outlives(error)
-        except Exception:  # telling it failed, so there is nothing to go on with
+        except Exception:  # telling it failed, so there is nothing to continue with
             return False
 
     def _handle_exception(self, error: Exception) -> None:
@@ -156,7 +156,7 @@ class GuardedApp(App[None]):
         self._close_messages_no_wait()
 
     def panic(self, *renderables: Any) -> None:
-        """Textual's input thread failed, so that no key arrives any more; what it hands over is a traceback."""
+        """Textual's input thread failed, so that no more keys arrive; what it hands over is a traceback."""
         self._errors.extend([time.monotonic()] * _MOST_ERRORS)
         self._handle_exception(RuntimeError(f"the input could not be read: {sys.exc_info()[1]!r}"))
 

@@ -132,7 +132,7 @@ class Keymap:
 
 
 def load_keymap(path: Path) -> Keymap:
-    """The keys of a YAML file, `chat.detail: ctrl+e` or a list of keys; defaults where there is no file.
+    """The keys of a YAML file, `chat.detail: ctrl+e` or a list of keys; defaults if there is no file.
 
     Checked completely before anything is used. Raises KeymapError, which names file, line, actions and key.
     """
@@ -207,7 +207,7 @@ def spelled(written: str) -> str:
     lowered = [modifier.strip().lower() for modifier in modifiers]
     strange = next((modifier for modifier in lowered if modifier not in _ORDER), None)
     if strange is not None:
-        raise BadKey(f"'{strange}' is no modifier: ctrl, alt, shift and super are")
+        raise BadKey(f"'{strange}' is not a modifier: use ctrl, alt, shift or super")
     key = _spelled_alone(key.strip(), bool(lowered))
     if lowered == ["shift"] and (len(key) == 1 or key in _SYMBOLS):
         raise BadKey("Shift makes another character: write that one")

@@ -230,7 +230,7 @@ async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -
         await enter(pilot, "/background 2")
         await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
-        await until(pilot, lambda: "there is no call '7': 2 run" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "there is no call '7': 2 running" in app.chat.state.status.now.notice)
 
 
 async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_path: Path) -> None:

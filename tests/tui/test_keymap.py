@@ -61,7 +61,7 @@ def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
     [
         ("chat.detial: ctrl+e", "keys.yaml:1: chat.detial: no such action (did you mean 'chat.detail'?)"),
         ("chat.detail: ctrl+foo", "keys.yaml:1: chat.detail: no such key 'foo'"),
-        ("chat.detail: cmd+e", "keys.yaml:1: chat.detail: 'cmd' is no modifier: ctrl, alt, shift and super are"),
+        ("chat.detail: cmd+e", "keys.yaml:1: chat.detail: 'cmd' is not a modifier: use ctrl, alt, shift or super"),
         ("chat.detail: shift+e", "keys.yaml:1: chat.detail: Shift makes another character: write that one"),
         ("chat.detail: []", "keys.yaml:1: chat.detail: has no key"),
         ("chat.detail: e", "keys.yaml:1: chat.detail: 'e' types text there; take one with Ctrl or Alt, or F1 to F24"),

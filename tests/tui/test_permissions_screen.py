@@ -196,7 +196,7 @@ async def test_x_revokes_a_rule_of_this_session_or_one_that_was_kept_and_says_wh
     tmp_path: Path,
 ) -> None:
     async with permissions(tmp_path) as (pilot, app):
-        for words in ("ends with this process", "config.toml: take it out there", ".codeagent/config.toml: take it"):
+        for words in ("ends with this process", "config.toml: remove it there", ".codeagent/config.toml: remove it"):
             await pilot.press("x")
             assert words in shown(app)
             await pilot.press("down")

@@ -42,7 +42,7 @@ class ChangedFileView:
     then: Node | None
     now: Node | None
     diff: DiffBlock | None
-    """None where there are no lines to compare."""
+    """None if there are no lines to compare."""
     notes: tuple[str, ...]
     """What happened to it that no line shows."""
 
@@ -300,7 +300,7 @@ class ChangesScreen(DiffPage[None]):
         self._fit()
 
     async def _show(self, key: str) -> None:
-        """One file in the pane, or words where there is none."""
+        """One file in the pane, or words if there is none to show."""
         if not key:
             self._words("no file differs from when this session began")
         elif key == _LEFT_OUT:

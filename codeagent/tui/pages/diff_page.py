@@ -34,7 +34,7 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     @abstractmethod
     def draw(self) -> None:
-        """Show in title and foot how it stands."""
+        """Show in title and foot how far the user is."""
 
     @abstractmethod
     def rows(self) -> tuple[HunkRows, ...]:

@@ -22,11 +22,11 @@ class Situation:
     finding: bool = False
     """The line of the search is open."""
     elsewhere: bool = False
-    """The focus is not where one writes."""
+    """The focus is not in the composer."""
     plan: bool = False
     """A plan is shown that waits for its start."""
     busy: bool = False
-    """A run goes on, or a command of the user's own."""
+    """A run is in progress, or a command of the user's own."""
     command: bool = False
     """It is a command of the user's own."""
     blank: bool = True
@@ -36,7 +36,7 @@ class Situation:
 
 
 class Escape:
-    """The top layer first, then pause, then stop; where nothing runs, twice goes back in the conversation.
+    """The top layer first, then pause, then stop; when nothing is running, twice goes back in the conversation.
 
     While something runs and no layer is open, the second of two presses always stops it. `clock` gives seconds that
     never go back.

@@ -122,7 +122,7 @@ class HunkText(Vertical):
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
-    """Gives an answer for each of `core.display.cut` of the two texts; None where the user went back.
+    """Gives an answer for each of `core.display.cut` of the two texts; None if the user went back.
 
     Enter applies once every hunk that is taken was on screen. `clock` gives seconds that never go back.
     """
@@ -247,7 +247,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             case "leave":
                 if text != self.sheet.text(at):
                     self.sheet.keep(at, text)
-                    self.say(f"not taken; {self.key('hunks.edit')} goes on with it")
+                    self.say(f"not taken; {self.key('hunks.edit')} opens it again")
                 self.draw()
 
     @work(exclusive=True, group="editor")
@@ -281,12 +281,12 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self.draw()
 
     def _why_not_yet(self) -> str:
-        """What has to happen before anything is applied; empty where it can be."""
+        """What has to happen before anything is applied; empty if it can be."""
         unseen = [at for at in range(self.count) if self.sheet.word(at) != "reject" and at not in self.pane.seen]
         if not unseen:
             return ""
         what = "1 hunk was" if len(unseen) == 1 else f"{len(unseen)} hunks were"
-        return f"{what} not seen to the end: {self.key('hunks.next')} goes on"
+        return f"{what} not seen to the end: {self.key('hunks.next')} reads on"
 
     def rows(self) -> tuple[HunkRows, ...]:
         news = [self.sheet.new_lines(at) for at in range(self.count)]

@@ -25,7 +25,7 @@ _NAMED = 96
 
 
 class TextScreen(Page[None]):
-    """Text of anybody's is only drawn, never obeyed."""
+    """Text from anywhere is only drawn, never obeyed."""
 
     def __init__(self, title: str, markdown: str) -> None:
         def piece(width: int, palette: Palette) -> Iterator[Line]:
@@ -122,7 +122,7 @@ class OutputScreen(Page[None]):
         self._tell(self.pane.next(backwards=True))
 
     def action_close(self) -> None:
-        """Ends the search first, where there is one."""
+        """Ends the search first, if there is one."""
         if not self._bar.display and not self._line.value:
             self.dismiss(None)
             return

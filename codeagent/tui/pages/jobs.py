@@ -37,7 +37,7 @@ _SMALL = 30
 
 
 def ports_text(row: Job) -> str:
-    """`port 8000`, `ports 8000, 8001`; empty where it listens on none."""
+    """`port 8000`, `ports 8000, 8001`; empty if it listens on none."""
     if not row.ports:
         return ""
     return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
@@ -47,7 +47,7 @@ class JobList(MarkedList[Job]):
     """`clock` gives seconds since the epoch."""
 
     def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
-        """`marked` is the id of the job the mark begins on; the newest that runs where there is no such job."""
+        """`marked` is the id of the job the mark begins on; the newest running one if there is no such job."""
         rows = [row.id for row in board.rows]
         running = [row.id for row in board.rows if row.status == "running"]
         super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
@@ -97,7 +97,7 @@ class JobList(MarkedList[Job]):
 
 
 class JobsScreen(ListPanel):
-    """Lies over the lower part of the conversation, which goes on; on a small screen over all of it."""
+    """Lies over the lower part of the conversation, which continues; on a small screen over all of it."""
 
     DEFAULT_CSS = """
     JobsScreen {

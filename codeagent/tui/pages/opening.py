@@ -84,7 +84,7 @@ class FolderQuestion(Guarded[bool]):
 
 
 class FirstRun(Guarded[LaunchOptions | None]):
-    """Says what is missing, and gives what to begin with instead; None where the user leaves.
+    """Says what is missing, and gives what to begin with instead; None if the user leaves.
 
     What is typed as a key is shown as dots only.
     """
@@ -256,7 +256,7 @@ def greet(state: UiState, options: LaunchOptions, workspace: Path, key: str) -> 
 
 
 async def open_conversation(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions | None:
-    """What it was opened with in the end; None where the user left. Call it from a worker. Raises CodeagentError."""
+    """What it was opened with in the end; None if the user left. Call it from a worker. Raises CodeagentError."""
     while (missing := await client.open(options)) is not None:
         following = await _ask(app, client, options, missing)
         if following is None:

@@ -37,7 +37,7 @@ _STILL_STARTING = "still starting: it is done as soon as codeagent is ready"
 
 @dataclass(frozen=True)
 class HeldInput:
-    """Something that was sent or pressed before there was anybody to do it."""
+    """Something that was sent or pressed before there was a session client to do it."""
 
     id: str
     text: str
@@ -62,12 +62,12 @@ class Outbox:
 
     @property
     def running(self) -> bool:
-        """A run is going on."""
+        """A run has begun and not ended."""
         return self.client is not None and self.client.running
 
     @property
     def busy(self) -> bool:
-        """Something goes on that Esc stops: a run, a command of the user's own, or what waits for the start."""
+        """Something is running that Esc stops: a run, a command of the user's own, or what waits for the start."""
         commands = self.client is not None and bool(self._state.document.running_commands())
         return self.running or commands or self.waits
 
@@ -82,14 +82,14 @@ class Outbox:
         return self._free is None
 
     async def ready(self) -> "SessionClient":
-        """The session client, once it was opened. Raises CodeagentError where there will be none."""
+        """The session client, once it was opened. Raises CodeagentError if there will be none."""
         await self._settled.wait()
         if self.client is None:
             raise CodeagentError(f"there is no conversation: {self._refused}")
         return self.client
 
     async def begin(self, client: "SessionClient | None", refused: str = "") -> None:
-        """Do what waited, one after the other, once the client has started; where it never will, give it back.
+        """Do what waited, one after the other, once the client has started; if it never will, give it back.
 
         None: none could be opened, for the reason `refused`.
         """
@@ -115,7 +115,7 @@ class Outbox:
             self._drop(early)
 
     def send(self, text: str, *, unseen: bool) -> None:
-        """Enter: begin a run, steer the one that is going on, end a pause, or correct the batch it is before.
+        """Enter: begin a run, steer the present one, end a pause, or correct the batch it is before.
 
         `unseen`: the pause is shown for less time than it takes to see it, so that what is sent was meant for the run.
         """
@@ -201,7 +201,7 @@ class Outbox:
             self._tell(refused.reason)
 
     def _do_or_hold(self, act: Act, typed: str) -> None:
-        """`typed` is how it stands in the composer; empty for a key."""
+        """`typed` is the act as it was typed in the composer; empty for a key."""
 
         def do() -> None:
             self._there().do(act)
@@ -223,14 +223,14 @@ class Outbox:
 
     @property
     def _free(self) -> "SessionClient | None":
-        """The session client, where it has started and nothing waits to be done before what is sent now."""
+        """The session client, if it has started and nothing that was sent earlier still waits."""
         client = self.client
         return client if client is not None and client.started and not self._early else None
 
     def _there(self) -> "SessionClient":
-        """While what waited is done. Raises CodeagentError where the conversation was closed meanwhile."""
+        """The session client, for what waited. Raises CodeagentError if the conversation has since been closed."""
         if self.client is None:
-            raise CodeagentError("there is no conversation any more")
+            raise CodeagentError("the conversation was closed")
         return self.client
 
     def _begin(self, text: str) -> None:

@@ -67,7 +67,7 @@ class Guarded(ModalScreen[ResultT]):
 
 
 class Panel(Guarded[ResultT]):
-    """Lies over the lower part of the conversation, which goes on."""
+    """Lies over the lower part of the conversation, which continues."""
 
     DEFAULT_CSS = """
     Panel {
@@ -84,7 +84,7 @@ class Panel(Guarded[ResultT]):
 
 
 class ListPanel(Panel[None]):
-    """A marked list, what can be done with its marked row, and a line that opens where that is to write something."""
+    """A marked list, what can be done with its marked row, and a line that opens when that is to write something."""
 
     DEFAULT_CSS = """
     ListPanel {
@@ -95,7 +95,7 @@ class ListPanel(Panel[None]):
     AUTO_FOCUS = ""
 
     def __init__(self, title: str, rows: MarkedList[Any], line: LineInput, between: Sequence[Widget] = ()) -> None:
-        """`between` stands below the list and above the line."""
+        """`between` is placed below the list and above the line."""
         super().__init__()
         self.title_row = TitleRow(title)
         self.rows = rows
@@ -252,7 +252,7 @@ class Page(Guarded[ResultT]):
         self.say("")
 
     def whole(self) -> str:
-        """What is copied where nothing is selected."""
+        """What is copied if nothing is selected."""
         return self.pane.everything()
 
     def action_turn(self, key: str) -> None:

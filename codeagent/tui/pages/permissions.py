@@ -147,7 +147,7 @@ class PermissionPage(Page[None]):
 
 
 Facts = Sequence[tuple[str, str]]
-"""Labels and what stands beside them."""
+"""Labels and the text beside each."""
 
 
 def _rule_facts(rule: Rule) -> tuple[str, Facts, str]:
@@ -171,7 +171,7 @@ def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
 
 
 class PermissionsScreen(Guarded[None]):
-    """Covers the conversation, which goes on; what happens meanwhile shows."""
+    """Covers the conversation, which continues; what happens there also shows here."""
 
     DEFAULT_CSS = """
     PermissionsScreen {
@@ -285,11 +285,11 @@ class PermissionsScreen(Guarded[None]):
 
 
 def _elsewhere(rule: Rule) -> str:
-    """Where a rule is taken out that the screen cannot revoke."""
+    """Where to remove a rule that the screen cannot revoke."""
     match rule.origin:
         case "flag":
             return "it came with the command line, and ends with this process"
         case "project":
-            return f"it stands in the project's {PROJECT_FILE}: take it out there"
+            return f"it is in the project's {PROJECT_FILE}: remove it there"
         case _:
-            return f"it stands in {user_config_file()}: take it out there"
+            return f"it is in {user_config_file()}: remove it there"

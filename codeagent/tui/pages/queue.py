@@ -69,7 +69,7 @@ def _rows(queue: QueuedMessages) -> list[Queued | str]:
 
 
 class QueuePage(ListPanel):
-    """Lies over the lower part of the conversation; closes when nothing waits any more."""
+    """Lies over the lower part of the conversation; closes when the queue is empty."""
 
     BINDINGS = bindings("queue")
 

@@ -81,7 +81,7 @@ def _begins(text: str, label: str) -> bool:
 
 
 async def undo(chat: ChatScreen, argument: str) -> None:
-    """`/undo [batches]`: asks where something of the user's own would be lost. Raises CodeagentError."""
+    """`/undo [batches]`: asks if something of the user's own would be lost. Raises CodeagentError."""
     client = await chat.outbox.ready()
     batches = int(argument or 1) if (argument or "1").isdecimal() else 0
     if not batches:
@@ -127,7 +127,7 @@ async def rewind(chat: ChatScreen, argument: str) -> None:
 
 
 async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> bool:
-    """Ask what shall go back, and do it; False where the user wants another moment."""
+    """Ask what should go back, and do it; False if the user wants another moment."""
     changes = await client.rewind.changes(point.id)
     rows = way_rows(point, changes, prompts_since(client.rewind.points(), point))
     if not rows:
@@ -167,7 +167,7 @@ async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile
 async def _asked(
     chat: ChatScreen, past: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
 ) -> tuple[bool, Sequence[str] | None]:
-    """Whether to go on, and with which files (None: all): asked where the user edited one, or `always`."""
+    """Whether to proceed, and with which files (None: all): asked if the user edited one of them, or if `always`."""
     if not always and not any(file.edited for file in changes.files):
         return True, None
     page = GoingBackPage(title, await file_rows(past, point.id, changes.files), changes, verb=verb)

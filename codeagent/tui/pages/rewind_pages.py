@@ -90,7 +90,7 @@ async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
 
 
 async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
-    """What the user did to the file since the agent; nothing where that cannot be compared."""
+    """What the user did to the file since the agent; nothing if that cannot be compared."""
     agents = _text(await rewind.left_by_agent(path))
     return () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
 
@@ -100,7 +100,7 @@ def _plain_words(file: ChangedFile) -> str:
 
 
 def _text(node: Node | None) -> str | None:
-    """None where it cannot be compared by lines."""
+    """None if it cannot be compared by lines."""
     if node is None:
         return ""
     if node.kind == "link" or len(node.data) > _LARGEST or b"\0" in node.data:

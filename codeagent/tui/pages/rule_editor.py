@@ -20,7 +20,7 @@ from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette
 
 Allow = Callable[[str, bool], Awaitable[None]]
-"""Takes the rule and whether it is kept. Raises CodeagentError where it is not taken."""
+"""Takes the rule and whether it is kept. Raises CodeagentError if it is not taken."""
 
 
 class _Said(RowWidget):
@@ -103,7 +103,7 @@ class RuleEditor(Panel[str]):
         self._check(message.value)
 
     def _check(self, text: str) -> bool:
-        """Say what the rule would do; False where it is none."""
+        """Say what the rule would do; False if it is none."""
         if not text.strip():
             self._said.tell("write tool(pattern); * stands for anything", wrong=False)
             return False

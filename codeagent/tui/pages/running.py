@@ -108,7 +108,7 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
     word, _, text = rest.strip().partition(" ")
     if not chat.state.jobs.rows:
         key = keymap_of(chat).shown("chat.background")
-        chat.tell(f"{_NO_JOB}; {key} moves a call that runs to the background")
+        chat.tell(f"{_NO_JOB}; {key} moves a running call to the background")
         return
     row = _job(chat, name) if name else None
     match word:
@@ -146,7 +146,7 @@ async def background(chat: ChatScreen, argument: str) -> None:
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):
-            raise CodeagentError(f"there is no call '{one_line(argument, 20)}': {len(calls)} run")
+            raise CodeagentError(f"there is no call '{one_line(argument, 20)}': {len(calls)} running")
         chosen = calls[int(argument) - 1].call_id
     elif len(calls) > 1:
         now = chat.clock()

@@ -29,7 +29,7 @@ _WORD = 5
 """Cells of `allow`, the longest word."""
 _LEVEL = 7
 """Cells of `warning`."""
-_LATER = "trusted; loaded before the next request of the run that goes on"
+_LATER = "trusted; loaded before the next request of the current run"
 DISTRUSTED = "the tool files of this project are no longer loaded"
 _NOTHING = "no tool file waits for your trust"
 _LOOK = 0.5
@@ -76,7 +76,7 @@ def _heading(text: str, style: Style) -> Line:
 
 
 def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
-    """What it is about stands beside its name where nothing else is to be said, else below."""
+    """Name, permission and beside them how it runs; its description on a row of its own."""
     styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
     lead: Parts = [
         (_INDENT, None),
@@ -104,7 +104,7 @@ def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Lin
 
 
 class ToolsScreen(Page[None]):
-    """Covers the conversation, which goes on; files that change meanwhile show."""
+    """Covers the conversation, which continues; a file that changes is shown as it is now."""
 
     BINDINGS = bindings("tools")
 
@@ -116,7 +116,7 @@ class ToolsScreen(Page[None]):
         self._client = client
         self._shown = toolbox
         self._asked: tuple[str, ...] = ()
-        """The files it was asked about whether to trust them."""
+        """The files that the question about trust was for."""
         self._ask = ask
 
     def on_mount(self) -> None:

@@ -1,4 +1,4 @@
-"""An approval, all calls that wait, or a question of the agent's, as the content of a card."""
+"""An approval, all calls that wait, or a question from the agent, as the content of a card."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -159,7 +159,7 @@ def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
 
 
 def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
-    """What is more than yes and no, where it can work."""
+    """The answers beyond yes and no that this call can have."""
     waiting = asked.waiting
     if waiting.proposal:
         rule = _rule(waiting, keep_key, keep=False)
@@ -172,7 +172,7 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
 
 
 def choices_of_all(shown: Sequence[Asked]) -> tuple[CardChoice, ...]:
-    """Where all waiting calls are listed."""
+    """When all waiting calls are listed."""
     acts = tuple(Answer(each.waiting.approval_id, Decision("once")) for each in shown)
     allow = "allow both" if len(shown) == 2 else f"allow all {len(shown)}"
     return (
@@ -275,7 +275,7 @@ def _all_pieces(shown: Sequence[Asked], *, split: bool) -> Iterator[Piece]:
 
 
 def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
-    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command stands below, once."""
+    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command is shown below only."""
     if len(shown) > 1:
         every = "both" if len(shown) == 2 else f"all {len(shown)}"
         return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)

@@ -34,11 +34,11 @@ class Asked:
     rows: tuple[tuple[DiffRow, ...], ...]
     """Of each diff, in order."""
     changed: tuple[int, int] | None
-    """Lines added and removed; None where nothing is changed."""
+    """Lines added and removed; None if nothing is changed."""
 
     @property
     def question(self) -> QuestionBlock | None:
-        """The agent's question to the user; None where a call waits for permission."""
+        """The agent's question to the user; None if a call waits for permission."""
         if self.waiting.name != ASK_USER:
             return None
         found = (block for block in self.waiting.blocks if isinstance(block, QuestionBlock))

@@ -44,14 +44,14 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _LIMITS = ("budget", "limit")
 _UNASKED = ("step", *_LIMITS)
 """Pauses the user did not ask for just now."""
-_GOING_ON = "going on"
+_CONTINUING = "continuing"
 _SKIPPED = Say("it is skipped already")
 _NO_EDIT = Say("its arguments are not JSON: it cannot be edited")
 _BACK = CardChoice("esc", "back")
 
 
 def place_of(now: Paused | PlanReady | None) -> Hashable:
-    """What makes it this boundary, whatever becomes of its calls; None where there is none."""
+    """What makes it this boundary, whatever becomes of its calls; None if there is none."""
     match now:
         case Paused():
             return (now.why, now.batch, now.text, tuple(call.call_id for call in now.calls))
@@ -177,7 +177,7 @@ def plan_write(plan: PlanReady) -> Writing:
 
 
 def _go_on(*, step: bool | None = None) -> Send:
-    return Send((Continue(step),), _GOING_ON)
+    return Send((Continue(step),), _CONTINUING)
 
 
 def _start(text: str, mode: Mode) -> Send:
@@ -239,7 +239,7 @@ def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...
 
 
 def plan_pieces(text: str) -> tuple[Piece, ...]:
-    """The outline of a plan; where it has none, its first lines."""
+    """The outline of a plan; if it has none, its first lines."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         rows = outline(text)
@@ -255,7 +255,7 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
 
 
 def outline(text: str) -> list[str]:
-    """Headings and items of a Markdown text, not those within code; where there are none, its lines."""
+    """Headings and items of a Markdown text, not those within code; if there are none, its lines."""
     found, lines, fenced = [], [], False
     for row in text.splitlines():
         if _FENCE.match(row):

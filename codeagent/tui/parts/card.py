@@ -1,4 +1,4 @@
-"""The card above the composer: it shows what waits for the user, and does what the keys mean that they press."""
+"""The card above the composer: it shows what waits for the user, and does what their keys mean."""
 
 import time
 from collections.abc import Callable
@@ -36,10 +36,10 @@ from codeagent.tui.state import UiState
 
 
 class Card(CardFrame):
-    """Shows the oldest question, whole, or all calls that wait; where there is none, a pause or a plan.
+    """Shows the oldest question, whole, or all calls that wait; if there is none, a pause or a plan.
 
-    Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). None counts that was on its
-    way before the card could be read: what comes in front closes the guard and the line. The card never changes what
+    Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). Keys pressed before the card
+    could be read are ignored: what comes in front closes the guard and the line. The card never changes what
     waits: an answer shows as sent until whoever asked has removed it.
 
     `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the epoch. What is new
@@ -88,7 +88,7 @@ class Card(CardFrame):
 
     @property
     def scope(self) -> str:
-        """What it shows: `card` for a question, `boundary` for a pause, `plan`; empty where it shows nothing."""
+        """What it shows: `card` for a question, `boundary` for a pause, `plan`; empty if it shows nothing."""
         return self._content.scope if self._content is not None else ""
 
     @property
@@ -98,11 +98,11 @@ class Card(CardFrame):
 
     @property
     def plan(self) -> str:
-        """The plan that would be started, as it is or as the user changed it; empty where none is ready."""
+        """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
         return self._waiting.plan
 
     def take_focus(self) -> bool:
-        """Give the keys to the card, also where it was put away; False where nothing waits."""
+        """Give the keys to the card, also where it was put away; False if nothing waits."""
         if self._content is None and self._waiting.boundary is not None:
             self._perform(ShowAs("away", False))
             self._show()
@@ -119,7 +119,7 @@ class Card(CardFrame):
         return True
 
     def press(self, key: str) -> bool:
-        """Act on a key with Alt, from the composer; False where it is none of the card's."""
+        """Act on a key with Alt, from the composer; False if it is none of the card's."""
         letter = self._letters.get(key, "")
         return self._content is not None and letter not in self._content.only_focused and self._take(letter)
 
@@ -128,7 +128,7 @@ class Card(CardFrame):
         self._guard.close()
 
     def put_away(self) -> bool:
-        """Hide a plan until Tab asks for it, or another is ready; False where none is shown."""
+        """Hide a plan until Tab asks for it, or another is ready; False if none is shown."""
         if self.scope != "plan":
             return False
         self._perform(ShowAs("away", True))
@@ -136,7 +136,7 @@ class Card(CardFrame):
         return True
 
     def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
-        """Allow these hunks of the change; False where its question no longer waits."""
+        """Allow these hunks of the change; False if its question no longer waits."""
         if not self._waiting.waits(approval_id):
             return False
         self._send(Send((Answer(approval_id, Decision("once", hunks=answers)),), "in part"))
@@ -144,7 +144,7 @@ class Card(CardFrame):
         return True
 
     def refuse(self, call_id: str, problem: str) -> bool:
-        """What was written for a call does not fit: say why; False where it is gone."""
+        """What was written for a call does not fit: say why; False if it is gone."""
         known = self._waiting.refuse(call_id, problem)
         self._show()
         return known
@@ -171,7 +171,7 @@ class Card(CardFrame):
         if text.strip():
             self._waiting.keep(write, text)
         if problem := write.judge(text).problem if write.judge is not None else "":
-            self._do(Tell(f"not sent: {problem}; the {write.about} waits as before, e goes on"))
+            self._do(Tell(f"not sent: {problem}; the {write.about} waits as before; e opens it again"))
         elif (does := write.then(text)) is not None:
             self._perform(does)
         self._show()
@@ -180,7 +180,7 @@ class Card(CardFrame):
         return self._guard.quiet
 
     def on_focus(self, event: Focus) -> None:
-        """Begin the wait again where nobody asked for the focus: a key was on its way to somewhere else."""
+        """Begin the wait again unless the user asked for the focus: a key was meant for something else."""
         if not self.taking:
             self._guard.close()
         self.taking = False
@@ -244,7 +244,7 @@ class Card(CardFrame):
         self.call_after_refresh(self._look)
 
     def _take(self, key: str) -> bool:
-        """Act on a key; False where it is none of the card's."""
+        """Act on a key; False if it is none of the card's."""
         content, does = self._content, self._means.get(key)
         if content is None or does is None:
             return False
@@ -264,7 +264,7 @@ class Card(CardFrame):
         return True
 
     def _press(self, key: str, does: LazyMeaning, content: CardContent) -> None:
-        """Act on a key that answers, once it counts; where there is more to read, it reads on first."""
+        """Act on a key that answers, once it counts; while there is more to read, it reads on instead."""
         admitted = self._guard.admits(key)
         if key not in content.beside and allows(does) and self._reads_on(content):
             return
@@ -286,7 +286,7 @@ class Card(CardFrame):
         return True
 
     def _perform(self, does: KeyMeaning) -> None:
-        """Do what counts; what allows something only once all of that was on screen."""
+        """Do what a key means; what allows a call is done only once all of the call was on screen."""
         if allows(does) and (why := self._why_closed()):
             self.say(why)
             self.call_after_refresh(self._look)
@@ -297,7 +297,7 @@ class Card(CardFrame):
             case Writing():
                 self._write(does)
             case Say():
-                pass  # it is said below
+                pass  # its text is shown below
             case MarkRow() | MarkChoice():
                 self._waiting.mark(does)
             case ShowAs():
@@ -329,7 +329,7 @@ class Card(CardFrame):
         self.open_line(write, begun)
 
     def _typing(self, key: str) -> bool:
-        """Act on a key that is not for the line while something is written; False where it is for the line."""
+        """Act on a key that is not for the line while something is written; False if it is for the line."""
         if (write := self.line.write) is None:
             return False
         if key in ("pageup", "pagedown"):
@@ -354,7 +354,7 @@ class Card(CardFrame):
             self.post_message(self.Left())
 
     def _show(self) -> None:
-        """Show what should be in front; where that is something else than before, the wait begins again."""
+        """Show what should be in front; if that has changed, the wait begins again."""
         keymap, before = keymap_of(self), self._content
         self._content = content = self._waiting.content(
             stepping=self._state.status.now.stepping,

@@ -46,7 +46,7 @@ class WrittenCall:
     arguments: str
     """JSON."""
     written: str
-    """What the user wrote, given back where it does not fit."""
+    """What the user wrote, given back if it does not fit."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class Check:
     """What is to be said about a text while it is written."""
 
     problem: str = ""
-    """One line: why Enter does nothing; empty where it sends the text."""
+    """One line: why Enter does nothing; empty if it sends the text."""
     says: tuple[str, ...] = ()
     """What sending it means. Where there is little room the first is kept, and the last goes last of the others."""
     odd: str = ""
-    """Which of its letters only look like ASCII; empty where all are."""
+    """Which of its letters only look like ASCII; empty if all are."""
 
 
 @dataclass(frozen=True)
 class Send:
-    """Do these acts; `words` says what was answered until that is confirmed, empty where the keys go on counting."""
+    """Do these acts; `words` says what was answered until that is confirmed, empty if the keys still work."""
 
     acts: tuple[CardAct, ...]
     words: str = ""
@@ -129,7 +129,7 @@ class Writing:
     """The id of that, or the plan's text: what was begun is kept as long as it waits."""
     purpose: Literal["reason", "answer", "rule", "command", "json", "plan"]
     then: Callable[[str], "Send | Say | None"]
-    """What the text does; None where keeping it is all."""
+    """What the text does; None if keeping it is all."""
     text: str = ""
     """What it begins with."""
     choices: tuple["CardChoice", ...] = ()
@@ -140,14 +140,14 @@ class Writing:
     allows: bool = False
     """Sending allows something: all of it must be seen, and Enter counts only once it could be read."""
     suffix: str = ""
-    """Of the file that the editor gets; empty where it is always written in the line."""
+    """Of the file that the editor gets; empty if it is always written in the line."""
     other: Callable[[], "Writing"] | None = None
     """The same text, written for another end."""
 
 
 KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | ShowAs | Writing
 LazyMeaning = KeyMeaning | Callable[[], KeyMeaning]
-"""The meaning, or what makes it once the key is pressed, where that takes time."""
+"""The meaning, or a function that makes it when the key is pressed, if that takes time."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ class CardChoice:
     allows: bool = False
     """It is grey while it does not count yet."""
     label: str = ""
-    """The key as it is shown, where that is not `key`."""
+    """The key as it is shown, if that is not `key`."""
     does: LazyMeaning | None = None
-    """None where the row only tells of keys."""
+    """None if the row only tells of keys."""
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ class CardView:
     """What the user did to what is shown, without having answered it."""
 
     marked: str | None = None
-    """The key of the choice that Enter takes; None where the mark was not moved."""
+    """The key of the choice that Enter takes; None if the mark was not moved."""
     row: int | None = None
-    """The marked row, from 0; None where none was marked yet."""
+    """The marked row, from 0; None if none was marked yet."""
     problem: str = ""
     """What was wrong with what was written for the marked row."""
     away: bool = False
@@ -184,14 +184,14 @@ class CardContent:
     """All of a card."""
 
     id: Hashable
-    """Another one has to be read before a key counts."""
+    """A new one has to be read before keys count."""
     scope: CardScope
     left: tuple[Part, ...]
     """The title at the left of the upper edge."""
     right: tuple[Part, ...]
     body: tuple[Piece, ...]
     drawn_of: object
-    """Where it is the same, so is the body."""
+    """If it is unchanged, so is the body."""
     choices: tuple[CardChoice, ...]
     tab: str
     """What one does on the card, as in `to answer`."""
@@ -210,6 +210,6 @@ class CardContent:
     whole: bool = True
     """All of it can be shown."""
     sent: str = ""
-    """What was answered and is not yet confirmed, in words; nothing else is done meanwhile."""
+    """What was answered and is not yet confirmed, in words; until then nothing else is done."""
     begins: Writing | None = None
     """What is written as soon as the card has the keys."""

@@ -66,7 +66,7 @@ class CardLine(Vertical):
             self.text = text
 
     class Sent(Message):
-        """Enter, where nothing is wrong with the text."""
+        """Enter, when nothing is wrong with the text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -107,7 +107,7 @@ class CardLine(Vertical):
         self._look()
 
     def close(self) -> bool:
-        """Hide it; True where the focus was in it."""
+        """Hide it; True if the focus was in it."""
         had_focus = self._input.has_focus
         self.write = None
         self.remove_class("-open")
@@ -257,7 +257,7 @@ class CardFrame(Vertical, can_focus=True):
             self.fit()
 
     def fit(self) -> None:
-        """Leave the composer its half of the screen; where there is little, the card has no edges."""
+        """Leave the composer its half of the screen; if there is little, the card has no edges."""
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
         self._keys.most = 2 if self.app.size.height >= _ROOMY else 1
@@ -266,7 +266,7 @@ class CardFrame(Vertical, can_focus=True):
         self.pane.refresh(layout=True)
 
     def keep_on_screen(self, row: int) -> None:
-        """Scroll to a row of the body where it is not on screen."""
+        """Scroll to a row of the body if it is not on screen."""
         if not 0 <= row - self.pane.scroll_offset.y < self.pane.scrollable_content_region.height:
             self.pane.go_to(row - 1)
 

@@ -141,7 +141,7 @@ def _words(choice: CardChoice, *, brief: bool) -> str:
 
 
 def keymap_of(widget: object) -> Keymap:
-    """The keymap of the app a widget lives in; the default one where it has none."""
+    """The keymap of the app a widget lives in; the default one if it has none."""
     keymap = getattr(getattr(widget, "app", None), "keys", None)
     return keymap if isinstance(keymap, Keymap) else Keymap()
 

@@ -21,7 +21,7 @@ ALWAYS = "always, in this folder"
 _FITS = "no questions for what it matches"
 _LATER = "checked again when sent"
 _SAID = 60
-"""Characters of anybody's text in a problem."""
+"""Characters of foreign text in a problem."""
 _WILD = re.compile(r"[*?./\s]*")
 """A pattern that names nothing."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
@@ -66,7 +66,7 @@ class CallEdit:
 
 
 def call_edit(name: str, arguments: str) -> CallEdit | None:
-    """How the call of that tool is edited; None where it cannot be. `arguments` are JSON."""
+    """How the call of that tool is edited; None if it cannot be. `arguments` are JSON."""
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -99,12 +99,12 @@ def _refuse(constant: str) -> object:
 def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
     """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
 
-    `keep`: it shall hold in later sessions, too.
+    `keep`: it is to hold in later sessions, too.
     """
     if not text.strip():
-        return Check("write what shall be allowed, as in bash(git status*)")
+        return Check("write what should be allowed, as in bash(git status*)")
     if hidden := unseen(text):
-        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: take it out")
+        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: remove it")
     try:
         rule = Rule.parse(text, "auto", "session")
     except ConfigError as error:
@@ -126,7 +126,7 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
 
 
 def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
-    """What of the call rules are surely matched against, and its kind; nothing where only the engine knows."""
+    """What of the call rules are surely matched against, and its kind; nothing if only the engine knows."""
     paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
     if paths and all(path.isascii() and path.isprintable() for path in paths):
         return tuple(paths), "path"

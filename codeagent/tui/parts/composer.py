@@ -68,7 +68,7 @@ class Composer(PromptText):
     BINDINGS = bindings("composer")
 
     class Submitted(Message):
-        """What was sent, whole; an empty prompt where nothing was typed. A command that is unknown stays here."""
+        """What was sent, whole; an empty prompt if nothing was typed. An unknown command stays here."""
 
         def __init__(self, meant: Meant) -> None:
             super().__init__()
@@ -256,7 +256,7 @@ class Composer(PromptText):
         self._walk = walk
 
     def action_close_choices(self) -> None:
-        """Esc: close the list, and leave the key to others where none is open."""
+        """Esc: close the list; if none is open, leave the key to others."""
         if not self.choices.is_open:
             raise SkipAction()
         self._searched = self._word
@@ -369,7 +369,7 @@ class Composer(PromptText):
 
 
 def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
-    """None where nothing is said: blank text, or a shell command that is still empty.
+    """None if nothing is said: blank text, or a shell command that is still empty.
 
     A first word with a second slash is a path, and a line with a space in front of its slash is a prompt.
     """

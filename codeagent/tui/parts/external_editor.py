@@ -39,7 +39,7 @@ def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
 
 
 async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
-    """What the user made of the text. The agent goes on meanwhile; nothing is drawn. Raises EditorFailed.
+    """What the user made of the text. The agent continues; nothing is drawn until then. Raises EditorFailed.
 
     `suffix` ends the name of the file the editor gets, for its colours.
     """
@@ -64,7 +64,7 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
 
 
 async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
-    """What went wrong; None where nothing did. Raises nothing: the terminal would not be taken back."""
+    """What went wrong; None if nothing did. Raises nothing: the terminal would not be taken back."""
     # An editor that leaves Ctrl+C to the terminal has it sent to this process as well.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

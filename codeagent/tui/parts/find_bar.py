@@ -47,7 +47,7 @@ class FindBar(Horizontal):
         yield Static("", classes="find--label", id="found", markup=False)
 
     def open(self, target: TranscriptView, text: str = "") -> None:
-        """Search there; without a text, what was searched for last stands ready."""
+        """Search there; without a text, what was searched for last is offered."""
         self._target = target
         self.display = True
         box = self.query_one(LineInput)

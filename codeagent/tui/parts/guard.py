@@ -1,4 +1,4 @@
-"""What a key waits for: that its question was there long enough to be read, and on screen to its end."""
+"""When a key counts: once its question was there long enough to be read, and was on screen to its end."""
 
 from collections.abc import Callable, Sequence
 
@@ -49,7 +49,7 @@ class Guard:
         return self._clock() >= self._closed_until
 
     def admits(self, key: str) -> bool:
-        """Take note of a key that would move the focus or answer; True where it counts."""
+        """Take note of a key that would move the focus or answer; True if it counts."""
         now = self._clock()
         held = key == self._last_key and now - self._last_at < REPEAT
         self._last_key, self._last_at = key, now
@@ -57,7 +57,7 @@ class Guard:
 
 
 def allows(does: LazyMeaning) -> bool:
-    """It lets a call happen, where one is asked about: that counts only once all of it was on screen."""
+    """It would let the call happen that is asked about: allowed only once all of the call was on screen."""
     match does:
         case Send():
             return any(isinstance(act, Answer) and act.decision.answer not in ("deny", "edit") for act in does.acts)
@@ -86,7 +86,7 @@ def _on_top(pane: LinePane, x: int, y: int) -> bool:
 
 
 class Gate:
-    """Open for what was on screen to its last line once; what is shown otherwise later is not another question."""
+    """Open for what was on screen to its last line once; showing it differently later changes nothing."""
 
     def __init__(self, pane: LinePane) -> None:
         self._pane = pane
@@ -107,7 +107,7 @@ class Gate:
         return not self._was_seen(shown) and self._pane.below > 0
 
     def why_closed(self, shown: Sequence[ApprovalRequested], *, whole: bool, key: str = "y") -> str:
-        """What has to happen before allowing; empty where the gate is open.
+        """What has to happen before allowing; empty if the gate is open.
 
         `whole`: the pane can show all of it. `key` is the one that reads on, and allows in the end.
         """

@@ -248,7 +248,7 @@ class HunkPane(LinePane):
         self._again()
 
     def toggle_split(self) -> bool:
-        """Both versions beside each other, or below each other; False where they do not fit."""
+        """Both versions beside each other, or below each other; False if they do not fit."""
         if self.layout_width < SPLIT_FROM:
             return False
         self._split = not self._split

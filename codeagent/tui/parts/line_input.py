@@ -35,7 +35,7 @@ def give_usual_name(event: Key) -> None:
 async def run_own_binding(widget: Widget, event: Key) -> bool:
     """Run at once what the key is bound to in this widget: left to the app it would run after keys typed later.
 
-    False where it is bound to nothing there.
+    False if it is bound to nothing there.
     """
     bound = widget.screen.active_bindings.get(event.key)
     if bound is None or bound.node is not widget:

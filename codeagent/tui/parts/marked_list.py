@@ -44,7 +44,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         """A row was clicked, and is marked now."""
 
     def __init__(self, rows: Sequence[RowT] = (), *, mark: object = None) -> None:
-        """`mark` is the key of the row the mark begins on; the first one where there is no such row."""
+        """`mark` is the key of the row the mark begins on; the first one if there is no such row."""
         super().__init__()
         self._rows = tuple(rows)
         self._at = self._place_of(mark, 0)
@@ -65,7 +65,7 @@ class MarkedList(ScrollView, Generic[RowT]):
 
     @property
     def marked(self) -> RowT | None:
-        """None where there is no row to mark."""
+        """None if there is no row to mark."""
         return self._rows[self._at] if self._at in self._places() else None
 
     @property

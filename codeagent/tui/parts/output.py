@@ -203,7 +203,7 @@ class OutputPane(Pane):
         return self._show_found()
 
     def next(self, *, backwards: bool = False) -> OutputMatch | None:
-        """The next match, round the end; None where there is none or nothing is searched for."""
+        """The next match, round the end; None if there is none or nothing is searched for."""
         if self._found is None:
             return None
         start = self._found.start if backwards else self._found.start + 1
@@ -294,7 +294,7 @@ class JobTail(OutputPane):
         return self._following
 
     def show(self, job_id: str) -> None:
-        """Another job, from its end; or the same, with what it printed meanwhile."""
+        """Another job, from its end; or the same, with what it has printed since."""
         row = self._board.get(job_id)
         if row is None:
             return

@@ -180,7 +180,7 @@ class PromptText(TextArea, inherit_bindings=False):
         self._take_in(event.text)
 
     def _take_in(self, text: str) -> None:
-        """Insert foreign text at the cursor, as a chip where it is long."""
+        """Insert foreign text at the cursor, as a chip if it is long."""
         if text:
             self._replace_via_keyboard(self._chips.add(text) if is_long(text) else harmless(text), *self.selection)
 
@@ -224,7 +224,7 @@ class PromptText(TextArea, inherit_bindings=False):
         return None
 
     def action_delete_right_or_skip(self) -> None:
-        """Ctrl+D leaves where nothing is typed."""
+        """Ctrl+D leaves if nothing is typed."""
         if not self.typed:
             raise SkipAction()
         self.action_delete_right()
@@ -258,7 +258,7 @@ class PromptText(TextArea, inherit_bindings=False):
         self._take_in(self._killed)
 
     def action_copy(self) -> None:
-        """Copy what is selected; left to others where nothing is."""
+        """Copy what is selected; left to others if nothing is."""
         if not self.selected_text:
             raise SkipAction()
         self.app.copy_to_clipboard(self._chips.expand(self.selected_text))

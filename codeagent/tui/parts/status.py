@@ -1,4 +1,4 @@
-"""The rows that say how it stands: the header at the top, the status line at the bottom."""
+"""The rows that show the state of things: the header at the top, the status line at the bottom."""
 
 import time
 from collections.abc import Callable
@@ -184,7 +184,7 @@ def _waited(status: Status, now: float) -> str:
 
 
 def _takes_long(status: Status, now: float) -> bool:
-    """A call is waited for so long that the user may want to go on without it."""
+    """A call is waited for so long that the user may want to continue without it."""
     since = status.waits_since
     works = status.phase == "working" and status.halt in ("", "pausing")
     return works and since is not None and now - since >= OFFERED_AFTER

@@ -139,7 +139,7 @@ class ChoiceList(Overlay):
 
     @property
     def chosen(self) -> Completion | None:
-        """The choice that is marked; None where there is none."""
+        """The choice that is marked; None if there is none."""
         return self._choices[self._at] if self._choices else None
 
     @property

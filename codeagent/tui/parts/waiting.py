@@ -35,7 +35,7 @@ class Waiting:
         """What was begun to be written, by subject and purpose."""
 
     def update(self, waiting: Sequence[ApprovalRequested], boundary: Paused | PlanReady | None) -> bool:
-        """Take what waits now; True where it is new and the user did not ask for it."""
+        """Take what waits now; True if it is new and the user did not ask for it."""
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.boundary, place = boundary, place_of(boundary)
@@ -47,7 +47,7 @@ class Waiting:
         return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
 
     def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
-        """What the card shows: questions before a pause or a plan; None where nothing waits, or it was put away.
+        """What the card shows: questions before a pause or a plan; None if nothing waits, or it was put away.
 
         `wide`: two versions of a text fit beside each other. `now` in seconds since the epoch; `keep_key` changes for
         how long a rule holds, as a user reads it.
@@ -74,7 +74,7 @@ class Waiting:
 
     @property
     def plan(self) -> str:
-        """The plan that would be started, as it is or as the user changed it; empty where none is ready."""
+        """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
         now = self.boundary
         return self._drafts.get((now.text, "plan"), now.text) if isinstance(now, PlanReady) else ""
 
@@ -125,7 +125,7 @@ class Waiting:
         self._sent.pop(place_of(self.boundary), None)
 
     def refuse(self, call_id: str, problem: str) -> bool:
-        """Say what is wrong with what was written for a call; False where it is gone."""
+        """Say what is wrong with what was written for a call; False if it is gone."""
         if call_id not in subjects_of(self.boundary):
             return False
         place = place_of(self.boundary)

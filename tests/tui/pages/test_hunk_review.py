@@ -78,7 +78,7 @@ async def test_enter_applies_only_when_all_that_is_taken_was_on_screen() -> None
         await review.open(pilot)
         await review.press(pilot, "enter")
         assert review.answers == "none yet"
-        assert "hunks were not seen to the end: j goes on" in review.app.rows[-1]
+        assert "hunks were not seen to the end: j reads on" in review.app.rows[-1]
         await review.press(pilot, *["j"] * 7, "enter")
         assert review.answers == (True,) * 8
 
@@ -177,7 +177,7 @@ async def test_what_was_begun_is_kept_when_the_user_goes_back_to_the_hunks() -> 
         await review.open(pilot)
         await review.press(pilot, "e", "end", "x", "escape")
         assert review.headings()[0] == "accept"
-        assert "not taken; e goes on with it" in review.app.rows[-1]
+        assert "not taken; e opens it again" in review.app.rows[-1]
         await review.press(pilot, "e", "ctrl+s", "j", "j", "enter")
         assert review.answers == (("line 5 newx",), True, True)
 

@@ -30,7 +30,7 @@ def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "write what shall be allowed, as in bash(git status*)"),
+        ("", "write what should be allowed, as in bash(git status*)"),
         ("bash(pytest", "not a rule: 'bash(pytest'; write tool or tool(pattern), as in bash(git status*)"),
         ("bash", "never all of a tool: say which, bash(…)"),
         ("*", "it must be about bash, not *"),
@@ -40,9 +40,9 @@ def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
         ("bash(** ?*)", "that would allow everything: name the command or the path it begins with"),
         ("bash(git *)", "it does not fit this call: pytest -q tests"),
         ("bash(pytest -x*)", "it does not fit this call: pytest -q tests"),
-        ("bash(pytest\u200b *)", "it holds what cannot be seen, U+200B: take it out"),
-        ("bash(pytest\u2800*)", "it holds what cannot be seen, U+2800: take it out"),
-        ("bash(pytest\xa0*)", "it holds what cannot be seen, U+00A0: take it out"),
+        ("bash(pytest\u200b *)", "it holds what cannot be seen, U+200B: remove it"),
+        ("bash(pytest\u2800*)", "it holds what cannot be seen, U+2800: remove it"),
+        ("bash(pytest\xa0*)", "it holds what cannot be seen, U+00A0: remove it"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said(text: str, said: str) -> None:
