@@ -128,6 +128,10 @@ def _take_text(parameters: Parameters) -> bool:
     return any(one.type not in _NUMBERS for one in parameters.values())
 
 
+def _words(texts: Sequence[str]) -> list[TemplateWord]:
+    return [TemplateWord(_PLACEHOLDER.sub("", text), bool(placeholders(text))) for text in texts]
+
+
 class ArgvTemplate:
     """Program and arguments. A placeholder is (part of) exactly one argument; a list alone is one for each item."""
 
@@ -137,7 +141,7 @@ class ArgvTemplate:
         self._parameters = parameters
         self._held = held
         self._flat = [text for group in self._groups for text in group]
-        self._words = [TemplateWord(_PLACEHOLDER.sub("", text), bool(placeholders(text))) for text in self._flat]
+        self._words = _words(self._flat)
 
     @property
     def names(self) -> frozenset[str]:
@@ -165,15 +169,22 @@ class ArgvTemplate:
         return tuple(flaws)
 
     def render(self, values: Values) -> list[str]:
-        """Program and arguments. Raises InvalidArgs for a value that would be taken for an option."""
-        out: list[str] = []
-        at = -1
-        for group in self._groups:
-            missing = any(one.name not in values for text in group for one in placeholders(text))
-            for text in group:
-                at += 1
-                out += [] if missing else self._render(text, values, guarded=not is_behind_dashes(self._words, at))
-        return out
+        """Program and arguments. Raises InvalidArgs for a value that would be taken for an option, or evaluated."""
+        given = [
+            group for group in self._groups if all(one.name in values for text in group for one in placeholders(text))
+        ]
+        texts = [text for group in given for text in group]
+        words = _words(texts)
+        if len(texts) < len(self._flat):
+            without = next(refusals(words, partial(in_code, self._held), fed=False), None)
+            if without is not None or not words:
+                why = without[1] if without is not None else "no program is left"
+                raise InvalidArgs(f"give the optional arguments, too: without them, {why}")
+        return [
+            item
+            for at, text in enumerate(texts)
+            for item in self._render(text, values, guarded=not is_behind_dashes(words, at))
+        ]
 
     def command_line(self, values: Values) -> str:
         """The command as one line, for rules and for the user."""

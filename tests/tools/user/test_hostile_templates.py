@@ -212,3 +212,30 @@ FIXED = (
 @for_each("template", FIXED)
 def test_a_program_whose_name_is_fixed_may_get_it(template: str) -> None:
     assert ShellTemplate(template, TEXT).flaws() == ()
+
+
+OPTIONAL = {"x": Parameter("x", "string"), "o": Parameter("o", "string", may_be_missing=True)}
+
+
+def test_what_is_dropped_takes_its_dashes_along() -> None:
+    argv = ArgvTemplate(["grep", ["--", "{{args.o}}"], "{{args.x}}"], OPTIONAL)
+    assert argv.flaws() == ()
+    assert argv.render({"o": "a", "x": "-f"}) == ["grep", "--", "a", "-f"]
+    with pytest.raises(InvalidArgs, match="begins with -"):
+        argv.render({"x": "-f"})
+
+
+@for_each(
+    ("items", "why"),
+    [
+        ([["ls", "{{args.o}}"], "{{args.x}}"], "it would name the program"),
+        (["sh", ["run.sh", "{{args.o}}"], "{{args.x}}"], "it would name the script that sh runs"),
+        (["env", ["cat", "{{args.o}}"], "{{args.x}}"], "it would name the program that env runs"),
+        ([["ls", "{{args.o}}"]], "no program is left"),
+    ],
+)
+def test_a_call_without_what_keeps_a_value_a_text_is_refused(items: list[str | list[str]], why: str) -> None:
+    argv = ArgvTemplate(items, OPTIONAL)
+    assert argv.flaws() == () and argv.render({"x": "a", "o": "b"})
+    with pytest.raises(InvalidArgs, match=f"give the optional arguments, too: without them, {why}"):
+        argv.render({"x": "touch"})
