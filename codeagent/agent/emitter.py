@@ -126,10 +126,9 @@ def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
 class Emitter:
     """Emitting is: append to the journal, put into the channels, tell the observers."""
 
-    def __init__(self, journal: Journal, *, agent: str = "main", clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, journal: Journal, *, agent: str = "main") -> None:
         self._journal = journal
         self._agent = agent
-        self._clock = clock
         self._seq = journal.next_seq
         self._channels: tuple[EventChannel, ...] = ()
         self._early: list[KnownEvent] | None = []
@@ -151,7 +150,7 @@ class Emitter:
 
     def emit(self, made: EventT) -> EventT:
         """The event as it was emitted: with its number, its time, and whose it is."""
-        now = round(self._clock(), 3)
+        now = round(time.time(), 3)
         event = replace(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
         self._seq += 1
         if event.durable:

@@ -5,7 +5,7 @@ work: with a user there it is reported, without one it is undone.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from codeagent.agent.approvals import Approvals, Permissions, fingerprint
@@ -43,9 +43,8 @@ class Inspection:
         approvals: Approvals,
         queue: MessageQueue,
         running: Callable[[], bool],
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`store` None: nothing is compared. `rest` is awaited between looks in the background."""
+        """`store` None: nothing is compared."""
         self._store = store
         self._sandbox = environment.sandbox
         self._workspace = environment.workspace
@@ -55,7 +54,6 @@ class Inspection:
         self._approvals = approvals
         self._queue = queue
         self._running = running
-        self._rest = rest
         self._lock = asyncio.Lock()
         self._baseline: Snapshot | None = None
         """The workspace before the first command that is still running, or that was not inspected yet."""
@@ -214,7 +212,7 @@ class Inspection:
         """Look from time to time: always for what is planted, and for the rest while no run would ask about it."""
         pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
         while self._needed:
-            await self._rest(pause)
+            await asyncio.sleep(pause)
             async with self._lock:
                 began = clock()
                 if self._running() or self._open:
