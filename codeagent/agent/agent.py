@@ -116,7 +116,7 @@ class Agent:
         return None
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; where that fails, the act is refused."""
+        """As `do`, and wait for what it begins; if that fails, the act is refused."""
         outcome = self._outcome(act)
         if not isinstance(outcome, asyncio.Task):
             return outcome
@@ -132,7 +132,7 @@ class Agent:
             await asyncio.wait(set(self._begun))
 
     async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` where a hook denied it.
+        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` if a hook denied it.
 
         A reader that stops early stops the run. Raises CodeagentError if one is running.
         """
@@ -212,14 +212,14 @@ class Agent:
         self._emitter.emit(Notice(level="warning", code=code, text=text))
 
     def tell_tools(self, found: CatalogChange | None) -> None:
-        """Say what the first look at the tool files brought, where something of it has to be known."""
+        """Report what the user has to know of the first look at the tool files."""
         if found is not None:
             tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.
 
-        What acts began comes to its end.
+        What acts began is finished first.
         """
         self._closed = True
         self._runs.close()
@@ -330,7 +330,7 @@ class Agent:
             raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
 
     async def _use_model(self, opening: Awaitable[tuple[Model, ModelInUse]], said: str) -> None:
-        """Raises CodeagentError: the present model stays then."""
+        """Raises CodeagentError: the present model is kept then."""
         model, in_use = await opening
         try:
             self._refuse_model()

@@ -95,7 +95,7 @@ class Permissions:
         if rule.pattern is None:
             raise ConfigError(f"{rule} would allow every call of the tool; write {rule}(pattern)")
         if objection := self._objection(rule):
-            raise ConfigError(f"{rule} is not taken: {objection}")
+            raise ConfigError(f"{rule} was not added: {objection}")
         return rule
 
     async def add(self, rule: Rule) -> None:
@@ -210,7 +210,7 @@ class Approvals:
     ) -> tuple[PreparedCall, Permit]:
         """The call to run, and its permit. What runs is what was shown last: an edited call is asked about again.
 
-        `again`: ask even where exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
+        `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
         if not again and fingerprint(prepared.tool.name, prepared.arguments) in self._granted:
@@ -253,7 +253,7 @@ class Approvals:
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
 
     async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
-        """The call with the user's arguments, or unchanged where they do not fit; and why the user is asked again.
+        """The call with the user's arguments, or unchanged if they do not fit; and why the user is asked again.
 
         Raises RunCancelled.
         """
@@ -275,7 +275,7 @@ class Approvals:
         return replace(prepared, args=args, edited=True), "edited by you"
 
     async def _learn(self, prepared: PreparedCall, decision: Decision) -> str | None:
-        """Add the rule; a phrase where it cannot be added: then nothing is allowed."""
+        """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed."""
         try:
             rule = self._permissions.parse(decision.rule, keep=decision.keep)
             if not self._permissions.would_allow(rule, prepared.tool, prepared.args):

@@ -169,7 +169,7 @@ class PauseGate:
         if self._open.is_set():
             return False
         self._open.set()
-        self._emitter.emit(RunResumed(text="going on"))
+        self._emitter.emit(RunResumed(text="the run continues"))
         return True
 
     def end(self) -> None:

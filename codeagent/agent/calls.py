@@ -1,4 +1,4 @@
-"""A call on its way: what it works on, what it is once its arguments fit, what allowed it, and its one result."""
+"""A call: what it works with, its checked arguments, who allowed it, and its one result."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -273,7 +273,7 @@ def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ..
 
 
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
-    """Both without the line that is cut through, unless that is a long one."""
+    """Both without the line that the cut divides, unless that is a long one."""
     end, start = head.rfind("\n") + 1, tail.find("\n") + 1
     return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
 

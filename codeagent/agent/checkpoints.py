@@ -269,7 +269,7 @@ class SessionRewind:
         return None if snapshot is None else await self._store.node(snapshot, path)
 
     def restore(self, act: Restore | RestoreFile) -> Awaitable[None]:
-        """Go back; the result is awaited to the end of it. Both raise CheckpointError."""
+        """Go back; the returned work does it. Both raise CheckpointError."""
         self._refuse_while_running()
         if self.checkpoints.store is None:
             raise CheckpointError(_NO_STORE)

@@ -124,7 +124,7 @@ def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
 
 
 class Emitter:
-    """Emitting is: append to the journal, put into the channels, tell the observers."""
+    """Stamps each event, appends it to the journal, puts it into the channels, and tells the observers."""
 
     def __init__(self, journal: Journal, *, agent: str = "main") -> None:
         self._journal = journal
@@ -140,12 +140,12 @@ class Emitter:
 
     @property
     def agent(self) -> str:
-        """The name that stands on every event."""
+        """The agent's name, as on its events."""
         return self._agent
 
     @property
     def next_seq(self) -> int:
-        """The number of the event that is emitted next."""
+        """The number of the next event."""
         return self._seq
 
     def emit(self, made: EventT) -> EventT:
@@ -184,7 +184,7 @@ class Emitter:
         return channel
 
     def disconnect(self, channel: EventChannel) -> None:
-        """Nothing more goes there; what is unread is still read. Idempotent."""
+        """Close the channel; what is unread can still be read. Idempotent."""
         self._channels = tuple(other for other in self._channels if other is not channel)
         channel.close()
 

@@ -129,7 +129,7 @@ class Executor:
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
     def cancel(self, call_id: str, reason: str) -> bool:
-        """Cancel one running call; its siblings go on. False if it is not running."""
+        """Cancel one running call; its siblings continue. False if it is not running."""
         if (token := self._running.get(call_id)) is None:
             return False
         token.cancel(reason)
@@ -199,7 +199,7 @@ class Executor:
         return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
 
     def _confined(self, tool: Tool[Any]) -> bool:
-        """Whether the tool runs in plan mode where the sandbox keeps it from changing anything."""
+        """Whether the sandbox keeps the tool from changing anything, because the mode is plan."""
         return self._permissions.mode == "plan" and tool.sandboxed and self._environment.sandbox_kind == "docker"
 
     async def _permitted(
@@ -244,7 +244,7 @@ class Executor:
         )
 
     async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
-        """Run the call; one that may change something waits while a command of the user's own runs."""
+        """Run the call; one that may change something waits while one of the user's own commands runs."""
         if prepared.tool.effect == "nothing":
             return await self._run(prepared, permit, token)
         try:
@@ -311,7 +311,7 @@ class Executor:
         return min((seconds for seconds in (own, general) if seconds is not None), default=None)
 
     async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
-        """The result, or the placeholder and the job that the call goes on as."""
+        """The result, or the placeholder and the job that the call became."""
         call_id = work.prepared.call.id
         if background:
             job = self._jobs.take(work, promoted=False)

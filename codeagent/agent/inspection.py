@@ -25,10 +25,10 @@ from codeagent.tools.edit.encoding import shown
 from codeagent.tools.shell.rules import path_key
 
 _WRITE = "write"
-"""The tool whose rules hold for a file, whoever changes it."""
+"""The tool whose rules apply to a file, whoever changes it."""
 _LOOK_SECONDS = 1.0
 _SHARE = 20
-"""A look in the background is followed by a rest of so many times its own length."""
+"""After a look in the background, the next one waits this many times as long as that look took."""
 
 
 class Inspection:
@@ -96,7 +96,7 @@ class Inspection:
         self._settle()
 
     def wrote(self, details: Mapping[str, JsonValue]) -> None:
-        """Remember what an allowed call wrote, so that it is not taken for something a command left."""
+        """Remember what an allowed call wrote, so that it is not mistaken for something a command left."""
         match details:
             case {"path": str(path), "sha256": str(sha256)} if self._needed:
                 self._written[path] = sha256
@@ -148,13 +148,13 @@ class Inspection:
             self._tell_blind(error)
 
     async def _sweep(self) -> list[str]:
-        """Let the sandbox move away what was planted; what it moved, which the user is told here."""
+        """Have the sandbox move away what was planted, and tell the user; a sentence for each thing it moved."""
         if self._sandbox is None:
             return []
         try:
             swept = await self._sandbox.sweep()
         except (CodeagentError, OSError) as error:
-            self._warn(f"the workspace could not be looked at for planted repositories: {error}")
+            self._warn(f"the workspace could not be searched for planted repositories: {error}")
             return []
         self._due = self._due or (self._alive and not swept.alive)
         self._alive = swept.alive
@@ -170,8 +170,8 @@ class Inspection:
     async def _inspect(self, call: tuple[str, CancelToken] | None) -> list[str]:
         """Judge what changed since the baseline, and undo what was not agreed to; the sentences for the model.
 
-        `call`: the id and the token of the call to ask about, where no rule decides. None: processes left running did
-        it, or the user. Then it is reported if there is a user, and otherwise undone.
+        `call`: the id and the token of the call to ask about, if no rule decides. None: processes left running did it,
+        or the user. Then it is reported if there is a user, and otherwise undone.
         """
         if self._store is None or self._baseline is None:
             return []
@@ -184,7 +184,7 @@ class Inspection:
             left, remarks, why = (*refused, *open_), list(look.remarks), ""
             if call is None and self._attended:
                 refused = ()
-                said = "changed while processes of the agent were running, look before you use it"
+                said = "changed while processes of the agent were running; look before you use it"
                 remarks += [f"{said}: {named(left)}"] if left else []
             elif call is None:
                 refused, why = left, "nobody was there to ask"
@@ -247,7 +247,7 @@ class Inspection:
         target = named(found)
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
-        reason = f"left by a command, a no takes it back: {why}"
+        reason = f"left by a command; a no takes it back: {why}"
         proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:
@@ -264,14 +264,14 @@ class Inspection:
                     self._agreed |= {one.path for one in found}
                     return decision
                 case "edit":
-                    reason = "it is there already: keep it as it is, or not"
+                    reason = "it has already happened and cannot be edited: keep it, or take it back"
                 case "rule":
                     if (problem := await self._learn(decision, found)) is None:
                         return decision
                     reason = problem
 
     async def _learn(self, decision: Decision, found: tuple[Leftover, ...]) -> str | None:
-        """Add the rule; a phrase where it cannot be added or does not allow all of it."""
+        """Add the rule; return why it cannot be added, or does not allow all of it, as a phrase."""
         try:
             await self._permissions.add(self._permissions.parse(decision.rule, keep=decision.keep))
         except ConfigError as error:
@@ -308,7 +308,7 @@ class Inspection:
         return [*done, *stuck]
 
     async def _restore(self, store: Checkpoints, before: Snapshot, paths: Sequence[str]) -> dict[str, str]:
-        """Restore the files; the reason by path for those that could not be."""
+        """Restore the files; return the reason, by path, for each one that could not be restored."""
         failed: dict[str, str] = {}
         present = (await store.take()).id
         try:
@@ -349,7 +349,7 @@ class Inspection:
     def _tell_blind(self, error: Exception) -> None:
         """Warn that nothing was inspected, once until it works again."""
         if not self._blind:
-            self._warn(f"what commands change of files that run outside the sandbox was not looked at: {error}")
+            self._warn(f"changes by commands to files that run outside the sandbox were not inspected: {error}")
         self._blind = True
 
 

@@ -3,9 +3,9 @@
 | found | what is done |
 | --- | --- |
 | a `.git` or `.codeagent` at the root | the sandbox moves it away, always |
-| a file that runs outside the sandbox (`paths.watched`) | kept where a rule or the user agrees, else taken back |
-| a repository below the root, a watched file too large to keep | kept where the user agrees, else moved away |
-| a change of what git runs in a repository that was there before | reported: nothing holds what was there |
+| a file that runs outside the sandbox (`paths.watched`) | kept if a rule or the user agrees, otherwise taken back |
+| a repository below the root, a watched file too large to keep | kept if the user agrees, otherwise moved away |
+| a change of what git runs in a repository that was there before | reported: no snapshot holds what was there |
 | what a package manager installs (`paths.installed_in`) | reported |
 """
 

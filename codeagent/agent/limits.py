@@ -16,7 +16,7 @@ from codeagent.core.messages import ToolCall, Usage
 from codeagent.core.notices import BudgetChanged
 
 TOO_OFTEN = 3
-"""So many answers in a row with the same call: the user is asked, or the call is refused where nobody can be."""
+"""So many answers in a row with the same call: the user is asked, or the call is refused if nobody can be."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Limits:
     max_turns: int | None = 200
     max_calls: int | None = 1000
     timeout_per_call: float | None = None
-    """Seconds; a tool's own limit still holds where it is shorter."""
+    """Seconds; a tool's own limit still applies if it is shorter."""
     max_cost_usd: float | None = None
     max_concurrency: int = 8
     """Calls that run at the same time; the others wait."""
@@ -79,7 +79,7 @@ class RunMeter:
         return None
 
     def after_calls(self) -> LimitReached | None:
-        """`max_calls`, where the model asked for more; asking for exactly that many is within it."""
+        """`max_calls`, if the model asked for more; asking for exactly that many is within it."""
         limit = self._most("max_calls")
         return LimitReached(limit="max_calls", maximum=limit) if limit is not None and self.refused else None
 
@@ -128,7 +128,7 @@ class BudgetMeter:
         self._tell(text)
 
     def extend(self) -> None:
-        """Allow as much again; a budget that cannot be counted is removed."""
+        """Allow as much again; a budget that cannot be tracked is removed."""
         if self.budget is not None and self._uncountable:
             self.set(None)
         elif self.budget is not None:
@@ -170,7 +170,7 @@ class BudgetMeter:
         if self.budget is None:
             return None
         if self._uncountable:
-            return "no price is known for this model, so a budget in dollars cannot be counted"
+            return "the price of this model is unknown, so a budget in dollars cannot be tracked"
         spent, coming = self._spent()
         if spent >= self._allowed:
             return f"the budget of {self._total()} is used up"

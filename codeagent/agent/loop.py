@@ -78,7 +78,7 @@ class Conversation:
     attended: bool = False
     """Whether there is a user: then a limit pauses the run, and otherwise ends it."""
     prompt_builder: PromptBuilder | None = None
-    """Replaces the prompt and the tools above where they may change between requests."""
+    """Replaces the prompt and the tools above if they may change between requests."""
 
 
 class Loop:
@@ -160,7 +160,7 @@ class Loop:
         return None
 
     async def _within_budget(self, token: CancelToken) -> None:
-        """Wait for the user where the next request would exceed their budget."""
+        """Wait for the user while the next request would exceed their budget."""
         while (why := self._spending.exhausted()) is not None:
             budget = self._spending.budget
             if budget is not None:

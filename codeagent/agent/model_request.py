@@ -95,7 +95,7 @@ class StreamedAnswer:
     def _replace_model(self, change: FellBack) -> None:
         self._drop_announced()
         self._text.clear()
-        text = f"{change.reason}; going on with {change.model}"
+        text = f"{change.reason}; continuing with {change.model}"
         data = {"reason": change.reason, "model": change.model}
         self._emitter.emit(Notice(level="warning", code="model.fallback", text=text, data=data))
 

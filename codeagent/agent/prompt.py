@@ -39,7 +39,7 @@ NO_PLAN = "(Plan mode is over: you may change files again.)"
 MakePrompt = Callable[[Sequence[Tool[Any]]], str]
 """The system prompt for these tools: the same text for the same tools."""
 LookAgain = Callable[[], bool]
-"""Looks at what else the prompt is made of; True if it has changed. May block on small files."""
+"""Checks what else the prompt is made of; True if it has changed. May block on small files."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _skills(skills: Sequence[Skill]) -> str:
 
 
 class PromptBuilder:
-    """The system prompt and the tools, byte-identical from one boundary to the next where no file changed."""
+    """The system prompt and the tools, byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
         self,

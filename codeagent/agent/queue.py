@@ -29,7 +29,7 @@ class MessageQueue:
         self._typed = asyncio.Event()
         self._update_typed()
         self._admitted: dict[Queued, tuple[UserMessage, ...]] = {}
-        """The texts that the hooks allowed as they stand, with the notes to send with them."""
+        """The texts that the hooks allowed as they are, with the notes to send with them."""
 
     @property
     def waiting(self) -> tuple[Queued, ...]:
@@ -65,7 +65,7 @@ class MessageQueue:
         return note in self._notes
 
     def drop_note(self, note: UserMessage) -> None:
-        """Remove a note that the model was told in another way."""
+        """Remove a note whose news the model got in another way."""
         self._notes = [other for other in self._notes if other != note]
         self._waking = [other for other in self._waking if other != note]
 
@@ -126,7 +126,7 @@ class MessageQueue:
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
 
-        `follow_up`: where nothing else is queued, the oldest follow-up is due. True if an interrupt was denied: it
+        `follow_up`: if nothing else is queued, the oldest follow-up is due. True if an interrupt was denied: it
         still interrupts. Raises RunCancelled.
         """
         interrupted = False

@@ -144,14 +144,14 @@ class Runs:
         return self._begin(prompt)
 
     def stop(self, reason: str) -> bool:
-        """Cancel the run; False if none is going on."""
+        """Cancel the run; False if nothing is running."""
         if self._current is None:
             return False
         self._current.token.cancel(reason)
         return True
 
     def rouse(self) -> None:
-        """Begin one run for all jobs that ended, where there is a user and the agent is idle."""
+        """Begin one run for all jobs that ended, if there is a user and the agent is idle."""
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
 
@@ -182,7 +182,7 @@ class Runs:
             raise
 
     async def _submit(self, run: Run, prompt: str | None) -> None:
-        """Begin once the hooks allow the prompt; where they deny it, no run begins and nothing is lost."""
+        """Begin once the hooks allow the prompt; if they deny it, no run begins and nothing is lost."""
         try:
             why = await run.submit(prompt)
         except (RunCancelled, asyncio.CancelledError):

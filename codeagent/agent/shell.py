@@ -1,4 +1,4 @@
-"""Runs the user's own commands in the sandbox: as tool events, which the model only reads where they are shared."""
+"""Runs the user's own commands in the sandbox: as tool events, which the model only reads if they are shared."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ class Shell:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: str, *, shared: bool) -> asyncio.Task[None]:
-        """Begin it; the task is its end, however it ends. Raises CodeagentError if it cannot even be tried."""
+        """Begin it; the task ends with the command. Raises CodeagentError if it cannot even be tried."""
         if self._environment.sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:

@@ -92,7 +92,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Resume:
-    """End a pause, also one that has not begun."""
+    """End a pause, even one that has not begun."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class RestoreFile:
-    """Make one file `node` where it still is `present`: a hunk taken back; only between runs."""
+    """Take a hunk back: replace one file that still is `present` by `node`; only between runs."""
 
     path: str
     node: Node | None

@@ -47,7 +47,7 @@ class CallRecord:
     duration_ms: int = 0
     """Of a job, until it ended."""
     job: str | None = None
-    """The job it went on as."""
+    """The job it became."""
     answered: bool = False
     """It has its result."""
 
@@ -168,7 +168,7 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
             case ToolResultAdded():
                 reading.ended(event)
             case _:
-                pass  # no decision
+                pass  # not a decision
     return tuple(reading.rows)
 
 
@@ -183,7 +183,7 @@ class _Call:
     row: int | None = None
     """The row of the user's answer."""
     started: bool = False
-    """What is asked from now on is about what it did."""
+    """Questions from now on are about what it did."""
 
 
 class _Reading:
@@ -304,7 +304,7 @@ class ToolStats:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionStats:
-    """`total_duration_ms` is the sum over calls, also of those that ran side by side."""
+    """`total_duration_ms` is the sum over calls, including those that ran side by side."""
 
     total_calls: int = 0
     successful: int = 0
@@ -316,7 +316,7 @@ class SessionStats:
     approvals: dict[str, int] = field(default_factory=dict)
     """Calls by who allowed or denied them: `auto`, `user`, `rule`, `hook` or `flag`."""
     jobs: dict[str, int] = field(default_factory=dict)
-    """Calls that went on in the background, by how they ended."""
+    """Calls that kept running in the background, by how they ended."""
     limits: dict[str, int] = field(default_factory=dict)
     """How often each limit was reached."""
     turns: int = 0

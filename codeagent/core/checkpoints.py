@@ -30,7 +30,7 @@ class Node:
 
     kind: NodeKind
     data: bytes
-    """Of a link: where it leads."""
+    """Of a link: its target."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Checkpoints(Protocol):
     async def restore(
         self, target: str, *, present: str, paths: Collection[str] | None = None
     ) -> tuple[FileChange, ...]:
-        """Make the workspace what `target` has, or only these paths of it; says what was changed.
+        """Bring the workspace, or only these paths of it, to the state of `target`; says what was changed.
 
-        `present` is a snapshot of the workspace as it is now: a file that is neither as there nor as in `target` any
-        more raises CheckpointError before anything is changed. What no snapshot covers stays as it is. After a crash
-        midway `recover` finishes it.
+        `present` is a snapshot of the workspace as it is now: a file that by then is neither as there nor as in
+        `target` raises CheckpointError before anything is changed. What no snapshot covers stays as it is. After a
+        crash midway `recover` finishes it.
         """
 
     async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
@@ -121,7 +121,7 @@ class Rewind(Protocol):
         """The moment before the last batches that changed something."""
 
     def redo_target(self) -> Point:
-        """The moment before the last going back, where nothing was done since."""
+        """The moment before the last restore, if nothing was done since."""
 
     async def changes(self, since: str, until: str | None = None) -> Changes:
         """What differs between two points; `until` None: now."""

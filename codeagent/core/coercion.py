@@ -16,7 +16,7 @@ _DEEPEST = 8
 def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = False) -> str:
     """The JSON of the argument `name`: a string wherever the text does not fit, so that validation says so.
 
-    Where the schema says nothing, `typed` text is the JSON it looks like.
+    If the schema says nothing, `typed` text is the JSON it looks like.
     """
     properties = schema.get("properties")
     about = properties.get(name) if isinstance(properties, Mapping) else None

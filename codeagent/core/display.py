@@ -82,7 +82,7 @@ DisplayBlock = Annotated[
 
 
 _STEPS = 30_000_000
-"""The most steps that comparing may take where no line is unique: about a third of a second at worst, far less for
+"""The most steps that comparing may take if no line is unique: about a third of a second at worst, far less for
 real files. What is beyond counts as different. Steps and not seconds: every machine must find the same hunks."""
 
 Match = tuple[int, int, int]
@@ -188,7 +188,7 @@ def cut(before: str, after: str) -> tuple[Hunk, ...]:
 def _matching(old: list[str], new: list[str]) -> list[Match]:
     if [""] not in (old, new):
         return matching(old, new)
-    # An empty text has no line, though splitting gives one: no blank line of the other is the same as that.
+    # An empty text has no line, though splitting gives one: it must not match a blank line of the other.
     return [(len(old) - 1, len(new) - 1, 1)] if old[-1] == new[-1] else []
 
 

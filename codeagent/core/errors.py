@@ -13,7 +13,7 @@ CodeagentError
 │   ├── NotAFile
 │   ├── MissingPath
 │   └── ContentChanged
-├── CheckpointError         a snapshot could not be taken or gone back to; says what was changed
+├── CheckpointError         a snapshot could not be taken or restored; says what was changed
 ├── SessionError
 │   ├── SessionNotFound
 │   ├── SessionInUse
@@ -52,7 +52,7 @@ class ConfigError(CodeagentError):
 class ModelError(CodeagentError):
     """The model did not answer.
 
-    `status` is the HTTP status where there was one; `retry_after` is in seconds;
+    `status` is the HTTP status if there was one; `retry_after` is in seconds;
     `retryable` says that the same request may succeed later.
     """
 
@@ -135,7 +135,7 @@ class SessionNotFound(SessionError):
 
 
 class SessionInUse(SessionError):
-    """Another process holds the session; `pid` is that process where it is known."""
+    """Another process holds the session; `pid` is that process if it is known."""
 
     def __init__(self, message: str, pid: int | None) -> None:
         super().__init__(message)

@@ -71,7 +71,7 @@ def _written(event: KnownEvent | UnknownEvent) -> str:
 
 @cache
 def _writer(kind: str) -> SchemaSerializer:
-    """Each type has its own, which is faster than to search the union."""
+    """Each type has its own, which is faster than searching the union."""
     adapter: TypeAdapter[Any] = TypeAdapter(_KINDS.get(kind, Event))
     assert isinstance(adapter.serializer, SchemaSerializer)
     return adapter.serializer

@@ -197,7 +197,7 @@ class ToolResultAdded(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStarted(BaseEvent):
-    """A call goes on in the background; its `tool.result` is, or was, the placeholder that names the job."""
+    """A call keeps running in the background; its `tool.result` is, or was, the placeholder that names the job."""
 
     type: Literal["job.started"] = "job.started"
     job_id: str
@@ -246,7 +246,7 @@ class CheckpointCreated(BaseEvent):
 
     type: Literal["checkpoint.created"] = "checkpoint.created"
     checkpoint_id: str
-    """Unique within the session; a mark is one moment, also where the content is the same."""
+    """Unique within the session; a mark is one moment, even if the content is the same."""
     snapshot: str
     """The content, in the store."""
     cause: Literal["prompt", "batch", "after", "restore"]
@@ -260,7 +260,7 @@ class CheckpointCreated(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointRestored(BaseEvent):
-    """The files are, or the conversation is, as at the checkpoint again."""
+    """The files, or the conversation, are as they were at the checkpoint."""
 
     type: Literal["checkpoint.restored"] = "checkpoint.restored"
     checkpoint_id: str

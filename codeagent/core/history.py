@@ -89,7 +89,7 @@ class CheckpointTimeline:
             case CheckpointRestored():
                 self._restore(event)
             case _:
-                pass  # no moment
+                pass  # not a moment to go back to
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -117,7 +117,7 @@ class CheckpointTimeline:
         return self._order[-1].left_out if self._order else ()
 
     def point(self, point_id: str) -> CheckpointCreated:
-        """Raises CheckpointError for one that never was."""
+        """Raises CheckpointError for an unknown id."""
         if (found := self._created.get(point_id)) is None:
             raise CheckpointError(f"there is no point {point_id} in this session; nothing was changed")
         return found
@@ -158,7 +158,7 @@ class CheckpointTimeline:
                     self._effects = (*self._effects, self._before.checkpoint_id)
                 self._before = None
             case _:
-                pass  # of going back itself
+                pass  # a restore's own snapshots
 
     def _restore(self, event: CheckpointRestored) -> None:
         target = self._created.get(event.checkpoint_id)
@@ -173,7 +173,7 @@ class CheckpointTimeline:
             case "redo" if self._redo:
                 self._effects = self._redo.pop().effects
             case _:
-                pass  # single files: no batch is out of effect by that
+                pass  # single files: every batch stays in effect
         if event.conversation and self._line.marked(event.checkpoint_id):
             self._line.go_back(event.checkpoint_id)
 

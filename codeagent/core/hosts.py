@@ -16,7 +16,7 @@ class HostRule:
     """A host name, all names below one, one address, or every public name."""
 
     name: str
-    """In its one spelling; for `below`, what stands behind `*.`; empty for every name."""
+    """In its one spelling; for `below`, what follows `*.`; empty for every name."""
     below: bool = False
     port: int | None = None
     """None: WEB_PORTS."""

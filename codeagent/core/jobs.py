@@ -1,4 +1,4 @@
-"""Jobs: calls that go on in the background, as those who start, read and stop them see them (FEATURES F6, F7)."""
+"""Jobs: calls that keep running in the background, as those who start, read and stop them see them (F6, F7)."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol

@@ -37,7 +37,7 @@ class CallClosed:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Something came that is not shown yet, as a part of a call's arguments; ends silence, and means nothing else."""
+    """Something came that is not shown yet, such as part of a call's arguments; it only ends the silence."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Retrying:
 
     reason: str
     attempt: int
-    """Number of the attempt that comes, from 2."""
+    """Number of the next attempt, from 2."""
     delay: float
 
 
@@ -99,7 +99,7 @@ class ModelInUse:
 
 
 class ModelOpener(Protocol):
-    """Opens the model a conversation goes on with."""
+    """Opens the model that a conversation continues with."""
 
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         """Raises CodeagentError: nothing is left open then."""

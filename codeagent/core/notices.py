@@ -121,7 +121,7 @@ class RunPaused(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResumed(TypedNotice):
-    """The run goes on, or does not pause after all."""
+    """The run continues, or does not pause after all."""
 
     code: Literal["run.resumed"] = "run.resumed"
 
@@ -142,12 +142,12 @@ class RunStopped(TypedNotice):
     left_running: int
     """Processes that could not be ended."""
     jobs_running: int = 0
-    """Jobs go on; logs of early versions do not say."""
+    """Jobs that keep running; missing in logs of early versions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunNotBegun(TypedNotice):
-    """A hook denied the prompt, so there is no run."""
+    """A hook denied the prompt, so no run began."""
 
     level: NoticeLevel = "warning"
     code: Literal["run.not_begun"] = "run.not_begun"

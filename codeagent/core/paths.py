@@ -57,12 +57,12 @@ def host_reason(path: str) -> str | None:
 
 
 def watched(path: str) -> bool:
-    """The file is compared after every command: it runs outside the sandbox, and no package manager put it there."""
+    """Whether the file is compared after every command: it runs outside the sandbox and is not a package's own."""
     return installed_in(path) is None and host_reason(path) is not None
 
 
 def watched_folder(path: str) -> bool:
-    """Every file below the folder is `watched`."""
+    """Whether every file below the folder is `watched`."""
     return installed_in(path) is None and any(_host_folder(part) for part in path.split("/"))
 
 
@@ -86,7 +86,7 @@ def git_layout(names: Iterable[str]) -> bool:
 
 
 def in_git_layout(name: str) -> bool:
-    """What stands under this name in a folder that is a git directory may decide what git runs."""
+    """Whether a file or folder of this name in a git directory may decide what git runs."""
     return plain_name(name) in _GIT_NAMES
 
 
@@ -98,7 +98,7 @@ def _host_folder(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _host_name(name: str) -> str:
-    """A link under the name of a folder may lead to one."""
+    """When a file of this name runs, as a phrase; a link may have the name of a folder and lead to one."""
     folded = plain_name(name)
     return next((kind.when for kind in HOST_FILES if kind.names.fullmatch(folded) or folded in kind.folders), "")
 
@@ -107,7 +107,7 @@ class HostFiles(NamedTuple):
     when: str
     """Where and when it runs, as a phrase."""
     names: re.Pattern[str]
-    """Of the file, folded: lower case, see `paths.plain_name`."""
+    """Of the file, folded: see `plain_name`."""
     folders: frozenset[str] = frozenset()
     """Everything below a folder of this name."""
 

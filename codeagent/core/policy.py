@@ -65,24 +65,24 @@ class ApprovalKey:
     parts: tuple[str, ...]
     opaque: bool = False
     sensitive: str | None = None
-    """Why a user is asked even where the mode would not: shown with the question. For a path, only a rule that
+    """Why a user is asked even if the mode would not ask: shown with the question. For a path, only a rule that
     names it exactly answers for them."""
     reads_only: bool = False
-    """All of it is known to only read, where it runs confined: asked about only where `Policy.ask_reads` says so."""
+    """All of it is known to only read, if it runs confined: asked about only if `Policy.ask_reads` says so."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that are known to only read: an allowing rule for the others is enough then."""
     network: bool = False
     """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
-    parts behind that word; other rules match with the word or without it. Plan mode denies it."""
+    parts after that word; other rules match with the word or without it. Plan mode denies it."""
 
     runs: tuple[str, ...] = ()
     """Further spellings of what the call does, for rules that deny or ask only; `HOLE` is text that nobody knows."""
     perhaps: tuple[str, ...] = ()
     """What it may do, for all that can be seen: a rule that denies or asks and matches one of these asks."""
     unseen: bool = False
-    """It may do more than is listed here: where a rule that denies or asks has a pattern, it is asked about."""
+    """It may do more than is listed here: if a rule that denies or asks has a pattern, it is asked about."""
     does: tuple["EquivalentCall", ...] = ()
-    """What the call does by means of other tools: their rules that deny or ask hold for it, too; none allows it."""
+    """What the call does by means of other tools: their rules that deny or ask apply to it, too; none allows it."""
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class ApprovalKey:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What such a rule asks about where it could match one of them."""
+        """What such a rule asks about if it could match one of them."""
         return self._said((*(run for run in self.runs if HOLE in run), *self.perhaps))
 
     def _said(self, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class Decision:
     keep: bool = False
     """With `rule`: also in later sessions of this workspace."""
     arguments: str = ""
-    """With `edit`: the arguments the call shall have instead, as JSON."""
+    """With `edit`: the arguments the call should have instead, as JSON."""
     hunks: tuple[HunkAnswer, ...] | None = None
     """With `once`: what of the change is taken, an answer for each of `core.display.cut`; None: all of it."""
 

@@ -101,7 +101,7 @@ class OutputSink(Protocol):
         """Append; past the store's cap the text is counted and dropped."""
 
     def flush(self) -> None:
-        """Put what was written so far where `read` finds it, also once this process is gone."""
+        """Put what was written so far where `read` finds it, even after this process is gone."""
 
     def close(self) -> None:
         """End it; an output that was never written to leaves nothing behind."""
@@ -233,7 +233,7 @@ class Reply:
     answer: str | None
     """None if they did not answer."""
     why: str = ""
-    """Why not, where that is known."""
+    """Why not, if that is known."""
 
 
 class Asker(Protocol):
@@ -312,7 +312,7 @@ class Found:
 
 class Memory(Protocol):
     def search(self, words: tuple[str, ...], limit: int) -> Found:
-        """Where all the words stand in one prompt, answer or command, in any case. Blocks, for a bounded time."""
+        """Find the prompts, answers and commands that hold all the words, in any case. Blocks, for a bounded time."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
 
 
 def this_program() -> str:
-    """What to type in a shell to run codeagent as it was run now: by name only where PATH finds this very file."""
+    """What to type in a shell to run codeagent as it was run now: by name only if PATH finds this very file."""
     path = Path(sys.argv[0]).absolute()
     if path.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m {__package__.partition('.')[0]}"

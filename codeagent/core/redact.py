@@ -88,7 +88,7 @@ class Redactor:
         return text
 
     def open_end(self, text: str) -> int:
-        """How many characters at its end may be the beginning of a secret that goes on."""
+        """How many characters at its end may be the beginning of a secret that continues."""
         return max((_overlap(text, secret) for secret in self._names), default=0)
 
 

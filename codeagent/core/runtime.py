@@ -18,7 +18,7 @@ from codeagent.core.toolbox import Toolbox
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """What a list of sessions shows; the empty string where the log does not say."""
+    """What a list of sessions shows; the empty string if the log does not say."""
 
     id: str
     modified: float
@@ -39,7 +39,7 @@ class AgentHandle(Protocol):
         """Do it now, or begin what takes time: that shows as events, its failure as a notice `act.failed`."""
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; where that fails, the act is refused. Runs are not waited for."""
+        """As `do`, and wait for what it begins; if that fails, the act is refused. Runs are not waited for."""
 
     async def settled(self) -> None:
         """Return once everything that acts began has ended; runs are not waited for."""
@@ -48,7 +48,7 @@ class AgentHandle(Protocol):
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it."""
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Every event from now until the agent is closed, also outside runs; deltas unread are merged.
+        """Every event from now until the agent is closed, outside runs as well; unread deltas are merged.
 
         The first reader also gets what was emitted before there was any.
         """
@@ -67,7 +67,7 @@ class AgentHandle(Protocol):
 
     @property
     def queued(self) -> tuple[Queued, ...]:
-        """What is queued, in the order it was typed, or was moved to."""
+        """What is queued, in the order it was typed or moved to."""
 
     @property
     def model(self) -> ModelInUse: ...

@@ -17,7 +17,7 @@ from codeagent.core.ports import Sandbox, Scratchpad, Workspace
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
-"""direct: the call is awaited. background: it runs as a job. stateful: a job that goes on talking (FEATURES F6)."""
+"""direct: the call is awaited. background: it runs as a job. stateful: a job that takes messages (FEATURES F6)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,7 +216,7 @@ class ToolContext:
     scratchpad: Scratchpad | None = None
     """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
     withheld: Callable[[str], bool] = lambda path: False
-    """`withheld(path)`: a rule denies to read the file, or asks about it where nobody was asked."""
+    """`withheld(path)`: a rule denies reading the file, or asks about it and nobody was asked."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
@@ -259,7 +259,7 @@ class Tool(ABC, Generic[ArgsT]):
     None: made from `Args`."""
     mode: ToolMode = "direct"
     permission: Permission = "prompt"
-    """What holds where no rule and no mode says otherwise."""
+    """Applies if neither a rule nor the mode says otherwise."""
     effect: Effect = "anything"
     timeout: float | None = None
     """Seconds; None: the run's own limit."""
@@ -293,7 +293,7 @@ class Tool(ABC, Generic[ArgsT]):
     def time_limit(self, args: ArgsT) -> float | None:
         """Seconds this call may take; None: the run's own limit, which holds while it is awaited. Must not raise.
 
-        Holds no more once the call was moved to the background; holds to its end where it began there.
+        No longer applies once the call was moved to the background; applies to the end if the call began there.
         """
         return self.timeout
 
@@ -336,6 +336,6 @@ class Tool(ABC, Generic[ArgsT]):
         """The work of a stateful tool: each text it yields is an update of its job.
 
         `yield` returns the oldest text sent to the job that it has not received yet, or None;
-        `ctx.receive` waits for one. Closed (`aclose`) where the job is stopped. Raises as `run`.
+        `ctx.receive` waits for one. Closed (`aclose`) when the job is stopped. Raises as `run`.
         """
         raise Failed(f"{self.name} is not a stateful tool")

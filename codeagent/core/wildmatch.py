@@ -136,7 +136,7 @@ def _set(items: list[str], negated: bool) -> str:
 
 
 def _without_trailing_blanks(line: str) -> str:
-    """A trailing space counts only where a backslash stands before it."""
+    """A trailing space counts only if a backslash precedes it."""
     end = len(line)
     while end and line[end - 1] == " ":
         backslashes = len(line[: end - 1]) - len(line[: end - 1].rstrip("\\"))

@@ -75,7 +75,7 @@ class History:
     call_ids: frozenset[str] = frozenset()
     """Of every call there ever was, including those taken back."""
     timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
-    """What can be gone back to."""
+    """The points to go back to."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -123,7 +123,7 @@ class _Told:
 def _line(
     told: _Told, walked: BranchingHistory[AnyEvent], tell: Callable[[list[AnyEvent]], _Told]
 ) -> BranchingHistory[Message]:
-    """Rebuild the conversation with its marks, including those in what was undone, from which `redo` goes on."""
+    """Rebuild the conversation with its marks, including those in what was undone, from which `redo` continues."""
     line: BranchingHistory[Message] = BranchingHistory()
     line.items = told.messages
     known = {id(walked.items): told}

@@ -122,12 +122,12 @@ def read_recording(path: Path) -> Recording:
             if event is None:
                 continue
             if event.seq in seen:
-                problems.append(f"line {number}: event {event.seq} is there already; the repetition is left out")
+                problems.append(f"line {number}: event {event.seq} appears again; the repetition is left out")
                 continue
             if events and event.seq < events[-1].seq:
                 problems.append(f"line {number}: event {event.seq} comes after event {events[-1].seq}")
             elif known and line.before not in (b"", last):
-                problems.append(f"line {number}: what stood before event {event.seq} is missing")
+                problems.append(f"line {number}: something before event {event.seq} is missing")
             seen.add(event.seq)
             events.append(event)
             last, known = checksum_of(bare), True
@@ -173,7 +173,7 @@ def _read_line(line: bytes) -> _Line:
         note = f"{start} damaged bytes before a record, left out"
     event = _parse(opened[0])
     if event is None:
-        return _Line(None, "no event this version of codeagent can read, left out")
+        return _Line(None, "not an event that this version of codeagent can read, left out")
     return _Line(event, note, opened[1])
 
 
@@ -183,7 +183,7 @@ def _kind_of_damage(line: bytes) -> str:
     if not line.strip(b"\0"):
         return "a run of NUL bytes"
     kind = _KIND.search(line[:_TYPE_WITHIN])
-    return f"a record{f' ({kind[1].decode()})' if kind else ''} whose checksum does not fit"
+    return f"a record{f' ({kind[1].decode()})' if kind else ''} whose checksum does not match"
 
 
 def _parse(body: bytes) -> KnownEvent | UnknownEvent | None:
@@ -245,7 +245,7 @@ class SessionLog:
         return self._next_seq
 
     def append(self, event: KnownEvent) -> None:
-        """Write one durable event, or keep it for `sync` where writing fails."""
+        """Write one durable event, or keep it for `sync` if writing fails."""
         self._next_seq = max(self._next_seq, event.seq + 1)
         line = seal(event_json(event, self._redactor), self._before)
         self._before = checksum_of(line[:-1])
@@ -303,7 +303,7 @@ class SessionLog:
                 self._torn = False
             self._torn = True
             rest = memoryview(block)
-            while rest:  # a second write only where the first was cut short, for the reason why
+            while rest:  # a second write only if the first was cut short, to learn why
                 rest = rest[os.write(self._fd, rest) :]
             self._torn = False
         except OSError as error:

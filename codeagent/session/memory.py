@@ -27,7 +27,7 @@ _LONGEST_RECORD = 1 << 20
 _BEFORE, _SNIPPET = 60, 240
 _KINDS = (b'"type":"message.added"', b'"type":"tool.started"')
 _TYPE_WITHIN = 200
-"""Bytes of a record within which its type stands."""
+"""Bytes from the start of a record that hold its type."""
 _PLAIN = re.compile(r"[a-z0-9_.-]+")
 NAME = "scratchpad.json"
 _MOST_CHARACTERS = 32_000

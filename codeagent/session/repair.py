@@ -206,7 +206,7 @@ def _no_result(call: ToolCall, started: bool, details: dict[str, JsonValue] | No
 
 
 def _lost(job: JobStarted, events: Sequence[AnyEvent], now: float) -> JobFinished:
-    """Make the end of a job that went with its process."""
+    """Make the end of a job whose process is gone."""
     return JobFinished(
         job_id=job.job_id,
         call_id=job.call_id,

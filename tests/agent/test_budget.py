@@ -138,7 +138,7 @@ async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
     s.act(SetBudget(Budget.parse("$5")))
     s.act(Prompt("go"))
     await until(lambda: paused(s))
-    assert paused(s)[0].text == "no price is known for this model, so a budget in dollars cannot be counted"
+    assert paused(s)[0].text == "the price of this model is unknown, so a budget in dollars cannot be tracked"
     s.act(Resume())
     await to_the_end(s)
     assert s.agent.budget is None

@@ -293,7 +293,7 @@ async def test_with_a_user_it_is_reported_for_it_may_be_their_own_work(stage: St
     (stage.root / "Makefile").write_text("mine:\n")
     await closed(stage)
     assert stage.files() == {"Makefile": "mine:\n"}
-    assert "changed while processes of the agent were running, look before you use it: Makefile" in stage.warned
+    assert "changed while processes of the agent were running; look before you use it: Makefile" in stage.warned
     await tell(stage)
     await asyncio.to_thread((stage.root / "done").read_text)
     await tell(stage)
@@ -355,7 +355,7 @@ async def test_a_store_that_fails_is_said_once_and_the_commands_run(stage: Stage
     (stage.root.parent / "state").write_text("no folder")
     told = await stage.run(bash("echo 1 > a; echo one"), bash("echo 2 > a; echo two"))
     assert told == ["one", "two"]
-    assert len([text for text in stage.warned if "was not looked at" in text]) == 1
+    assert len([text for text in stage.warned if "were not inspected" in text]) == 1
 
 
 def git_status(folder: Path) -> str:

@@ -104,7 +104,7 @@ async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_sa
         assert [request.body["model"] for request in fake.requests] == [name.partition("/")[2], "other", "other"]
     assert done["code"] == 0
     (notice,) = (event for event in done["events"] if event.get("code") == "model.fallback")
-    assert notice["text"].endswith(f"not for you; going on with {provider}/other")
+    assert notice["text"].endswith(f"not for you; continuing with {provider}/other")
 
 
 async def test_a_budget_of_dollars_is_refused_where_no_price_is_known(run: Run) -> None:

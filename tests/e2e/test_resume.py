@@ -79,7 +79,7 @@ def damage(product: Product, change: Callable[[list[bytes]], list[bytes]]) -> No
 @pytest.mark.parametrize(
     ("change", "missing"),
     [
-        (lambda lines: [*lines[:4], *lines[5:]], "line 5: what stood before event "),
+        (lambda lines: [*lines[:4], *lines[5:]], "line 5: something before event "),
         (lambda lines: [*lines[:4], b"\0" * 99 + b"\n", *lines[5:]], "line 5: a run of NUL bytes, left out"),
     ],
     ids=["a line is gone", "a line is damaged"],

@@ -252,7 +252,7 @@ async def test_a_decision_without_a_proposal_says_so(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("read_at_once")
 async def test_a_rule_that_is_refused_stays_to_be_edited(tmp_path: Path) -> None:
     async with permissions(tmp_path) as (pilot, app):
-        app.clients[-1].refusal = "bash(sudo) is not taken: it runs whatever it is given"
+        app.clients[-1].refusal = "bash(sudo) was not added: it runs whatever it is given"
         await pilot.press("n", *"bash", "left_parenthesis", *"sudo", "right_parenthesis", "enter")
         assert "it runs whatever it is given" in shown(app)
         assert isinstance(app.screen, RuleEditor)

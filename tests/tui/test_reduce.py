@@ -288,7 +288,7 @@ def test_pause_mode_and_model_show_in_the_status() -> None:
 def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> None:
     asked = Recording().run("x").notice("run.pausing", "pausing at the next boundary")
     assert show(asked).status.now.halt == "pausing"
-    assert show(asked.notice("run.resumed", "going on")).status.now.halt == ""
+    assert show(asked.notice("run.resumed", "the run continues")).status.now.halt == ""
     assert show(asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])).status.now.halt == "paused"
     assert show(asked.finish()).status.now.halt == ""
 

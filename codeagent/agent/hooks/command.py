@@ -183,7 +183,7 @@ TOLD: dict[HookEvent, type[BaseModel]] = {kind.model_fields["event"].default: ki
 
 
 def parse_answer(event: HookEvent, printed: bytes) -> ProgramAnswer:
-    """The program's answer to the event; no output allows. Raises ValueError, in one line, where it is not valid."""
+    """The program's answer to the event; no output allows. Raises ValueError, in one line, if it is not valid."""
     if not printed.strip():
         return AnswerAllow(decision="allow")
     try:

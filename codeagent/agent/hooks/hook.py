@@ -21,7 +21,7 @@ _LONGEST_REASON = 400
 
 @dataclass(frozen=True)
 class SubmittedPrompt:
-    """Text of the user's that is about to be sent to the model."""
+    """The user's text that is about to be sent to the model."""
 
     text: str
     source: PromptSource = "prompt"
@@ -106,7 +106,7 @@ class Hooks:
     timeout: float = 10.0
     """Seconds one hook may take."""
     on_failure: OnFailure = field(default=lambda text: None)
-    """Gets one line about a hook that failed where it could not deny anything."""
+    """Gets one line about a hook that failed when it could not deny anything."""
 
     def may_modify(self, tool: str) -> bool:
         """Whether a hook judges calls of the tool, and may change their arguments."""

@@ -267,7 +267,7 @@ def _load(path: Path, workspace: Path | None) -> Sequence[Registration]:
 
 
 def _read(path: Path, workspace: Path | None) -> str:
-    """The text of the file. Raises _Broken, also where somebody else could have written it."""
+    """The text of the file. Raises _Broken, also if somebody else could have written it."""
     try:
         if not path.is_file():
             raise _Broken(1, "it is not a file")
@@ -295,7 +295,7 @@ def _hook(path: Path, registration: Registration, threads: HookThreads) -> Hook:
 
 
 def _denying_hook(problem: HookFileProblem, text: str) -> Hook:
-    """Denies at every event that the text names; where it names none, every call."""
+    """Denies at every event that the text names; if it names none, every call."""
     named = set(_EVENT_NAME.findall(text)) or {"before_tool"}
 
     async def deny(*subjects: object) -> Deny:

@@ -52,7 +52,7 @@ class JobRun:
         self._job = replace(self._job, ports=(*self._job.ports, port))
 
     def placeholder(self) -> ToolResult:
-        """The result of the call that goes on as this job: at once, with the output so far."""
+        """The immediate result of the call that became this job, with the output so far."""
         promise = "You will be told when it ends."
         job = self._job
         if not job.promoted:
@@ -60,7 +60,7 @@ class JobRun:
         else:
             printed = self.output.tail(_SO_FAR)
             so_far = f"Its output so far:\n{printed}" if printed else "It has printed nothing so far."
-            text = f"The user moved this call to the background; it goes on as job {job.id}. {promise}\n{so_far}"
+            text = f"The user moved this call to the background; it continues as job {job.id}. {promise}\n{so_far}"
         return ToolResult.from_text(text, details={"job_id": job.id, "handle": self.output.handle})
 
     def stop(self, reason: str) -> None:
@@ -113,7 +113,7 @@ class JobRun:
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
 
     def _tail(self, result: ToolResult) -> tuple[str, str | None]:
-        """What the model reads of the result, and the handle of all of it where there is more."""
+        """What the model reads of the result, and the handle of the whole if there is more."""
         kept = result.details.get("handle")
         self._handle = kept if isinstance(kept, str) and not self.output.whole else None
         answer = text_of(result.content)
@@ -124,7 +124,7 @@ class JobRun:
         return end_of(answer, TAIL), self._handle or self._handle_of(answer)
 
     def _handle_of(self, answer: str) -> str | None:
-        """The handle of the whole answer: that of the output, or of the answer itself where it is not just output."""
+        """The handle of the whole answer: that of the output, or of the answer itself if it is not just output."""
         if self.output.characters >= len(answer) // 2:
             return self.output.handle
         sink = self._outputs.create(self._job.call_id)

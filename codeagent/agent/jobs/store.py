@@ -24,9 +24,9 @@ TOO_MANY = f"Not started: {TOO_MANY_RUN}. Stop one with job_stop, or wait for on
 _TITLE = 200
 _CLOSING = "the session ended"
 _QUIET_SECONDS = 3.0
-"""Output after so long a silence means that something happened."""
+"""Output after this long a silence means that something happened."""
 _MOST_PORTS = 64
-"""Of one session; a program that keeps opening new ports says nothing by it."""
+"""In one session; nobody wants to hear of a program that keeps opening new ports."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PollingPace:
 
 
 class PortWatch:
-    """Reports each port that is listened on in the sandbox once; it looks only while a job runs there."""
+    """Reports each port that is opened in the sandbox, once; it looks only while a job runs there."""
 
     def __init__(
         self, sandbox: Sandbox, busy: Callable[[], bool], found: Callable[[int], None], pace: PollingPace
@@ -145,7 +145,7 @@ class Jobs:
         return self._runs[job_id].job
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """The job once it has ended, after `timeout` seconds, or when text of the user's waits for the boundary.
+        """The job once it has ended, after `timeout` seconds, or when text from the user waits for the boundary.
 
         Raises KeyError.
         """
@@ -234,7 +234,7 @@ class Jobs:
         task.add_done_callback(self._following.discard)
 
     def answered(self, result: ToolResultAdded) -> None:
-        """A call has its result: where that tells the model of a job's end, the note is not needed."""
+        """A call has its result: if that tells the model of a job's end, the note is not needed."""
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._queue.drop_note(job_note(finished))
@@ -269,7 +269,7 @@ class Jobs:
         return [run for run in self._runs.values() if run.running and run.sandboxed]
 
     def _report_port(self, port: int) -> None:
-        """Report the port, and the job it belongs to where only one runs in the sandbox."""
+        """Report the port, and the job it belongs to if only one runs in the sandbox."""
         running = self._sandboxed()
         if len(running) == 1:
             running[0].add_port(port)
@@ -277,7 +277,7 @@ class Jobs:
             text = f"{job.id} ({job.title}) listens on port {port} in the sandbox"
             self._emitter.emit(JobListens(text=text, job_id=job.id, port=port))
             return
-        text = f"port {port} is listened on in the sandbox; {len(running)} jobs run there, so whose it is is not known"
+        text = f"port {port} is open in the sandbox; {len(running)} jobs run there, so it could be any of them"
         self._emitter.emit(JobListens(text=text, job_id="", port=port))
 
 

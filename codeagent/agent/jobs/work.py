@@ -1,4 +1,4 @@
-"""The work of one call: awaited until it ends or goes on as a job; what it prints, and what it is sent.
+"""The work of one call: awaited until it ends or becomes a job; what it prints, and what it is sent.
 
 What it prints can be read by line while it runs: the end is in memory, and of a job all of it is in a file.
 """
@@ -88,7 +88,7 @@ class CallWork:
 
     @property
     def movable(self) -> bool:
-        """Whether it can go on in the background."""
+        """Whether it can be moved to the background."""
         ended = self._task.done() or self._moved.done() or self.token.cancelled
         return not (ended or self.prepared.tool.waits_for_user)
 
@@ -110,7 +110,7 @@ class CallWork:
         return True
 
     async def settle(self) -> ToolResult | str:
-        """Wait for the result, or for the id of the job it goes on as."""
+        """Wait for the result, or for the id of the job it became."""
         try:
             either: set[asyncio.Future[Any]] = {self._task, self._moved}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -271,14 +271,14 @@ class JobOutput:
                 self._sink.close()
 
     def forget(self) -> None:
-        """Free the memory where the store has everything: from now on it is read from there."""
+        """Free the memory if the store has everything: from now on it is read from there."""
         with self._lock:
             if self._ended and self._in_file():
                 self._blocks.clear()
                 self._kept = 0
 
     def tail(self, characters: int) -> str:
-        """The last whole lines that fit, as a model reads them; the end of the last line where none fits."""
+        """The last whole lines that fit, as a model reads them; the end of the last line if none fits."""
         with self._lock:
             text = "".join(block.text for block in self._blocks) + "".join(self._unfinished.values())
         return end_of(readable(text), characters)
@@ -357,7 +357,7 @@ def _in_pieces(line: str) -> str:
 
 
 def end_of(text: str, characters: int) -> str:
-    """The last whole lines that fit; the end of the last line where none fits."""
+    """The last whole lines that fit; the end of the last line if none fits."""
     text = text.rstrip("\n")
     if len(text) <= characters:
         return text

@@ -54,7 +54,7 @@ async def test_with_several_jobs_nobody_is_named() -> None:
     await b.until("notice")
     [notice] = told(b)
     assert (notice.job_id, notice.port) == ("", 8000)
-    assert "2 jobs run there, so whose it is is not known" in notice.text
+    assert "2 jobs run there, so it could be any of them" in notice.text
     assert [job.ports for job in b.jobs.jobs()] == [(), ()]
     await b.agent.close()
 

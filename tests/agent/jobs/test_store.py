@@ -97,7 +97,7 @@ async def test_a_call_that_is_waited_for_can_be_moved_to_the_background_and_goes
         "run.finished",
     ]
     assert result_texts(b)[0] == (
-        "The user moved this call to the background; it goes on as job job-1. You will be told when it ends.\n"
+        "The user moved this call to the background; it continues as job job-1. You will be told when it ends.\n"
         "Its output so far:\na prints"
     )
     assert b.jobs.get("job-1").promoted
