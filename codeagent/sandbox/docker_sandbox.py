@@ -109,8 +109,8 @@ class DockerSandbox:
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Freeze the sandbox, see the port. Never wait for a command inside the block.
 
-        Background processes are paused too, and resumed afterwards. If only the containers' own two processes
-        live, which the engine says and nobody inside can change, there is nothing to pause.
+        Background processes are paused too, and resumed afterwards. If only a container's own two processes are
+        alive, by a list that nobody inside can change, there is nothing to pause.
         """
         return self._freeze_lock.hold()
 

@@ -214,7 +214,7 @@ class TrailerFilter:
 
 
 async def ran_out_of_memory(engine: Engine, container_id: str, exit_code: int) -> bool:
-    """Tell whether a command whose end was not reported had run out of memory.
+    """Tell whether a command whose end was not reported ran out of memory.
 
     Raises SandboxLost if it ended because its container did.
     """

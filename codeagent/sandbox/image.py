@@ -188,7 +188,7 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxUnavailable(
-            f"{scratch} cannot be built in ({error.strerror})",
+            f"nothing can be built in {scratch} ({error.strerror})",
             "make it writable, or set XDG_STATE_HOME to a folder that is",
         ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:

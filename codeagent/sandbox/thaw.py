@@ -74,7 +74,7 @@ class FrozenList:
 
 
 def thaw_left(state_dir: Path) -> int:
-    """Do for killed sessions what their watchdogs could not do; return for how many. Blocks."""
+    """Thaw what killed sessions left frozen and their watchdogs could not thaw; return how many sessions. Blocks."""
     files = [file for file in _folder(state_dir).glob("*.json") if is_stray(str(_facts(file).get("owner")))]
     for file in files:
         thaw(file)

@@ -51,7 +51,7 @@ class Forwarder:
         return 0 if self._watch is None or self._watch.done() else 1
 
     def close(self) -> None:
-        """Stop watching it."""
+        """Stop watching the forwarder."""
         if self._watch is not None:
             self._watch.cancel()
         self._watch, self._container, self.port = None, "", 0
