@@ -17,7 +17,7 @@ from codeagent.disk.opens import create_file
 from codeagent.disk.private import make_private_folder
 
 _KEPT = 20
-"""Reports; the oldest go first."""
+"""Reports; the oldest are removed first."""
 _TERMINAL_FACTS = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LANG", "NO_COLOR", "TMUX")
 _WIDTH = 200
 

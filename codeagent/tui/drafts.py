@@ -98,7 +98,7 @@ class Draft:
         self._save(synced=True)
 
     def clear(self) -> None:
-        """The text was sent: the file goes now."""
+        """Remove the file now: the text was sent."""
         self._wanted = ""
         self._save_in_thread()
 

@@ -65,7 +65,7 @@ class PasteReader:
 
     @property
     def holds(self) -> bool:
-        """What came last may be a key or the beginning of a paste: without more input soon, `release` it."""
+        """Whether what came last may be a key or the beginning of a paste: without more input soon, `release` it."""
         return self._paste is None and START[:2].startswith(self._held) and bool(self._held)
 
     def feed(self, text: str) -> Iterator[TypedText | Pasted]:
@@ -118,7 +118,7 @@ class KeyReader:
 
     @property
     def holds(self) -> bool:
-        """What came last is a key unless more follows: without more input soon, `release` it."""
+        """Whether what came last is a key unless more follows: without more input soon, `release` it."""
         return self._held in _AMBIGUOUS
 
     def feed(self, text: str) -> Iterator[Message]:

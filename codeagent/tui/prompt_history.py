@@ -14,7 +14,7 @@ from codeagent.tui.fuzzy import rank
 _MOST = 5_000
 """Entries kept."""
 _LARGEST = 1_000_000
-"""Bytes of the file beyond which its older half goes."""
+"""Bytes of the file beyond which its older half is dropped."""
 _LONGEST = 100_000
 """Characters of an entry that is still written; longer ones are remembered until the program ends."""
 
@@ -120,7 +120,7 @@ class HistoryWalk:
 
     @property
     def at_typed(self) -> bool:
-        """At the text being typed, not at an earlier one."""
+        """Whether it is at the text being typed, not at an earlier one."""
         return self._at == len(self._entries)
 
     def older(self, current: str) -> str | None:

@@ -183,7 +183,7 @@ class Reducer:
         )
 
     def _halt(self, halt: Halt) -> None:
-        """A run that is being stopped has no other state until it ends."""
+        """Set how the run is held; one that is being stopped stays so until it ends."""
         if self._state.status.now.halt != "stopping":
             self._state.status.set(halt=halt)
 

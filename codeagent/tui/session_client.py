@@ -370,5 +370,5 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
 
 
 def _whole(read: Callable[[int, int], OutputPage]) -> str:
-    """Blocks on a file."""
+    """Read all of an output; blocks on a file."""
     return "\n".join(read(1, max(read(1, 1).total, 1)).lines)

@@ -147,7 +147,7 @@ class Boundary(Observable):
         self._planned: tuple[PausedCall, ...] = ()
 
     def plan(self, calls: Sequence[PlannedCall], arguments: Mapping[str, str]) -> None:
-        """The next batch; `arguments` by call id, as JSON."""
+        """Keep the calls of the next batch; `arguments` by call id, as JSON."""
         self._planned = tuple(
             PausedCall(
                 call.call_id, call.name, call.target, call.permission, call.reason, arguments.get(call.call_id, "")
@@ -156,7 +156,7 @@ class Boundary(Observable):
         )
 
     def pause(self, why: "PauseReason", text: str, batch: int, call_ids: Sequence[str]) -> None:
-        """The run waits before these calls of the batch."""
+        """Show that the run waits before these calls of the batch."""
         self.set(Paused(why, text, batch, tuple(call for call in self._planned if call.call_id in call_ids)))
 
     def change(self, call_id: str, **changes: Any) -> None:
@@ -223,7 +223,7 @@ class JobBoard(Observable):
             self._changed()
 
     def end(self, row: Job, tail: str) -> None:
-        """It has ended as `row` says; `tail` is the end of what it printed, or its answer."""
+        """End a job as `row` says; `tail` is the end of what it printed, or its answer."""
         before = self._outputs.get(row.id) or OutputBuffer()
         # What comes too fast is not all seen, and then the log knows the end better, if without its colours.
         printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
@@ -235,7 +235,7 @@ class JobBoard(Observable):
         self._changed()
 
     def lose(self) -> None:
-        """The process they ran in is gone: how those that ran ended is not known."""
+        """Mark running jobs as lost: their process is gone, and how they ended is unknown."""
         for row in self.rows:
             if row.status == "running":
                 self._rows[row.id] = replace(row, status="lost", ended=row.started, takes_input=False)
@@ -249,7 +249,7 @@ class JobBoard(Observable):
 
 @dataclass(frozen=True)
 class Status:
-    """The facts of header and status line; empty or None where not known yet."""
+    """The facts of header and status line; empty or None while not known yet."""
 
     phase: Phase = "starting"
     halt: Halt = ""

@@ -52,7 +52,7 @@ class TerminalGuard:
 
     def __init__(self, markers: Path, on_exit: Callable[[int], None]) -> None:
         self.received: signal.Signals | None = None
-        """What ends the screen; SIGHUP also stands for a terminal that is gone."""
+        """The signal that ends the screen; SIGHUP also if the terminal is gone."""
         self.silent = False
         """The terminal was given back: nothing more is drawn on it."""
         self._on_exit = on_exit
@@ -74,7 +74,7 @@ class TerminalGuard:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Another program, such as an editor, has the terminal: what is typed there to stop it is not for us."""
+        """Another program, such as an editor, has the terminal: a key that stops it there is not for us."""
         self._lent = True
         try:
             yield
@@ -98,7 +98,7 @@ class TerminalGuard:
         self._watch.start()
 
     def give_back(self, *, orderly: bool) -> None:
-        """The end of `take`; `orderly` if the screen has undone its modes itself."""
+        """Undo `take`; `orderly` if the screen has undone its modes itself."""
         if not orderly and not self.silent:
             self.restore()
         self._restore_attributes()
@@ -160,7 +160,7 @@ class TerminalGuard:
 
 @contextlib.contextmanager
 def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[TerminalGuard]:
-    """Around the life of a screen on this process's terminal, in the main thread.
+    """Guard this process's terminal for the life of a screen, in the main thread.
 
     On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
     event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the

@@ -68,7 +68,7 @@ def built_in() -> ThemeFile:
 
 
 class Themes:
-    """Themes by name. A file of the user's own goes before a bundled one of the same name."""
+    """Themes by name. A file of the user's own is preferred to a bundled one of the same name."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         """`folders` hold the user's own themes, the first one winning; they need not exist."""
@@ -98,7 +98,7 @@ class Themes:
         return self._read[path][1]
 
     def is_own(self, name: str) -> bool:
-        """The theme comes from one of the user's folders, where it may change at any time."""
+        """Whether the theme comes from one of the user's folders, where it may change at any time."""
         return self._own_path(name) is not None
 
     def stamp(self, name: str) -> int | None:
@@ -181,7 +181,7 @@ class ThemeSwitch:
                 widget.refresh()
 
     def _colour_output(self, theme: ThemeFile) -> None:
-        """What programs print in the terminal's colours is shown in the theme's, which can be read on its ground."""
+        """Show what programs print in the theme's colours, which are readable on its background."""
         if theme.textual.ansi:
             return
         if theme.dark:
@@ -190,7 +190,7 @@ class ThemeSwitch:
             self._app.ansi_theme_light = _terminal_theme(theme)
 
     def _uncoloured(self, theme: ThemeFile) -> Theme:
-        """The cursor and what is marked show by attributes in this one, under the name that was chosen.
+        """A theme in which attributes show the cursor and what is marked, under the name that was chosen.
 
         Textual can only take colours away from an app that was made with `ansi_color=True`; any other one it
         paints grey, and the terminal's own colours all black.
@@ -229,6 +229,6 @@ def _rgb_of(style: Style, otherwise: Triplet) -> Triplet:
 
 
 def _rgb(colour: str | None) -> Triplet:
-    """Every theme that was checked has all base colours."""
+    """Red, green and blue of a base colour, which every checked theme has."""
     assert colour is not None
     return Color.parse(colour).rgb

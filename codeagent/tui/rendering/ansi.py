@@ -14,7 +14,7 @@ _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 
 
 class _Ink(NamedTuple):
-    """What a terminal would write in, in the words of `Style`. Nothing is ever concealed, and nothing blinks."""
+    """How a terminal would write, in the words of `Style`. Nothing is ever concealed, and nothing blinks."""
 
     color: Color | None = None
     bgcolor: Color | None = None

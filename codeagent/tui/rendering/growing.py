@@ -117,11 +117,11 @@ class GrowingMarkdown:
 
     @property
     def needs_work(self) -> bool:
-        """Code is waiting for its colours."""
+        """Whether code is waiting for its colours."""
         return bool(self._colouring)
 
     def work(self, milliseconds: float) -> bool:
-        """Colour code for about that long; whether there is more to do."""
+        """Colour code for about that long; return whether more is left."""
         if self._colouring:
             job = self._colouring[0]
             more = job.highlighter.work(milliseconds)
@@ -225,7 +225,7 @@ class GrowingMarkdown:
         return _Fence(language, token.markup, len(self._lines))
 
     def _read_fence(self, fence: _Fence) -> bool:
-        """Draw the code that came; whether the block is closed."""
+        """Draw the code that came; return whether the block is closed."""
         *complete, partial = self._source.split("\n")
         if self._closed and partial.strip(" \t"):
             complete, partial = [*complete, partial], ""

@@ -103,7 +103,7 @@ class CodeFrame:
 
     @classmethod
     def at(cls, width: int, palette: Palette) -> "CodeFrame":
-        """For code that is not within anything else."""
+        """The frame for code that is not within anything else."""
         return _Drawing((), width, palette).code_frame()
 
     def name(self, language: str, palette: Palette) -> Line:
@@ -193,7 +193,7 @@ class _Drawing:
         self._levels.pop()
 
     def code_frame(self) -> CodeFrame:
-        """For code within what it is drawn in."""
+        """The frame for code at the present nesting."""
         self._levels.append(Level(_GUTTER, self._palette.rule))
         gutter, start, _ = self._gutter(False)
         frame = CodeFrame(gutter, start, self.room)

@@ -43,7 +43,7 @@ class ParsedBlock:
     """Its first line in the source, from 0."""
     end: int
     gap: bool
-    """A blank row comes before it, unless it is the first."""
+    """Whether a blank row comes before it, unless it is the first."""
 
 
 def normalized(text: str) -> str:
@@ -103,12 +103,12 @@ def stays(text: str, at: int, end: int) -> bool:
 
 
 def blank(line: str) -> bool:
-    """Nothing is on the line, but what nests it."""
+    """Whether a line holds nothing but what nests it."""
     return not line.strip(" \t>")
 
 
 def is_too_deep(block: ParsedBlock) -> bool:
-    """The parser gave up somewhere within the block."""
+    """Whether the parser gave up somewhere within the block."""
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 

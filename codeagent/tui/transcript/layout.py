@@ -1,4 +1,4 @@
-"""What a block is drawn for and as, and which block is at which row of the transcript."""
+"""What drawing a block takes and gives, and which block is at which row of the transcript."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

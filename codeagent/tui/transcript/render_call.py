@@ -34,7 +34,7 @@ Memo = dict[str, tuple[object, Drawn]]
 LIVE_ROWS = 8
 """Rows of what a command prints while it runs."""
 DONE_ROWS = 5
-"""Rows of what a command printed that came to its end: what proves how it went."""
+"""Rows of what a command printed that came to its end: enough to show how it went."""
 OWN_ROWS = 20
 """Rows of what a command of the user's own printed."""
 BRIEF_DIFF_ROWS = 12
@@ -224,7 +224,7 @@ def _error(card: CallCard, look: Look) -> list[Line]:
 
 
 def _shown(block: DisplayBlock, look: Look) -> list[Line]:
-    """All of what a tool showed; what it printed comes with the rest of the output."""
+    """All that a tool showed; what it printed comes with the rest of the output."""
     palette, width = look.palette, look.width
     match block:
         case DiffBlock():

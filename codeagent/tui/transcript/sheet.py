@@ -1,4 +1,4 @@
-"""The document as rows at one width: draws the blocks that are looked at, keeps what it drew of the latest of them."""
+"""The document as rows at one width: draws the blocks in view, and keeps the rows of those drawn last."""
 
 import math
 import time
@@ -41,7 +41,7 @@ class Anchor:
 
     place: BlockPlace
     characters: int | None = None
-    """How much of the block's text is above, once the width changed since the user scrolled: its rows differ
+    """How much of the block's text is above, if the width changed since the user scrolled: its rows differ
     then, its text does not."""
 
 
@@ -249,7 +249,7 @@ class Sheet:
         return draw_thoughts(block, text.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
-        """Say which rows of a block look different; what is finished of the others stays."""
+        """Note which rows of a block look different; the finished rows of the others are kept."""
         old, new = before.lines, after.lines
         first = _alike(old, new)
         last = len(new) - 1 - (_alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0)
@@ -272,7 +272,7 @@ class Sheet:
         return rows + self.gap(index) if rows else 0
 
     def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
-        """Drop what was drawn, and heights with it, of all blocks but those of some types."""
+        """Drop the rows and heights of all blocks but those of some types."""
         blocks, old = self.document.blocks, self.layout
         stays = {index for index in range(len(old)) if isinstance(blocks[index], but) and old.is_exact(index)}
         self.layout = Layout(old.height(index) if index in stays else self._guess(index) for index in range(len(old)))
@@ -291,7 +291,7 @@ class Sheet:
         self._memos.pop(index, None)
 
     def _evict(self) -> None:
-        """Keep memory flat: what was not looked at for long is drawn again when it is."""
+        """Keep memory flat: rows not looked at for long are dropped, and drawn again when they are."""
         if self.kept_rows <= _KEPT_ROWS:
             return
         for index in [index for index in self._kept if index not in self.visible]:
@@ -305,7 +305,7 @@ def _length(line: Line) -> int:
 
 
 def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
-    """How many look the same until two do not."""
+    """How many lines look the same before the first two that differ."""
     for number, (one, other) in enumerate(zip(some, others, strict=False)):
         if one is not other and one != other:
             return number

@@ -81,7 +81,7 @@ class SheetView(ScrollView):
         self.document.on_change = lambda: None
 
     def on_resize(self) -> None:
-        """Where drawing takes long, many resizes are drawn as one."""
+        """If drawing takes long, many resizes are drawn as one."""
         self._window = self.scrollable_content_region.size
         if self._slow:
             self._arm()
