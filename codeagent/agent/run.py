@@ -89,7 +89,10 @@ class Run:
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         deadline.close()
-        await context.inspection.at_rest(self.token)
+        try:
+            await context.inspection.at_rest(self.token)
+        except Exception as failure:
+            reason, error = "failed", error or f"internal error: {type(failure).__name__}: {failure}"
         context.spending.rest()
         if not attended:
             await context.checkpoints.end()

@@ -13,7 +13,7 @@ from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import FileChange
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import KnownEvent, Notice, ToolResultAdded
+from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Policy, Rule
@@ -356,6 +356,20 @@ async def test_a_store_that_fails_is_said_once_and_the_commands_run(stage: Stage
     told = await stage.run(bash("echo 1 > a; echo one"), bash("echo 2 > a; echo two"))
     assert told == ["one", "two"]
     assert len([text for text in stage.warned if "were not inspected" in text]) == 1
+
+
+async def test_a_run_ends_and_fails_even_if_its_last_inspection_breaks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = stage.begin(bash("echo x > a.py"))
+
+    async def broken(token: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(s.agent._inspection, "at_rest", broken)
+    [finished] = of(await s.run(), RunFinished)
+    assert (finished.reason, finished.error) == ("failed", "internal error: RuntimeError: boom")
+    assert not s.agent.running
 
 
 def git_status(folder: Path) -> str:
