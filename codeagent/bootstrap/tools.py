@@ -172,9 +172,9 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     return reads
 
 
-def describe_tools(place: Place, kind: SandboxKind = "docker") -> ToolCatalog:
-    """Load the tools that a conversation with this sandbox would have. Raises CodeagentError."""
-    return _looked_at(_dependencies(place, kind))
+def describe_tools(place: Place) -> ToolCatalog:
+    """Load the tools that a conversation with a container would have. Raises CodeagentError."""
+    return _looked_at(_dependencies(place, "docker"))
 
 
 def describe_prompt(place: Place, kind: SandboxKind) -> str:

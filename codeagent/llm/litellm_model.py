@@ -50,17 +50,15 @@ class LitellmModel:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
-        max_tokens: int | None = None,
         idle_timeout: float = 90.0,
         thinking: Effort | None = None,
         price: Price | None = None,
     ) -> None:
-        """`max_tokens` limits one answer; `idle_timeout` is silence in seconds; `thinking` None leaves
-        it to the provider; `price` overrides what litellm knows."""
+        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` overrides what
+        litellm knows."""
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
-        self._max_tokens = max_tokens
         self._idle = idle_timeout
         self._thinking = thinking
         self._price = price
@@ -99,7 +97,7 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         library = await self.ready()
         if self._target is None:
-            self._target = resolve_target(library, self._name, self._api_base, self._api_key, self._max_tokens)
+            self._target = resolve_target(library, self._name, self._api_base, self._api_key)
         arguments = self._arguments(self._target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | _Failed | None] = asyncio.Queue()

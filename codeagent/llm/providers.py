@@ -187,9 +187,7 @@ class Target:
     """litellm's entry for the model; empty if it has none."""
 
 
-def resolve_target(
-    library: Any, name: str, api_base: str | None, api_key: str | None, max_tokens: int | None
-) -> Target:
+def resolve_target(library: Any, name: str, api_base: str | None, api_key: str | None) -> Target:
     """Find out what `name` stands for; `library` is litellm. Raises ModelError for an unknown name or a missing key."""
     wire_name = _wire_name(library, name, api_base)
     try:
@@ -215,7 +213,7 @@ def resolve_target(
         owner=own or provider,
         api_key=api_key or _key(library, name, wire_name, provider, api_base),
         context_window=_int(info.get("max_input_tokens")),
-        max_tokens=max_tokens or min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
+        max_tokens=min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
         priced="input_cost_per_token" in info,
         facts=info,
     )

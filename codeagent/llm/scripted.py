@@ -113,10 +113,9 @@ class ScriptedModel:
     has no more turns or expected another input.
     """
 
-    def __init__(self, turns: Sequence[Turn], *, name: str = "script", context_window: int = 200_000) -> None:
+    def __init__(self, turns: Sequence[Turn], *, name: str = "script") -> None:
         self._turns = tuple(turns)
         self._name = name
-        self._context_window = context_window
         self._played = 0
         self._transcript = _Transcript()
 
@@ -126,7 +125,7 @@ class ScriptedModel:
 
     @property
     def context_window(self) -> int | None:
-        return self._context_window
+        return 200_000
 
     async def close(self) -> None:
         return None

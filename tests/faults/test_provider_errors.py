@@ -150,7 +150,7 @@ def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.Monk
     monkeypatch.delenv("ANTHROPIC_API_BASE", raising=False)
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     name = "anthropic/claude-sonnet-4-5"
-    target = resolve_target(litellm_model._import(), name, None, "k", None)
+    target = resolve_target(litellm_model._import(), name, None, "k")
     failed = FailedRequest(name, target.address, target.owner, 1.0)
     assert (
         str(model_error(Refused("no"), failed, streaming=False, clean=str)) == f"{name}: key refused by anthropic: no"

@@ -87,7 +87,7 @@ async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: Mode
         Turn(text="bye"),
     ]
     async with anthropic_server(turns, chunk=5) as fake:
-        model = model_at(fake, "anthropic/claude-sonnet-4-5", thinking=2000, max_tokens=500)
+        model = model_at(fake, "anthropic/claude-sonnet-4-5", thinking=2000)
         first = (await ask(model, request(USER))).message
         assert first.thinking == (
             Thinking(text="I wonder, größe?", signature="sig/+=="),
@@ -110,7 +110,7 @@ async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: Mode
         "tool_use",
     ]
     assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2000}
-    assert sent["max_tokens"] == 2500
+    assert sent["max_tokens"] == 34_000
 
 
 async def _second_request(fake: FakeProvider, model: LitellmModel, **fields: bool) -> list[dict[str, Any]]:
@@ -203,10 +203,11 @@ async def test_cache_markers_reach_anthropic_at_three_places(model_at: ModelAt) 
 
 @BOTH
 async def test_tools_and_a_limit_are_always_sent(server: Server, name: str, model_at: ModelAt) -> None:
+    limit = 8_192 if name == "fake" else 32_000
     async with server([Turn(text="a")]) as fake:
-        await ask(model_at(fake, name, max_tokens=77))
+        await ask(model_at(fake, name))
         body = fake.requests[0].body
-    assert (body["max_tokens"], len(body["tools"]), body["stream"]) == (77, 2, True)
+    assert (body["max_tokens"], len(body["tools"]), body["stream"]) == (limit, 2, True)
 
 
 @BOTH
