@@ -90,7 +90,7 @@ def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
 
 
 def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
-    """Parse what a model wrote: as `parse_arguments`, but a model's habits are undone where there is no doubt.
+    """Parse what a model wrote: as `parse_arguments`, but a model's habits are undone if there is no doubt.
 
     Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
     asks for, if it is written like one. Arguments that the tool does not have are dropped.
@@ -137,7 +137,7 @@ def with_defaults(schema: Any, value: Any) -> Any:
 
 
 class _Habits:
-    """Undoes what models write out of habit, where the schema leaves no doubt about what is meant."""
+    """Undoes what models write out of habit, if the schema leaves no doubt about what is meant."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema

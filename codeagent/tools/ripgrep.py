@@ -53,7 +53,7 @@ class MatchedLine:
     line: int
     """From 1."""
     text: bytes
-    """The line without its newline; UTF-8 where the file is UTF-16."""
+    """The line without its newline; UTF-8 if the file is UTF-16."""
     start: int
     end: int
     """Bytes of the first match in `text`."""
@@ -135,7 +135,7 @@ async def _running(
 
 
 def _kill(pid: int) -> None:
-    """Not by `Process.kill`, which takes the exit status away from asyncio where the process has just ended."""
+    """Not by `Process.kill`, which takes the exit status away from asyncio if the process has just ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

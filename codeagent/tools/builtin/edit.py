@@ -54,7 +54,7 @@ class _Edited(PendingChange):
     """A change, and what the model knows and is told about it."""
 
     seen: tuple[Lines, ...]
-    """Of the content after; all of it where all was known before."""
+    """Of the new content; all of it if all was known before."""
     told: tuple[str, ...]
     """Notes on strings that were not found exactly as given."""
     replaced: int

@@ -13,7 +13,7 @@ _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
 _LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
 LEFT_OUT = "[… the rest of the diff is left out …]"
-"""How a diff for the model ends where it was cut."""
+"""How a diff for the model ends if it was cut."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def diff_block(path: str, before: str, after: str) -> DiffBlock:
 
 
 def unified(before: str, after: str) -> str:
-    """A unified diff, cut where it is long: then it ends with `LEFT_OUT`."""
+    """A unified diff; if it is long, it is cut and ends with `LEFT_OUT`."""
     part = region(before, after)
     lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
     for at, line in enumerate(lines):

@@ -302,7 +302,7 @@ class _Merge:
 
 
 def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
-    """The side that changed; `otherwise` where both did, None: then AmbiguousEdit is raised."""
+    """The side that changed, or `otherwise` if both did. Raises AmbiguousEdit if that is None."""
     if new in (old, there):
         return there
     if old == there:

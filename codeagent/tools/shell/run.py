@@ -178,7 +178,7 @@ class CommandRun:
     lost: SandboxLost | None = None
 
     def answer(self, more: dict[str, JsonValue]) -> ToolResult:
-        """The result, with `more` among its details. Raises the ToolError that carries it where it failed."""
+        """The result, with `more` among its details. Raises the ToolError that carries it if it failed."""
         result = self.result
         printed = self.output.finish()
         notes = _notes(result)

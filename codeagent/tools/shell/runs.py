@@ -127,7 +127,7 @@ class PossibleRuns:
                 pass
 
     def _own_texts(self, words: Sequence[str]) -> None:
-        """Values of a runner's flags, and its first word, where they are a whole command line."""
+        """Values of a runner's flags, and its first word, if they are a whole command line."""
         for at, word in enumerate(words[1:], start=1):
             glued = _GLUED.fullmatch(word) if word.startswith("-") else None
             value = word if glued is None else glued[1] or glued[2]

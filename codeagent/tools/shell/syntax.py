@@ -106,7 +106,7 @@ class _ParsedLine:
     clear: bool
     """These are certainly all."""
     has_tests: bool = False
-    """There is a `[` or `$NAME`, which is only clear where the strict reading agrees."""
+    """There is a `[` or `$NAME`, which is clear only if the strict reading agrees."""
     expands: bool = False
     """There is a `$NAME`."""
     pieces: tuple[str, ...] = ()
@@ -274,7 +274,7 @@ def _text(node: Node, line: str) -> str:
 
 
 def _value(node: Node, line: str, *, holes: bool = False) -> str:
-    """The word a node stands for, as the shell would see it where nothing is expanded.
+    """The word a node stands for, as the shell would see it if nothing is expanded.
 
     `holes`: with `HOLE` for what is, and for names of files that are matched.
     """

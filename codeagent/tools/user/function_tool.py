@@ -128,7 +128,7 @@ class FunctionTool(Tool[FunctionArgs]):
                     await generator.aclose()
 
     async def _run_to_the_end(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
-        """Run a stateful tool where there are no jobs: its updates are the result."""
+        """Run a stateful tool without a job: its updates are the result."""
         said: list[str] = []
         talk = self.talk(args, ctx)
         try:

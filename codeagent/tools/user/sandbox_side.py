@@ -110,7 +110,7 @@ def _passed(function: Any, arguments: Any, positional: Any) -> Any:
 
 
 def _typed(hint: Any, value: Any) -> Any:
-    """The declared type where it is cheap to make; plain JSON otherwise."""
+    """The declared type if it is cheap to make; plain JSON otherwise."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is not None:
         return _collected(origin, inner, value)
@@ -153,7 +153,7 @@ def _told(value: Any, package: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What `json` asks for where it knows nothing."""
+    """Plain data for a value that `json` does not know."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):

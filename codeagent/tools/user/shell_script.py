@@ -195,7 +195,7 @@ class Script:
         return found
 
     def _wrong_around(self, leaf: Node) -> str | None:
-        """Why a value must not stand where the leaf is, because of any of the nodes around it."""
+        """Why a value must not be where the leaf is, because of any of the nodes around it."""
         return next(filter(None, (self._wrong_in(node, parent) for node, parent in _outwards(leaf))), None)
 
     def _wrong_in(self, node: Node, parent: Node) -> str | None:

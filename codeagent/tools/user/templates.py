@@ -275,8 +275,7 @@ class ShellTemplate:
         return self._filled(values, _literal)
 
     def _filled(self, values: Values, written: Callable[[_Slot, Values], str]) -> str:
-        """The text, in which each slot is written, or left out where its value is missing, with its word if that can be
-        dropped."""
+        """The text with each slot written, or left out if its value is missing, with its word if that is droppable."""
         edits: list[tuple[int, int, _Slot | None]] = []
         for slot in self._slots:
             if slot.place.drops and slot.found.name not in values:

@@ -224,7 +224,7 @@ class CommandTool(Tool[OpenArgs]):
         self._always_ask = always_ask
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """The arguments in the order of the parameters, each quoted as in a shell where it must be; an argument that
+        """The arguments in the order of the parameters, each quoted as in a shell if it must be; an argument that
         is missing in the middle is `''`."""
         values, hosts = self._values(args), self._hosts
         words = [self._word(name, values) for name in self._arguments.parameters]
