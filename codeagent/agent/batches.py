@@ -51,8 +51,8 @@ class Strategy:
 async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]) -> None:
     """Run all items at once, except that an item waits for the earlier ones that it conflicts with.
 
-    So the outcome is that of running them in order. `work` must not raise. When the caller is cancelled, every item is
-    cancelled and awaited.
+    So the outcome is that of running them in order. An error of `work` is raised when all items have ended. When the
+    caller is cancelled, every item is cancelled and awaited.
     """
     accesses = [access(item) for item in items]
     tasks: list[asyncio.Task[None]] = []
@@ -62,10 +62,12 @@ async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: C
         ]
         tasks.append(asyncio.create_task(_after(blockers, work, item)))
     try:
-        await asyncio.gather(*tasks)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
         await asyncio.wait(tasks)
         raise
+    if error := next((outcome for outcome in outcomes if outcome is not None), None):
+        raise error
 
 
 async def _after(blockers: list["asyncio.Task[None]"], work: Callable[[T], Awaitable[None]], item: T) -> None:

@@ -372,5 +372,21 @@ async def test_a_run_ends_and_fails_even_if_its_last_inspection_breaks(
     assert not s.agent.running
 
 
+async def test_every_call_has_one_result_even_if_an_inspection_breaks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = stage.begin(bash("echo x > a.py"))
+    s.model.turns[0] = Turn("", (bash("echo x > a.py"), write("b.txt", "b"), ("do", '{"what": "nap"}')))
+
+    async def broken(call_id: str, token: object) -> tuple[str, ...]:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(s.agent._inspection, "after", broken)
+    await s.run()
+    await s.agent.close()
+    results = of(s.journal.events, ToolResultAdded)
+    assert sorted(result.call_id for result in results) == ["call_1", "call_2", "call_3"]
+
+
 def git_status(folder: Path) -> str:
     return subprocess.run(["git", "status"], cwd=folder, capture_output=True, text=True, check=False).stderr
