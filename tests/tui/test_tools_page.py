@@ -10,8 +10,9 @@ from textual.pilot import Pilot
 from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.pages.info import TextScreen
-from codeagent.tui.pages.tools import ToolsScreen
+from codeagent.tui.pages.tools import ToolsScreen, tools_pieces
 from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.rendering.palette import Palette
 from tests.tui.guards import long_enough
 from tests.tui.job_scenes import TOOLBOX
 from tests.tui.replay import ReplayApp, enter, settled, until
@@ -62,6 +63,13 @@ async def test_problems_name_file_line_and_key_in_full(tmp_path: Path) -> None:
         assert ".codeagent/tools/broken.py:7" in text and "expected ':' after the function's signature" in text
         assert "error" in text and "warning" in text
         assert "".join(text.split()).count("report.yaml:4:timeout") == 2
+
+
+def test_nothing_of_a_long_problem_is_left_out() -> None:
+    long = replace(TOOLBOX.problems[0], text="expected " * 300 + "a colon")
+    (piece,) = tools_pieces(replace(TOOLBOX, problems=(long,)))
+    text = " ".join(found.strip.text for found in piece(80, Palette()))
+    assert text.count("expected") == 300 and "a colon" in text
 
 
 async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def _about(tool: ToolFacts) -> str:
 def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Line]:
     """Where, and below it what: nothing of either is left out."""
     style = palette.error if problem.level == "error" else palette.warning
-    texts = [(flat(problem.where), palette.text), (flat(problem.text), palette.muted)]
+    where, text = (flat(part, len(part)) for part in (problem.where, problem.text))
+    texts = [(where, palette.text), (text, palette.muted)]
     return beside([(f"{_INDENT}{problem.level:<{_LEVEL}}  ", style)], texts, width - len(_INDENT) - _LEVEL - 2)
 
 

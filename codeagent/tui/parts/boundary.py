@@ -36,6 +36,8 @@ _MOST_NAME = 14
 """Cells of a tool's name."""
 _INDENT = 6
 """Cells in front of what belongs to a call."""
+_END = 1_000
+"""Characters of each end of a long target in its row."""
 _OUTLINE = 6
 """Rows of a plan: all of it is in the conversation above."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
@@ -281,7 +283,7 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
         beside = min(max(map(cell_len, states)), max(room // 3, room - targets))
         state = cut_end(states[at], beside)
         column = max(1, room - beside)
-        target = cut_middle(flat(call.target), column)
+        target = cut_middle(flat(call.target[:_END]) + flat(call.target[_END:][-_END:]), column)
         pad = " " * (column - cell_len(target) + 2)
         body = palette.selection if marked else PLAIN
         rest = " " * max(0, width - cell_len(lead) - column - 2 - cell_len(state))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,12 @@ def test_the_marked_call_is_shown_whole_and_the_others_in_a_row() -> None:
     assert found[0].startswith("  1  bash  printf") and "…" in found[0]
     assert found[1].startswith("▸ 2  bash  printf")
     assert " ".join(" ".join(found[2:]).replace("↩", "").split()) == long.strip()
+
+
+def test_the_row_of_a_long_command_shows_its_end() -> None:
+    long = replace(CALL, target="echo " + "a" * 5_000 + "; rm -rf build")
+    found = rows(Paused("step", "", 1, (CALL, long)))
+    assert "rm -rf build" in found[1]
 
 
 def test_what_does_not_fit_stands_below_the_call_it_is_about() -> None:
