@@ -52,8 +52,8 @@ def test_without_a_terminal_there_is_one_line_that_points_to_run(capsys: pytest.
 
 
 STEPS: tuple[tuple[str, set[str]], ...] = (
-    ("main(['--version'])", {"textual", "pydantic", "asyncio", "rich"}),
-    ("main(['--help'])", {"textual", "pydantic", "asyncio", "rich"}),
+    ("main(['--version'])", {"textual", "pydantic", "asyncio", "rich", "dataclasses"}),
+    ("main(['--help'])", {"textual", "pydantic", "asyncio", "rich", "dataclasses"}),
     ("main([])  # no terminal, so no screen", {"textual", "pydantic", "rich"}),
     ("import codeagent.commands.run", {"litellm", "openai", "docker", "requests", "git", "textual", "rich"}),
 )

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.budget import Effort, parse_effort
 from codeagent.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from codeagent.core.budget import Effort
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
 
@@ -50,7 +50,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
 
 
-def _effort(text: str) -> Effort:
+def _effort(text: str) -> "Effort":
+    from codeagent.core.budget import parse_effort  # 7 ms, which --version and --help do without
+
     try:
         return parse_effort(text)
     except ConfigError as error:
