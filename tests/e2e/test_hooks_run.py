@@ -100,9 +100,7 @@ def test_a_relative_program_would_be_a_file_of_the_project_and_is_refused(produc
     config.write_text('[[hooks]]\nevent = "before_tool"\ncommand = ["./hook.sh"]\n')
     done = product.run(product.script(say("ok")))
     assert done.code == 2
-    assert (
-        "hooks.command: give the whole path of the program: a relative one would be a file of the project" in done.err
-    )
+    assert "hooks.command: give the full path of the program: a relative one would be a file of the project" in done.err
 
 
 @pytest.mark.parametrize("setting", ['event = "run_finished"\ncommand = ["true"]\ntools = "bash"'])

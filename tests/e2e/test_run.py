@@ -140,8 +140,8 @@ def test_plan_mode_changes_nothing_even_with_yes(product: Product) -> None:
 
 
 def test_a_reader_that_goes_away_ends_the_run_and_leaves_a_sound_session(product: Product) -> None:
-    model = product.script(*[calls(read("a.txt"), text="word " * 200)] * 20, say("Done."))
-    command = f"{sys.executable} -m codeagent run go --model {model} --sandbox off --output jsonl"
+    model = product.script(calls(bash("while :; do echo word; sleep 0.05; done")), say("never"))
+    command = f"{sys.executable} -m codeagent run go --model {model} --sandbox off --yes --output jsonl"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -1; echo code ${{PIPESTATUS[0]}}"],
         env=product.environment,

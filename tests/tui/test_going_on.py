@@ -43,7 +43,7 @@ def errors(app: ReplayApp) -> list[str]:
 async def still_works(pilot: Pilot[None], app: ReplayApp, error: str) -> None:
     """The error is a line, and what is typed afterwards is sent."""
     await until(pilot, lambda: app.screen is app.chat and bool(errors(app)))
-    assert error in errors(app)[0] and "it goes on" in errors(app)[0]
+    assert error in errors(app)[0] and "it continues" in errors(app)[0]
     app.chat.composer.focus()
     await pilot.press("h", "i", "enter")
     await until(pilot, lambda: Prompt("hi") in app.told)
