@@ -151,12 +151,12 @@ Block = Generator[str, bool, BlockEnd]
 """Reads what lies between a mark and its end.
 
 When it needs more of the answer it yields what is text in any case, mostly nothing, and leaves at most a mark's length
-unread; it is sent False if there is no more.
+unread; it is sent False when nothing more comes.
 """
 
 
 def more() -> Generator[str, bool, None]:
-    """Wait for more of the answer. Raises AnswerEnded if there is no more."""
+    """Wait for more of the answer. Raises AnswerEnded when nothing more comes."""
     if not (yield ""):
         raise AnswerEnded
 

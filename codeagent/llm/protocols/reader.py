@@ -24,7 +24,7 @@ _BARE_HEADS = ('{"', "```json")
 _RUNS = {"`": re.compile("`*"), "~": re.compile("~*")}
 _INLINE = re.compile(r"[`\n]")
 _Reading = Generator[None, bool, None]
-"""Waits for more of the answer where it yields; it is sent False if there is no more."""
+"""Waits for more of the answer where it yields; it is sent False when nothing more comes."""
 
 
 @dataclass(frozen=True)

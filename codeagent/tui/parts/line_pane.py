@@ -1,5 +1,7 @@
 """A scrolling pane of lines that are made when they are needed, and the pieces it is made of."""
 
+import sys
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,13 +67,13 @@ class Pane(ScrollView):
 
     can_focus = False
 
+    @abstractmethod
     def turn(self, key: str) -> bool:
         """Scroll by a key: up, down, pageup, pagedown, home, end; False for any other."""
-        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
 
+    @abstractmethod
     def everything(self) -> str:
         """All of it, as it is copied."""
-        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
 
 
 class LinePane(Pane):
@@ -226,7 +228,12 @@ class LinePane(Pane):
             found = restyled(found, span[0], end, palette_of(self).selection)
         return found.strip.adjust_cell_length(width, style).apply_style(style)
 
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+    def everything(self) -> str:
+        """All of it, as it is copied; lines that are not made yet are made for it."""
+        self._at(self._width).reach(sys.maxsize)
+        return self.get_selection(Selection(None, None))[0]
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
         first = 0 if selection.start is None else selection.start.y
         last = len(self.lines) - 1 if selection.end is None else selection.end.y
         out = ""

@@ -1,5 +1,6 @@
 """A list of rows, one of them marked: every picker and panel shows one."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -51,9 +52,9 @@ class MarkedList(ScrollView, Generic[RowT]):
         self.nothing = ""
         """What an empty list says."""
 
+    @abstractmethod
     def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Parts:
         """A row in at most `width` cells; where it is marked, every style lies on that of the mark."""
-        raise NotImplementedError  # abstract; Textual's metaclass leaves no room for that of abc
 
     def is_heading(self, row: RowT) -> bool:
         """The row cannot be marked; `parts` draws it over the whole width."""

@@ -21,6 +21,8 @@ from codeagent.workspace.snapshots.objects import blob_name
 _OURS = frozenset({".git", ".codeagent"})
 _PLAIN = re.compile(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
 """Names that cannot be another spelling of a protected one: most of them."""
+_ALL_PLAIN = re.compile(rf"(?:{_PLAIN.pattern}\0)*")
+"""All names of a folder, each with a NUL behind it: one match for most folders, in place of one for each name."""
 _DEEPEST = 200
 _LARGEST_RULES = 1 << 20
 _MIB = 1 << 20
@@ -134,7 +136,7 @@ class Scan:
                 folders.append(entry)
                 continue
             name = entry.name
-            if LEFTOVER.fullmatch(name) and prefix + name not in self.tracked:
+            if name[0] == "." and LEFTOVER.fullmatch(name) and prefix + name not in self.tracked:
                 if is_leftover(here.fd, name):
                     found.leftovers.append(prefix + name)
                 continue
@@ -237,10 +239,12 @@ class Scan:
         return False
 
     def _note_git(self, folder: int, prefix: str, names: set[str]) -> None:
-        for name in names if prefix else ():
-            if not _PLAIN.fullmatch(name) and protected_part(name) is not None:
-                self.found.marks[prefix + name] = _mark(folder, name)
-        if len(names) > 1 and git_layout(names):
+        joined = "".join([f"{name}\0" for name in names])
+        if prefix and not _ALL_PLAIN.fullmatch(joined):
+            for name in names:
+                if not _PLAIN.fullmatch(name) and protected_part(name) is not None:
+                    self.found.marks[prefix + name] = _mark(folder, name)
+        if "head" in joined.lower() and git_layout(names):
             self.found.marks[f"{prefix}HEAD"] = ""
 
     def _glance(self, parent: int, name: str, prefix: str) -> None:

@@ -19,24 +19,24 @@ NAMES_IT = [
     "cat private/key.txt", "head -n 3 ./private/key.txt", "cat src/../private/key.txt", "wc -l < private/key.txt",
     "ls private", "tail private/a private/b", "cat src/a.py private/x | sort", "stat private/x && true",
     "sed -n 1,5p private/x", "grep x -f private/list a.py", "grep --file=private/list x a.py", "awk 1 private/x",
-    "timeout 5 cat private/key.txt", "cut -c1-9 private/x", "diff private/x a.py", "grep -r TODO private",
-    "rg TODO private/", "git blame private/key.txt", "git show HEAD:private/key.txt",
+    "timeout 5 cat private/key.txt", "cut -c1-9 private/x", "diff private/x a.py", "grep -r needle private",
+    "rg needle private/", "git blame private/key.txt", "git show HEAD:private/key.txt",
 ]  # fmt: skip
 MAY_READ_IT = [
-    "grep -r TODO", "grep -r TODO .", "grep -d recurse TODO .", "rg TODO", "git diff", "git show HEAD",
-    "git grep TODO", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
-    "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/work/private/x",
-    "cat ../work/private/x", "diff . ../other",
-    "grep -rn -A 3 TODO", "git log -p", "git log -U1", "git reflog -u", "git -C . diff",
+    "grep -r needle", "grep -r needle .", "grep -d recurse needle .", "rg needle", "git diff", "git show HEAD",
+    "git grep needle", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
+    "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/project/private/x",
+    "cat ../project/private/x", "diff . ../other",
+    "grep -rn -A 3 needle", "git log -p", "git log -U1", "git reflog -u", "git -C . diff",
     "find private -type f | xargs cat",
-    "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat work/private/x",
+    "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat project/private/x",
 ]  # fmt: skip
 FREE = [
-    "cat src/a.py", "ls", "ls src", "grep -r TODO src", "rg TODO src tests", "git status", "git log --oneline -5",
+    "cat src/a.py", "ls", "ls src", "grep -r needle src", "rg needle src tests", "git status", "git log --oneline -5",
     "find . -name '*.py'", "cat src/*.py", "head -5 README.md", "cd src && cat a.py", "wc -l src/a.py < src/b.py",
     "grep private src/a.py", "echo private", "pwd", "sed -n 1,5p src/private.py", "cat privateer/x",
     "ls | grep private", "cat src/a.py | head -3",
-    "rg private src", "grep -rn -A 3 TODO src",
+    "rg private src", "grep -rn -A 3 needle src",
     "timeout 5 cat src/a.py", "git blame src/a.py",
 ]  # fmt: skip
 
@@ -80,17 +80,17 @@ async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read
 ) -> None:
     for name in ("private/key.txt", "src/a.txt"):
         (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(f"TODO in {name}\n")
+        (tmp_path / name).write_text(f"needle in {name}\n")
     workspace = LocalWorkspace(tmp_path)
     monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
     s = scene(
-        Turn("", (("search", f'{{"pattern": "TODO", "path": "{path}"}}'),)),
+        Turn("", (("search", f'{{"pattern": "needle", "path": "{path}"}}'),)),
         Turn("done"),
         policy=Policy("ask", (Rule.parse("read(private/**)", permission),)),
         more=(Search(workspace, ReadTracker(workspace)),),
     )
     [result] = of(await s.run(), ToolResultAdded)
     text = text_of(result.content)
-    assert ("private/key.txt:1:TODO" in text) is found
+    assert ("private/key.txt:1:needle" in text) is found
     assert ("1 matching lines are in files that a rule keeps from being read" in text) is not found
     assert ("src/a.txt" in text) is (path == ".")

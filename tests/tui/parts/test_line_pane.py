@@ -122,3 +122,11 @@ async def test_a_copy_has_no_gutter_and_no_wrapping() -> None:
         await pilot.mouse_up(LinePane, offset=(6, 1))
         await pilot.pause()
         assert app.screen.get_selected_text() == "text that"
+
+
+async def test_everything_is_copied_though_its_end_was_never_on_screen() -> None:
+    made: list[int] = []
+    app = PaneApp(counted(2), counted(5_000, made))
+    async with app.run_test(size=(21, 12)):
+        assert app.pane.everything().splitlines()[-1] == "4999 of 20"
+        assert len(app.pane.everything().splitlines()) == 5_002 and len(made) == 5_000
