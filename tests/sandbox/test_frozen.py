@@ -150,6 +150,15 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
     await goes_on(lambda: state(sandbox))
 
 
+async def lives(listed: Path, count: int) -> None:
+    """Wait until so many processes are on the kernel's list: what ended with a command leaves it a moment later."""
+    for _ in range(1500):
+        if len(listed.read_bytes().split()) == count:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not {count} processes but {listed.read_text().split()}")
+
+
 @together
 async def test_the_kernel_s_list_says_that_nothing_is_left_and_the_engine_that_something_is(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
@@ -158,14 +167,12 @@ async def test_the_kernel_s_list_says_that_nothing_is_left_and_the_engine_that_s
     _, place = await box.entrance()
     listed = process_list(ENGINE, place.container_id)
     assert listed is not None
-    for _ in range(1500):
-        if len(listed.read_bytes().split()) == 2:
-            break
-        await asyncio.sleep(0.02)
+    await lives(listed, 2)
     with monkeypatch.context() as patch:
         patch.setattr(Engine, "call", None)
         assert await is_idle(ENGINE, place.container_id, listed)
     await run(box, "sleep 300 > /dev/null 2>&1 &")
+    await lives(listed, 3)
     assert not await is_idle(ENGINE, place.container_id, listed)
     assert not await is_idle(ENGINE, place.container_id, None)
     assert await is_idle(ENGINE, place.container_id, listed, beside=1)
