@@ -187,7 +187,7 @@ async def work(
         )
         try:
             if needs_sandbox and runtime.sandbox is None:
-                raise CodeagentError("this needs a sandbox for commands; codeagent doctor says what is missing")
+                raise CodeagentError("nothing was run: it needs a sandbox, or --sandbox off; see codeagent doctor")
             runtime.agent.observe(injector(runtime.agent, injections))
             return await front.run(runtime, prompt)
         finally:
