@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.llm.stream import CUT
@@ -66,6 +67,21 @@ class NotAStream(Exception):
         else:
             what = "text"
         super().__init__(f"{what} that begins: {_short(first)}")
+
+
+class ProviderError(Exception):
+    """An error object from the provider: the body of an error status, or an event in the middle of a stream.
+
+    `body` is the object itself (`message`, `type`, `code`), without what wraps it; `status_code` is None if the
+    provider gave none.
+    """
+
+    def __init__(
+        self, body: dict[str, Any], status_code: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """`headers` are the response's, in lower case."""
+        super().__init__(json.dumps(body, ensure_ascii=False))
+        self.body, self.status_code, self.headers = body, status_code, headers or {}
 
 
 @dataclass(frozen=True)
@@ -246,7 +262,8 @@ def _provider_words(chain: list[BaseException]) -> str:
 def _header(chain: list[BaseException], name: str) -> str | None:
     for error in chain:
         response = getattr(error, "response", None)
-        for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
+        sources = ((error, "headers"), (error, "litellm_response_headers"), (response, "headers"))
+        for headers in (getattr(source, attribute, None) for source, attribute in sources):
             value = headers.get(name) if isinstance(headers, Mapping) else None
             if value is not None:
                 return str(value)
