@@ -17,10 +17,10 @@ from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelReques
 from codeagent.core.redact import Redactor
 from codeagent.llm import litellm_setup
 from codeagent.llm.errors import FailedRequest, model_error
-from codeagent.llm.provider_stream import StreamPiece, read_stream
+from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
-from codeagent.llm.stream import Accumulator
-from codeagent.llm.usage import Price, estimated_usage, provider_usage
+from codeagent.llm.stream import Accumulator, StreamPiece
+from codeagent.llm.usage import Price, estimated_usage, with_cost
 from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
@@ -119,7 +119,7 @@ class LitellmModel:
     ) -> AsyncIterator[ModelEvent]:
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
-        figures: Any | None = None
+        figures: Usage | None = None
         while True:
             match await queue.get():
                 case StreamPiece(delta, usage):
@@ -139,10 +139,10 @@ class LitellmModel:
         yield ModelAnswer(message, await self._usage(library, target, arguments, message, figures))
 
     async def _usage(
-        self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Any | None
+        self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Usage | None
     ) -> Usage:
         if figures is not None:
-            usage = provider_usage(library, target, figures)
+            usage = with_cost(library, target, figures)
         else:
             usage = await asyncio.to_thread(estimated_usage, library, target, arguments, message)
         return usage if self._price is None else self._price.priced(usage)

@@ -11,18 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codeagent.core.messages import Thinking
-from codeagent.llm.stream import CallPiece, Delta
+from codeagent.llm.stream import CallPiece, Delta, StreamPiece
 from codeagent.llm.usage import field, read_usage
 
 _ADDED = "response.output_item.added"
 _DELTA = "response.function_call_arguments.delta"
-
-
-@dataclass(frozen=True)
-class StreamPiece:
-    delta: Delta
-    usage: Any | None
-    """The provider's own figures, if this chunk has them."""
 
 
 async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from codeagent.core.errors import ModelError
-from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall
+from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall, Usage
 from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
@@ -51,6 +51,15 @@ class Delta:
     calls: tuple[CallPiece, ...] = ()
     finish: str | None = None
     """The provider's reason for stopping, sent once."""
+
+
+@dataclass(frozen=True)
+class StreamPiece:
+    """What one event of a provider's stream says."""
+
+    delta: Delta
+    usage: Usage | None
+    """The provider's own figures so far, if the event has any; with a cost only if the provider names one."""
 
 
 @dataclass

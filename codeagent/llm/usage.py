@@ -33,17 +33,19 @@ def field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
-def read_usage(chunk: Any) -> Any | None:
-    """Return the usage object of the chunk if the provider sent one."""
+def read_usage(chunk: Any) -> Usage | None:
+    """Return the figures of the chunk if the provider sent any."""
     usage = field(chunk, "usage")
     if usage is None:
         usage = field(field(chunk, "x_groq"), "usage")
-    return usage if usage is not None and _count(usage, "prompt_tokens") + _count(usage, "completion_tokens") else None
+    counted = usage is not None and _count(usage, "prompt_tokens") + _count(usage, "completion_tokens")
+    return to_usage(usage) if counted else None
 
 
-def to_usage(raw: Any, cost: float | None) -> Usage:
+def to_usage(raw: Any) -> Usage:
     """Translate the provider's figures: input tokens include those read from and written to the cache."""
     prompt, completion = field(raw, "prompt_tokens_details"), field(raw, "completion_tokens_details")
+    cost = field(raw, "cost")
     return Usage(
         input_tokens=_count(raw, "prompt_tokens"),
         output_tokens=_count(raw, "completion_tokens"),
@@ -52,39 +54,42 @@ def to_usage(raw: Any, cost: float | None) -> Usage:
         or _count(raw, "prompt_cache_hit_tokens"),
         cache_write_tokens=_count(raw, "cache_creation_input_tokens") or _count(prompt, "cache_creation_tokens"),
         reasoning_tokens=_count(completion, "reasoning_tokens"),
-        cost_usd=cost,
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
 
 
-def provider_usage(library: Any, target: Target, figures: Any) -> Usage:
-    """Read `figures`, the usage object of the provider's stream; `library` is litellm."""
-    return to_usage(figures, _cost(library, target, figures))
+def with_cost(library: Any, target: Target, usage: Usage) -> Usage:
+    """Add litellm's price to what the provider counted but named no cost for; `library` is litellm."""
+    return usage if usage.cost_usd is not None else replace(usage, cost_usd=_cost(library, target, usage))
 
 
 def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage) -> Usage:
     """Count with litellm's bundled tokenizer; a long request takes milliseconds, so not on the event loop."""
     said = [message.text, *(block.text for block in message.thinking)]
     said += [f"{call.name} {call.arguments}" for call in message.calls]
-    figures = library.Usage(
-        prompt_tokens=library.token_counter(
+    usage = Usage(
+        input_tokens=library.token_counter(
             model=target.wire_name, messages=arguments["messages"], tools=arguments["tools"]
         ),
-        completion_tokens=library.token_counter(model=target.wire_name, text="\n".join(said)),
+        output_tokens=library.token_counter(model=target.wire_name, text="\n".join(said)),
+        estimated=True,
     )
-    return replace(to_usage(figures, _cost(library, target, figures)), estimated=True)
+    return with_cost(library, target, usage)
 
 
-def _cost(library: Any, target: Target, figures: Any) -> float | None:
-    """Return US dollars: what the provider reports, else litellm's price; None if neither is known."""
-    reported = getattr(figures, "cost", None)
-    if isinstance(reported, int | float):
-        return float(reported)
+def _cost(library: Any, target: Target, usage: Usage) -> float | None:
+    """Return US dollars at litellm's price; None if it is not known."""
     if not target.priced:
         return None
-    usage = figures if isinstance(figures, library.Usage) else library.Usage(**figures.model_dump())
+    figures = library.Usage(
+        prompt_tokens=usage.input_tokens,
+        completion_tokens=usage.output_tokens,
+        cache_read_input_tokens=usage.cache_read_tokens,
+        cache_creation_input_tokens=usage.cache_write_tokens,
+    )
     try:
         prompt, completion = library.cost_per_token(
-            model=target.bare_name, custom_llm_provider=target.provider, usage_object=usage
+            model=target.bare_name, custom_llm_provider=target.provider, usage_object=figures
         )
     except Exception:
         return None  # a price table with gaps must not lose the answer
