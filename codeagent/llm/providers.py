@@ -76,6 +76,7 @@ _LARGEST_DEFAULT = 32_000
 _CLAUDE_HOSTS = {"bedrock", "bedrock_converse", "vertex_ai", "azure_ai"}
 _NO_KEY = "none"
 """Sent to servers that need no key, since the client libraries insist on one."""
+_JSON = {"content-type": "application/json", "accept": "application/json"}
 _TRIAL_SECONDS = 8.0
 _TABLE = "model_prices_and_context_window_backup.json"
 _PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
@@ -164,6 +165,21 @@ def _table() -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
+WireFormat = Literal["chat", "responses", "anthropic"]
+"""OpenAI's chat completions, OpenAI's responses, and Anthropic's messages."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a request is posted to without litellm."""
+
+    format: WireFormat
+    url: str
+    """Whole, with the path."""
+    headers: Mapping[str, str]
+    """Content type, key, version and beta headers; the key is in them, so they are never shown."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Where a request goes, and in which form."""
@@ -185,6 +201,50 @@ class Target:
     priced: bool
     facts: Mapping[str, Any]
     """litellm's entry for the model; empty if it has none."""
+    endpoint: Endpoint | None = None
+    """None: only litellm reaches it."""
+
+
+def native_target(
+    name: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str]
+) -> Target | None:
+    """Find out what `name` stands for without litellm; None if only litellm reaches it.
+
+    Raises ModelError for a missing key.
+    """
+    provider, slash, bare = name.partition("/")
+    if provider not in ("openai", "anthropic") or not slash:
+        if api_base is None:
+            return None
+        provider, bare = "openai", name
+    known = _PROVIDERS[provider]
+    own = api_base or known.custom_base(environment)
+    base = (own or known.address).rstrip("/")
+    variable = known.keys[0]
+    key = api_key or environment.get(variable) or (_NO_KEY if own else None)
+    if key is None:
+        raise ModelError(f"{name}: no key; set {variable} in the environment", kind="auth")
+    if provider == "anthropic":
+        url = base if base.endswith("/v1/messages") else f"{base}/v1/messages"
+        endpoint = Endpoint("anthropic", url, {"x-api-key": key, "anthropic-version": "2023-06-01", **_JSON})
+    else:
+        endpoint = Endpoint("chat", f"{base}/chat/completions", {"Authorization": f"Bearer {key}", **_JSON})
+    info = _entry(name)
+    return Target(
+        wire_name=f"{provider}/{bare}",
+        provider=provider,
+        bare_name=bare,
+        family="anthropic" if provider == "anthropic" else "openai",
+        error_flag=True,
+        address=own or urlsplit(known.address).netloc,
+        owner=own or provider,
+        api_key=key,
+        context_window=_int(info.get("max_input_tokens")),
+        max_tokens=min(_int(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
+        priced="input_cost_per_token" in info,
+        facts=info,
+        endpoint=endpoint,
+    )
 
 
 def resolve_target(library: Any, name: str, api_base: str | None, api_key: str | None) -> Target:

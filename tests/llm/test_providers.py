@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from codeagent.core.errors import ModelError
 from codeagent.llm import litellm_model
 from codeagent.llm.providers import (
     _PROVIDERS,
@@ -18,6 +19,7 @@ from codeagent.llm.providers import (
     ask_ports,
     context_window,
     key_variables,
+    native_target,
     try_key,
 )
 
@@ -192,3 +194,26 @@ async def test_a_port_nobody_listens_on_is_no_error() -> None:
     async with listening(OK) as port:
         pass
     assert await found(port) == ()
+
+
+def test_a_request_goes_straight_to_openai_anthropic_or_a_server_of_ones_own() -> None:
+    keys = {"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": "sk-a"}
+
+    def endpoint(name: str, api_base: str | None = None) -> tuple[str, str, str | None]:
+        target = native_target(name, api_base, None, keys)
+        assert target is not None and target.endpoint is not None
+        headers = target.endpoint.headers
+        return target.endpoint.format, target.endpoint.url, headers.get("x-api-key") or headers.get("Authorization")
+
+    assert endpoint("openai/gpt-4.1") == ("chat", "https://api.openai.com/v1/chat/completions", "Bearer sk-o")
+    assert endpoint("anthropic/claude-sonnet-4-5") == ("anthropic", "https://api.anthropic.com/v1/messages", "sk-a")
+    assert endpoint("qwen3", "http://h:8080/v1") == ("chat", "http://h:8080/v1/chat/completions", "Bearer sk-o")
+
+
+def test_a_missing_key_is_named_before_any_request() -> None:
+    with pytest.raises(ModelError, match=r"openai/gpt-4\.1: no key; set OPENAI_API_KEY in the environment"):
+        native_target("openai/gpt-4.1", None, None, {})
+
+
+def test_only_litellm_reaches_the_others() -> None:
+    assert native_target("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0", None, None, {}) is None
