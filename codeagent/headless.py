@@ -9,12 +9,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Literal
 
 from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (

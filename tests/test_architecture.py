@@ -68,6 +68,11 @@ def test_an_exception_to_a_check_gives_its_reason() -> None:
     assert [line for line in lines if UNREASONED.search(line)] == []
 
 
+def test_every_dataclass_is_made_by_our_own_decorator_which_compiles_nothing_at_import() -> None:
+    librarys = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    assert [name(path) for path in MODULES if librarys.search(path.read_text())] == []
+
+
 def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
     loaded = modules_after("import codeagent.agent.agent, codeagent.headless, codeagent.bootstrap")
     assert loaded.isdisjoint({"textual", "rich", "litellm", "openai", "docker", "git"})

@@ -3,13 +3,14 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.limits import BudgetMeter
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall

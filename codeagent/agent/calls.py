@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.core.errors import (
     MissingPath,

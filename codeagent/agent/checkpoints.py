@@ -7,7 +7,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
@@ -24,6 +23,7 @@ from codeagent.core.checkpoints import (
     RestoreKind,
     Snapshot,
 )
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, SandboxError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, Notice
 from codeagent.core.history import PROMPT, BranchingHistory, CheckpointTimeline

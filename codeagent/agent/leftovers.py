@@ -12,9 +12,9 @@
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
 from codeagent.core.paths import GIT_RUNS, host_reason, installed_in, plain_name, watched
 from codeagent.tools.edit.diff import diff_block

@@ -5,12 +5,12 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import LimitReached
 from codeagent.core.messages import ToolCall, Usage
 from codeagent.core.notices import BudgetChanged

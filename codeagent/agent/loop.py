@@ -10,7 +10,6 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.agent.approvals import ASK_USER, Permissions
@@ -26,6 +25,7 @@ from codeagent.agent.model_request import StreamedAnswer
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, RunCancelled
 from codeagent.core.events import (
     BatchFinished,

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import Message, UserMessage, text_of

@@ -1,11 +1,12 @@
 """Opens models, with the keys that were kept for them."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codeagent.bootstrap.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 from codeagent.core.model import Model, ModelInUse
 from codeagent.llm.factory import ModelOptions
 from codeagent.llm.factory import open_model as resolve_model

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Literal
 
 from codeagent.config.kept import TrustFile
 from codeagent.config.settings import Settings
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.core.programs import find_program

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from codeagent.agent.agent import Agent
@@ -23,6 +23,7 @@ from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_read
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.policy import Policy, Rule

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
 from codeagent.core.commits import CommitRefused
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Scratchpad, Workspace
 from codeagent.core.redact import Redactor

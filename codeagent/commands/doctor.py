@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Coroutine, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name

@@ -8,7 +8,6 @@ import select
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,6 +18,7 @@ from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.runtime import AgentHandle

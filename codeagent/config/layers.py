@@ -5,7 +5,6 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -28,6 +27,7 @@ from codeagent.config.settings import (
     TextToolSetting,
     TextToolSettings,
 )
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.core.sanitize import one_line

@@ -1,11 +1,11 @@
 """Acts: everything a user can do to a conversation, and with them a script, `--inject` or a test."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from codeagent.core.budget import Budget, Effort
 from codeagent.core.checkpoints import Node, RestoreKind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Decision, Mode, Rule
 
 QueueKind = Literal["steer", "interrupt", "follow_up"]

@@ -1,8 +1,8 @@
 """A call before it runs, as it is planned, asked about and answered; the screen keeps all three as they are."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.policy import Answer, ApprovalSource, Permission

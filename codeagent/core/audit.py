@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,

@@ -1,9 +1,9 @@
 """What a user is willing to spend before they are asked again (FEATURES F32)."""
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 
 Effort = Literal["off", "low", "medium", "high"] | int

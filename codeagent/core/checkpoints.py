@@ -1,8 +1,10 @@
 """Snapshots of the workspace, the points of a session, and going back to one (FEATURES F35)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
+
+from codeagent.core.dataclass import dataclass
 
 ChangeKind = Literal["added", "modified", "deleted"]
 NodeKind = Literal["file", "executable", "link"]

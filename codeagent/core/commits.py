@@ -1,8 +1,8 @@
 """What a commit would hold, and making it: what the `git_commit` tool asks of the user's repository."""
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 
 

@@ -3,9 +3,10 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonObject, OneOf
 
 

@@ -3,11 +3,12 @@
 An event holds data only. Durable events are logged and never lost; the others may be merged.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
 from codeagent.core.json_types import BaseEvent, JsonObject, OneOf
 from codeagent.core.messages import (

@@ -1,10 +1,10 @@
 """Goes back without forgetting: a history with branches, and the timeline of the checkpoints of a session."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from codeagent.core.checkpoints import Point
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, RunStarted, UnknownEvent
 

@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass
+
+from codeagent.core.dataclass import dataclass
 
 WEB_PORTS = (80, 443)
 """What a rule without a port is for."""

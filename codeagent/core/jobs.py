@@ -1,7 +1,8 @@
 """Jobs: calls that keep running in the background, as those who start, read and stop them see them (F6, F7)."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from codeagent.core.ports import OutputPage  # the first frame shows jobs and needs no ports

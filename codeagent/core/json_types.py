@@ -5,9 +5,11 @@ dataclasses; nothing here imports it before that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
+
+from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]

@@ -1,9 +1,9 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has its one result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import OneOf
 
 

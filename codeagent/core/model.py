@@ -1,10 +1,10 @@
 """The model port: one request in, a stream of small events out."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
 from codeagent.core.tool import ToolDefinition
 

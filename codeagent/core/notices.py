@@ -4,9 +4,9 @@ So scripts and old logs know them as they always were, and a reader that lacks a
 fails the type checker. What is only to be read is a plain `core.events.Notice`.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent, kept_in
 from codeagent.core.policy import Mode, Permission
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
 

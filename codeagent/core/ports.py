@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 
 FileKind = Literal["file", "directory", "link", "other"]
 

@@ -1,12 +1,12 @@
 """What a front end is handed: an agent to talk to and the sessions there are."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.model import ModelInUse

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart

@@ -1,9 +1,10 @@
 """The tools in use as people see them: where each comes from, what is wrong with which file, what waits for trust."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 

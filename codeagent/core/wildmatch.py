@@ -1,7 +1,8 @@
 """Git's glob language as regular expressions: what one line of an ignore file matches."""
 
 import re
-from dataclasses import dataclass
+
+from codeagent.core.dataclass import dataclass
 
 _CLASSES = {
     "alnum": "a-zA-Z0-9",

@@ -8,8 +8,8 @@ import stat
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder

@@ -7,10 +7,10 @@ read that directory, and commits go to it, only once the user has agreed to that
 
 import os
 import stat
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import read_regular
 
 _POINTER = "gitdir: "

@@ -11,9 +11,9 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, ModelErrorKind
 from codeagent.llm.stream import CUT
 

@@ -1,9 +1,10 @@
 """Makes the model that a name stands for: `script:FILE.json`, `demo`, or anything litellm knows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
 from codeagent.llm.litellm_model import LitellmModel

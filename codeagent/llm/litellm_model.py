@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest

@@ -7,9 +7,10 @@ below it is read, and the wrapper only translates the formats it alone understan
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import Thinking
 from codeagent.llm.stream import CallPiece, Delta, StreamPiece
 from codeagent.llm.usage import field, read_usage

@@ -5,12 +5,12 @@ import importlib.util
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.llm.wire import Family
 

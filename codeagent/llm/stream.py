@@ -4,8 +4,9 @@ import json
 import re
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall, Usage
 from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece

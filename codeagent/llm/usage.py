@@ -1,8 +1,9 @@
 """What one answer used and cost: the provider's own figures, or an estimate that says so."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.llm.providers import Target
 

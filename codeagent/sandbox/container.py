@@ -3,9 +3,10 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine, EngineError, unanswered

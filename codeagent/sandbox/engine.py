@@ -10,11 +10,11 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner

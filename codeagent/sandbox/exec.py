@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxLost
 from codeagent.core.ports import OnOutput
 from codeagent.sandbox.engine import Engine, EngineError

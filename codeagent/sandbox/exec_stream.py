@@ -6,11 +6,11 @@ docker-py has no part in that connection: it drops the bytes that arrive togethe
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxLost
 from codeagent.sandbox.engine import Engine, EngineError
 

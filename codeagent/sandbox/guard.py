@@ -6,10 +6,10 @@ Commands must not see secrets, nor leave behind what could run code outside the 
 import os
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.opens import open_folder
 from codeagent.disk.private import make_private_folder

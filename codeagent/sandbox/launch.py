@@ -8,9 +8,9 @@ import secrets
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock

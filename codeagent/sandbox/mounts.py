@@ -6,10 +6,10 @@ import stat
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.sanitize import visible

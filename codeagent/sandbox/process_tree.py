@@ -6,8 +6,8 @@ import signal
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
+from codeagent.core.dataclass import dataclass
 from codeagent.sandbox.freeze import not_paused
 from codeagent.sandbox.thaw import FrozenList
 

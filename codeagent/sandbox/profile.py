@@ -1,11 +1,12 @@
 """Builds the whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from importlib import resources
 from typing import Any
+
+from codeagent.core.dataclass import dataclass
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end it."""

@@ -1,8 +1,9 @@
 """What a sandbox is made from: plain values, read once when the program starts."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from codeagent.core.dataclass import dataclass
 
 GIB = 1024**3
 

@@ -1,9 +1,10 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from codeagent.core.acts import Queued
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,

@@ -11,9 +11,10 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionWriteError
 from codeagent.core.event_json import event_json, parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent

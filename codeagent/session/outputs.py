@@ -3,10 +3,11 @@
 import os
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.ports import OutputPage
 from codeagent.core.redact import Redactor
 from codeagent.disk.opens import create_file

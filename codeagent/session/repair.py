@@ -3,10 +3,11 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import (
     JobFinished,
     JobStarted,

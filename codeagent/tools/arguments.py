@@ -5,7 +5,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.coercion import kinds_of, reading, resolved
+from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
     LONGEST_QUOTE,

@@ -10,9 +10,9 @@ from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.programs import find_program
 from codeagent.core.tool import Failed, InvalidArgs
 

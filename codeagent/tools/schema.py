@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import Tool
 
 LONGEST_QUOTE = 200

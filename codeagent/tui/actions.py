@@ -1,12 +1,12 @@
 """The one table of what a user can do by a key; Bindings, key sheet and the check of a user's keys come from it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from textual.binding import Binding, BindingType
 
 from codeagent.core.acts import Act
+from codeagent.core.dataclass import dataclass
 
 Group = Literal["conversation", "model and money", "screen", "about"]
 

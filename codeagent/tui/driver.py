@@ -8,7 +8,6 @@ import signal
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TextIO, assert_never
 
 from textual import constants, events
@@ -20,6 +19,7 @@ from textual.geometry import Size
 from textual.keys import _character_to_key
 from textual.message import Message
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.terminal import TerminalGuard
 
 START = "\x1b[200~"

@@ -2,12 +2,13 @@
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
 from textual.keys import _character_to_key  # the spelling a keymap of Textual needs; there is no public one
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import KEYS, Action

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 from zlib import crc32
 
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame needs the values, and none of what these import
     from codeagent.config.settings import Settings

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
 
 MAX_BYTES = 65_536

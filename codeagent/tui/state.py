@@ -1,11 +1,12 @@
 """The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+from codeagent.core.dataclass import dataclass
 from codeagent.core.jobs import Job
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document

@@ -5,13 +5,13 @@ A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from rich.style import Style
 from textual.design import ColorSystem
 from textual.theme import Theme
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
 from codeagent.tui.fuzzy import nearest
 from codeagent.tui.rendering.palette import Palette

@@ -6,10 +6,10 @@ The files are read beneath the workspace's own descriptor: git opens none of the
 import os
 import posixpath
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.commits import CommitRefused
+from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
 from codeagent.disk.opens import open_folder

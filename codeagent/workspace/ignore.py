@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.wildmatch import IgnoreLine, ignore_line
 
 _KINDS = (".rgignore", ".ignore", ".gitignore")

@@ -7,10 +7,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.core.commits import CommitRefused
+from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.git import FAILURES, LARGEST_HEAD, GitDirectory, IsolatedGit, copy_regular

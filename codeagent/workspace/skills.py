@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.paths import secret_reason
 from codeagent.core.ports import Skill, SkillText, Workspace

@@ -11,7 +11,6 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from errno import ENOENT
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Literal, assert_never, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Modify, PromptSource
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunReason
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage, text_of
 from codeagent.core.policy import HookEvent, ToolHookEvent

@@ -3,10 +3,11 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
 from codeagent.core.sanitize import one_line

@@ -14,12 +14,12 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
 from codeagent.agent.hooks.hook import Deny, Hook, HookSession, SubmittedPrompt, TextAnswer, ToolAnswer, UpdateAnswer
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
 from codeagent.core.policy import HookEvent, ToolHookEvent

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.jobs.run import JobRun, page_of
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.queue import MessageQueue
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.jobs import EndedJob, Job

@@ -8,12 +8,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from codeagent.agent.calls import PreparedCall, checked, result_of_error
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputPage, OutputSink, OutputStore

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 from xml.sax.saxutils import unescape
 
 from codeagent.core.coercion import as_json, as_said, as_string
+from codeagent.core.dataclass import dataclass
 from codeagent.llm.protocols.json_blocks import UNCLOSED, unreadable
 from codeagent.llm.protocols.marks import (
     AnswerEnded,

@@ -5,13 +5,13 @@ Each writes one format and reads its whole family, since models mix them up.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from re import Match
 from xml.sax.saxutils import escape, unescape
 
 from codeagent.core.coercion import as_said, as_string
+from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags

@@ -6,11 +6,11 @@ Thinking that a server leaves in the text is shown, and its calls do not run.
 import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.llm.protocols.protocol import AnswerPiece, Text
 
 _SLICE = 4096

@@ -1,8 +1,9 @@
 """How a text protocol is chosen, and the pieces that its parser finds in an answer."""
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
+
+from codeagent.core.dataclass import dataclass
 
 Body = Literal["json", "name and arguments"]
 """What is between the marks of `delimited`."""

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import groupby
 
+from codeagent.core.dataclass import dataclass
 from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, FencedJson, bare_json
 from codeagent.llm.protocols.marks import Block, BlockEnd, FenceEnd, Literals, Mark, Source, thinking_marks
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text

@@ -6,9 +6,10 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import unquote, urlsplit
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import is_address
 from codeagent.sandbox.egress.grant import MOST_HOSTS, Address, Grant, RequestRefused
 

@@ -11,9 +11,9 @@ import re
 import secrets
 import shutil
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.hosts import HostRule, split_port
 from codeagent.disk.opens import open_folder

@@ -6,9 +6,9 @@ The server name is in the ClientHello (RFC 8446 4.1.2, RFC 6066 3), which is rea
 import asyncio
 import re
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule, host_name
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 

@@ -1,10 +1,10 @@
 """The `edit` tool: replaces pieces of one file, all of them or none."""
 
-from dataclasses import dataclass
 from typing import Self
 
 from pydantic import model_validator
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs

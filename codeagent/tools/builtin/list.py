@@ -3,12 +3,13 @@
 import asyncio
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import Field
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject

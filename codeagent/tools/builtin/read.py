@@ -3,9 +3,9 @@
 import asyncio
 import base64
 import os
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.paths import secret_reason

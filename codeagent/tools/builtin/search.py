@@ -4,11 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue

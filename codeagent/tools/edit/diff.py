@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.tools.edit.encoding import shown
 

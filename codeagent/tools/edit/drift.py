@@ -6,10 +6,10 @@ listed here. Nothing is guessed: if two places, or two readings of the new text,
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tools.edit.merge import AmbiguousEdit, Indentation, carried
 from codeagent.tools.edit.normalize import (
     Passage,

@@ -2,8 +2,10 @@
 
 import codecs
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from codeagent.core.dataclass import dataclass
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "latin-1"]
 

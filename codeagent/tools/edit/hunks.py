@@ -1,8 +1,9 @@
 """A change of one file: shown first, applied only to the file that was shown, and taken whole or hunk by hunk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import Hunk, HunkAnswer, cut, landed
 from codeagent.core.errors import ContentChanged
 from codeagent.core.json_types import JsonValue

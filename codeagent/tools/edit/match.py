@@ -3,9 +3,9 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tools.edit.diff import same_ends
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
 from codeagent.tools.edit.encoding import Splice

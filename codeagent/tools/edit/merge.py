@@ -7,10 +7,10 @@ text equals the old one, the file's own characters stay; only what the model cha
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tools.edit.normalize import Opcode, Passage, folded, is_blank, line_opcodes, opcodes, plain, tokens
 
 _WIDEST_TAB = 16

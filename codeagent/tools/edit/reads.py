@@ -5,8 +5,8 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.ports import Workspace

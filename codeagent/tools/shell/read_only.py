@@ -8,9 +8,10 @@ the sandbox, and the question would come with every search. Where not all of the
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, EquivalentCall
 from codeagent.tools.shell.known_git import GIT_COMMANDS

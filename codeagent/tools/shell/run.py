@@ -6,9 +6,10 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue

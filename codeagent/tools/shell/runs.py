@@ -7,9 +7,10 @@ the line runs. An entry too many costs a question; a missing one is a way around
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import HOLE
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS

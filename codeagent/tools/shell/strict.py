@@ -7,9 +7,10 @@ the same commands, so that a construct which one of them misunderstands is asked
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import cache
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import IGNORABLE
 
 _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"

@@ -3,12 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
 from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain

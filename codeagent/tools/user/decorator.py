@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar, get_args, overload
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Effect, Permission
 from codeagent.core.tool import ToolMode
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tools.shell.programs import EVALUATE, PYTHON, RUN_BEHIND, RUN_THEIR_INPUT, SHELLS, WRAPPERS
 
 _NAME_VARIABLES = frozenset({

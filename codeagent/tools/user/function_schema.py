@@ -7,7 +7,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Self, get_args, get_origin
 
 import typing_extensions
@@ -25,6 +25,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticUndefined, to_jsonable_python
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import ToolArgs, ToolContext
 
 _UNIONS = (typing.Union, types.UnionType)

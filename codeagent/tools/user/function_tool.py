@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey

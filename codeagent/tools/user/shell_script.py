@@ -6,12 +6,13 @@ placeholder or out of a variable, everything around it must be known to keep it 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tools.shell.syntax import LONGEST_PARSED, NOT_ASCII, nodes_of, parsed
 from codeagent.tools.user.evaluation import (
     INDEX_RUNS,

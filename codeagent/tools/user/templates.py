@@ -8,10 +8,11 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.evaluation import TemplateWord, is_behind_dashes, refusals, warning_about

@@ -5,12 +5,12 @@ Errors, documentation and the editors' schema come from this one model.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import ErrorDetails
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, kind_of, nearest_or_all, problems_of, quoted, text_or_json, tool_schema

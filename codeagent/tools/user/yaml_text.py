@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.catalog import ToolFile
 from codeagent.tools.user.templates import Flaw

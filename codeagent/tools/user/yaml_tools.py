@@ -4,11 +4,12 @@ import json
 import posixpath
 import shlex
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.style import Style
 from textual import on, work
@@ -13,6 +13,7 @@ from textual.events import Key, Resize
 
 from codeagent.core.acts import RestoreFile
 from codeagent.core.checkpoints import ChangedFile, Changes, Node
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
 from codeagent.tui.actions import bindings

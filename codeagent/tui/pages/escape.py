@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.state import Halt
 
 Meaning = Literal[

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from codeagent.core.acts import (
     Stop,
     TakeBack,
 )
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.policy import Mode
 from codeagent.tui.drafts import Draft

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -12,6 +11,7 @@ from textual.containers import Container, Vertical
 from textual.events import Resize
 
 from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker

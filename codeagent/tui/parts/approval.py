@@ -1,11 +1,11 @@
 """An approval, all calls that wait, or a question from the agent, as the content of a card."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.policy import Decision
 from codeagent.core.sanitize import visible

@@ -1,7 +1,6 @@
 """What a question shows, whole: nothing of what is asked is cut, folded away or made to look like something else."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -9,6 +8,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible

@@ -1,11 +1,12 @@
 """What a card shows and what its keys do, as plain data that a pure function makes of what waits."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from codeagent.core.acts import Answer, SkipCall
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.policy import Mode
 from codeagent.tui.parts.line_pane import Piece

@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import NETWORK, Rule

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from textual import work
@@ -11,6 +10,7 @@ from textual.events import Blur, Key
 from textual.message import Message
 from textual.widgets.text_area import EditResult
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
 from codeagent.tui.parts.prompt_text import PromptText, harmless

@@ -1,12 +1,12 @@
 """A change of one file hunk by hunk: its rows, what was answered to each, and the pane that draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from sys import maxsize
 from typing import Literal
 
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, HunkAnswer, cut, landed
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.guard import wholly_on_screen

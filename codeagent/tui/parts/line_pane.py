@@ -4,7 +4,7 @@ import sys
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from time import perf_counter
 
@@ -18,6 +18,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.diff import DiffRow, split_lines, unified_lines
 from codeagent.tui.rendering.lines import Line, line, restyled, wrap
 from codeagent.tui.rendering.marked import marked_lines

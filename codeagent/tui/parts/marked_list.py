@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rich.cells import cell_len, set_cell_size
@@ -13,6 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.fuzzy import scattered
 from codeagent.tui.rendering.lines import cut_end, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of

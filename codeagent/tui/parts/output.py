@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -13,6 +12,7 @@ from textual.geometry import Size
 from textual.selection import Selection
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.line_pane import Pane
 from codeagent.tui.rendering.ansi import ansi_line

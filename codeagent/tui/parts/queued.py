@@ -1,7 +1,6 @@
 """What was typed while the agent works and waits to be read, in two labelled lanes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from textual.events import Click
@@ -11,6 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.acts import Queued
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.marked_list import Parts
 from codeagent.tui.rendering.lines import Line, cut_end, flat, line

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 

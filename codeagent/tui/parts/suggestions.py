@@ -3,7 +3,6 @@
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Literal
 
@@ -14,6 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import rank
 from codeagent.tui.parts.line_input import types_text

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import groupby, pairwise, zip_longest
 from typing import Literal
@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap

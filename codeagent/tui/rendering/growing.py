@@ -3,11 +3,12 @@
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rich.style import Style
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.code import Highlighter, StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, paragraph
 from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block

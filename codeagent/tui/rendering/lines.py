@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.cells import cell_len, set_cell_size, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 
 Parts = Sequence[tuple[str, Style | None]]

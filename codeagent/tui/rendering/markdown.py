@@ -1,13 +1,13 @@
 """Markdown as lines: calm, left aligned, never wider than asked for, and copied as the text it is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.code import StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Parts, Row, draw, segment, wrap
 from codeagent.tui.rendering.markdown_parser import (

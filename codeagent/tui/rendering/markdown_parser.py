@@ -8,13 +8,13 @@ line is taken in pieces, across which no emphasis, code or link reaches.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rich.style import Style
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.palette import Palette
 
 if TYPE_CHECKING:

@@ -1,10 +1,12 @@
 """The colours everything that is drawn line by line uses; made from the theme in force."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from rich.style import Style
+
+from codeagent.core.dataclass import dataclass
 
 PLAIN = Style()
 

@@ -1,8 +1,9 @@
 """What the transcript holds, as plain data: it knows neither events nor widgets."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 

@@ -1,13 +1,14 @@
 """What drawing a block takes and gives, and which block is at which row of the transcript."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import Detail

@@ -1,7 +1,7 @@
 """A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, assert_never
 
@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import (
     DiffBlock,
     DisplayBlock,

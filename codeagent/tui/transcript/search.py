@@ -3,9 +3,9 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.transcript.blocks import (

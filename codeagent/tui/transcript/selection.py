@@ -1,11 +1,11 @@
 """What the user picked in the transcript: the block or call the keys act on, and the text the mouse selected."""
 
-from dataclasses import dataclass
 from itertools import chain
 
 from textual.selection import Selection
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.transcript.blocks import PromptBlock
 from codeagent.tui.transcript.layout import BlockPlace, Spot

@@ -4,8 +4,9 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.growing import GrowingMarkdown, GrowingText
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rich.segment import Segment
 from textual.events import Click, MouseDown
@@ -11,6 +10,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import bindings
 from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.transcript.blocks import Detail

@@ -3,10 +3,11 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from codeagent.core.checkpoints import NodeKind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 
 Stamp = tuple[int, int, int, int, int]

@@ -6,10 +6,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic

@@ -4,9 +4,9 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.workspace.snapshots.store import SnapshotStore

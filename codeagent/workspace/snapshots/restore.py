@@ -4,11 +4,11 @@ import json
 import os
 import stat
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
 from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, CodeagentError
 from codeagent.disk.opens import sync_folder
 from codeagent.disk.private import replace_private

@@ -6,8 +6,9 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.disk.atomic import LEFTOVER, is_leftover

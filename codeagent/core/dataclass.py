@@ -1,0 +1,109 @@
+"""The standard library's `dataclass`, with no method compiled before it is used: a start makes hundreds of classes.
+
+The library compiles up to six methods for every class, which was half of the time that the imports of a run took. Here
+an `__init__` is compiled when it is first looked up, and the other methods are shared. `fields`, `replace`, `asdict`
+and pydantic see an ordinary dataclass.
+"""
+
+import dataclasses
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(
+        cls: type | None = None, /, *, eq: bool = True, frozen: bool = False, kw_only: bool = False, slots: bool = False
+    ) -> Any:
+        """Make the class a dataclass; the options are the library's, and mean the same."""
+
+        def make(cls: type) -> type:
+            cls.__doc__ = cls.__doc__ or cls.__name__  # the library would take a class apart for it
+            own = vars(cls).keys()
+            methods: dict[str, Any] = {"__repr__": _show}
+            if eq:
+                methods |= {"__eq__": _equals, "__hash__": _hash if frozen else None}
+            if frozen:
+                methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+            if frozen and slots:
+                methods |= {"__getstate__": _state, "__setstate__": _set_state}
+            methods = {name: method for name, method in methods.items() if name not in own}
+            if "__init__" not in own:
+                methods["__init__"] = _Init(frozen)
+            made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
+            for name, method in methods.items():
+                setattr(made, name, method)
+            compared = [field.name for field in dataclasses.fields(made) if field.compare]
+            made._compared = attrgetter(*compared or ["__class__"])
+            return made
+
+        return make if cls is None else make(cls)
+
+
+class _Init:
+    """Stands for the `__init__` of a class until it is looked up: then it is compiled and takes this one's place."""
+
+    def __init__(self, frozen: bool) -> None:
+        self._frozen = frozen
+        self._owner: type | None = None
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = next(each for each in owner.__mro__ if vars(each).get("__init__") is self)
+        made.__init__ = _compiled_init(made, self._frozen)  # type: ignore[misc]  # it is what takes this one's place
+        return made.__init__.__get__(instance, owner)  # type: ignore[misc]  # as above
+
+
+def _compiled_init(made: type, frozen: bool) -> Any:
+    known: dict[str, Any] = {"_put": object.__setattr__, "_missing": dataclasses.MISSING}
+    positional, by_name, body = ["self"], ["*"], []
+    for field in dataclasses.fields(made):
+        value, default = field.name, ""
+        if field.default_factory is not dataclasses.MISSING:
+            known[f"_make_{field.name}"] = field.default_factory
+            value, default = f"_make_{field.name}() if {field.name} is _missing else {field.name}", "=_missing"
+        elif field.default is not dataclasses.MISSING:
+            known[f"_default_{field.name}"], default = field.default, f"=_default_{field.name}"
+        (by_name if field.kw_only else positional).append(field.name + default)
+        body.append(f"  _put(self, {field.name!r}, {value})" if frozen else f"  self.{field.name} = {value}")
+    if hasattr(made, "__post_init__"):
+        body.append("  self.__post_init__()")
+    arguments = ", ".join(positional + (by_name if len(by_name) > 1 else []))
+    exec(f"def __init__({arguments}):\n" + "\n".join(body or ["  pass"]), known)
+    init = known["__init__"]
+    init.__qualname__, init.__module__ = f"{made.__qualname__}.__init__", made.__module__
+    return init
+
+
+def _equals(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self._compared(self) == self._compared(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
+
+
+def _show(self: Any) -> str:
+    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _refuse_set(self: Any, name: str, value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
