@@ -340,7 +340,7 @@ class Agent:
         before = self._runs.conversation.model
         self._runs.conversation = replace(self._runs.conversation, model=model)
         self._model = in_use
-        self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base))
+        self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base, effort=in_use.effort))
         await before.close()
 
     def _trust_tools(self, trusted: bool) -> Outcome:

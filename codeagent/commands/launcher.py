@@ -153,11 +153,13 @@ class LocalLauncher:
         if options.mode is None and (mode := last_mode(events)) is not None:
             changes["mode"] = mode
         if options.model is None and (last := last_model(events)) is not None:
-            name, api_base, chosen = last
+            model, chosen = last
             if chosen:
-                changes |= {"model": name, "api_base": api_base}
+                changes |= {"model": model.name, "api_base": model.api_base}
             elif settings.model is None:
-                changes["model"] = name
+                changes["model"] = model.name
+            if model.effort is not None and options.thinking is None:
+                changes["thinking"] = model.effort
         return settings.model_copy(update=changes)
 
     def _git_question(self, options: LaunchOptions) -> str:

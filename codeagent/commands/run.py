@@ -233,9 +233,10 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
     last = last_model(store.read(found).events)
     if last is None:
         return settings
-    name, api_base, _ = last
-    say(f"codeagent: no model is set: session {found} continues with {one_line(name, 120)}")
-    return settings.model_copy(update={"model": name, "api_base": settings.api_base or api_base})
+    model, _ = last
+    say(f"codeagent: no model is set: session {found} continues with {one_line(model.name, 120)}")
+    changes = {"model": model.name, "api_base": settings.api_base or model.api_base}
+    return settings.model_copy(update=changes | {"thinking": settings.thinking or model.effort})
 
 
 def read_prompt(argument: str) -> str:

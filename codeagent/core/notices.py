@@ -6,6 +6,7 @@ fails the type checker. What is only to be read is a plain `core.events.Notice`.
 
 from typing import Any, Literal
 
+from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent, kept_in
 from codeagent.core.policy import Mode, Permission
@@ -43,6 +44,8 @@ class ModelChanged(TypedNotice):
     code: Literal["model.changed"] = "model.changed"
     model: str
     api_base: str | None
+    effort: Effort | None = None
+    """None: as the provider has it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.model import ModelInUse
 from codeagent.core.notes import job_note, restored_note, shell_note, told_by
 from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered
 from codeagent.core.policy import Mode
@@ -240,15 +241,15 @@ def last_mode(events: Iterable[AnyEvent]) -> Mode | None:
     return mode
 
 
-def last_model(events: Iterable[AnyEvent]) -> tuple[str, str | None, bool] | None:
-    """Return the last model's name and address, and whether it was chosen in the session; None if no run began."""
-    found: tuple[str, str | None, bool] | None = None
+def last_model(events: Iterable[AnyEvent]) -> tuple[ModelInUse, bool] | None:
+    """Return the last model, and whether it was chosen in the session; None if no run began."""
+    found: tuple[ModelInUse, bool] | None = None
     for event in events:
         match event:
-            case RunStarted() if found is None or found[0] != event.model:
-                found = (event.model, None, False)
-            case ModelChanged(model=name, api_base=api_base):
-                found = (name, api_base, True)
+            case RunStarted() if found is None or found[0].name != event.model:
+                found = (ModelInUse(event.model), False)
+            case ModelChanged(model=name, api_base=api_base, effort=effort):
+                found = (ModelInUse(name, api_base, effort), True)
             case _:
                 pass
     return found

@@ -246,7 +246,7 @@ def test_git_facts_are_branch_and_changes(product: Product) -> None:
     assert launcher(product).git_status() == ("main", 1)
 
 
-async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_chosen_in_it(product: Product) -> None:
+async def test_a_conversation_is_opened_run_listed_and_resumed_with_what_was_chosen_in_it(product: Product) -> None:
     (product.workspace / "a.txt").write_text("text\n")
     here = launcher(product)
     runtime = await opened(here, model=script(product, calls(read("a.txt")), say("It says text.")))
@@ -256,14 +256,16 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_the_mode_cho
     events = await to_the_end(runtime, "what does it say?")
     assert events[-1].text == "It says text."
     runtime.agent.do(SetMode("plan"))
+    assert await runtime.agent.finish(SetEffort("high")) is None
     [summary] = here.sessions()
     assert (summary.prompt, summary.in_use) == ("what does it say?", True)
     await runtime.close()
     await runtime.close()
     assert here.find("last") == here.find(summary.id[:10]) == summary.id
     settings = here.settings(LaunchOptions(resume="last"))
-    assert (settings.mode, settings.model) == ("plan", summary.model)
-    assert here.settings(LaunchOptions(resume="last", mode="ask", model="demo")).mode == "ask"
+    assert (settings.mode, settings.model, settings.thinking) == ("plan", summary.model, "high")
+    asked = here.settings(LaunchOptions(resume="last", mode="ask", model="demo", thinking="low"))
+    assert (asked.mode, asked.thinking) == ("ask", "low")
     again = await opened(here, resume=summary.id, model=script(product, say("Still text.")))
     assert [event.mode for event in await to_the_end(again, "and now?") if isinstance(event, RunStarted)] == ["plan"]
     await again.close()

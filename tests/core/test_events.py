@@ -61,7 +61,7 @@ DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress", "job
 
 NOTICES = (
     ModeChanged(text="x", mode="plan"),
-    ModelChanged(text="x", model="demo", api_base=None),
+    ModelChanged(text="x", model="demo", api_base=None, effort="high"),
     ModelRetried(text="x", reason="overloaded", attempt=2, delay_s=1.5),
     BudgetChanged(text="x", budget="$2", left="$1 of $2 left"),
     StepModeChanged(text="x", on=True),
@@ -78,7 +78,7 @@ NOTICES = (
 )
 DATA: dict[str, dict[str, object]] = {
     "mode.changed": {"mode": "plan"},
-    "model.changed": {"model": "demo", "api_base": None},
+    "model.changed": {"model": "demo", "api_base": None, "effort": "high"},
     "model.retry": {"reason": "overloaded", "attempt": 2, "delay_s": 1.5},
     "budget.changed": {"budget": "$2", "left": "$1 of $2 left"},
     "step.changed": {"on": True},
