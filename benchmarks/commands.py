@@ -1,6 +1,7 @@
 """Commands: what judging a line costs, what one costs through the product, and how fast one is stopped."""
 
 import asyncio
+import json
 import statistics
 import subprocess
 import tempfile
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measure import Figure, ms, workspace
+from benchmarks.place import place
+from benchmarks.served import CONTAINER, bash_turns, served
 from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.spec import SandboxSpec
@@ -48,8 +51,10 @@ async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> No
     try:
         plain = await asyncio.to_thread(exec_true_of, "bench")
         add(Figure("sandbox ready", ms(start), f"docker exec true {ms(plain)}", start / plain, "-"))
-        ours = await _true(sandbox)
-        add(Figure("bash true through the product", ms(ours), f"docker exec true {ms(plain)}", ours / plain, "<= 1.3"))
+        for name, wait, target in (("", 0.3, "<= 12 ms, <= 0.2"), (", at once after the one before", 0.0, "<= 1.3")):
+            ours = await asyncio.to_thread(_true, wait)
+            beside = f"docker exec true {ms(plain)}"
+            add(Figure(f"bash true through the product{name}", ms(ours), beside, ours / plain, target))
         stopped = await _stop(sandbox)
         add(
             Figure("stop sleep 600 & setsid sleep 600", ms(stopped), f"docker exec true {ms(plain)}", None, "<= 250 ms")
@@ -69,13 +74,16 @@ async def _run(sandbox: Sandbox, text: str) -> CommandResult:
     return await sandbox.run(Command(text, "bench"), drop)
 
 
-async def _true(sandbox: Sandbox) -> float:
-    times = []
-    for _ in range(TIMES + 1):
-        started = time.monotonic()
-        await _run(sandbox, "true")
-        times.append(time.monotonic() - started)
-    return statistics.median(times[1:])
+def _true(wait: float) -> float:
+    """Median seconds of a command in a headless run, whose model takes that long over each answer."""
+    with place() as here:
+        turns = [turn | {"wait": wait} for turn in bash_turns(TIMES, "true")]
+        printed = served([*CONTAINER, "--output", "jsonl"], turns, here).done.stdout
+    events = [json.loads(line) for line in printed.splitlines()]
+    began, ended = (
+        [float(event["ts"]) for event in events if event["type"] == kind] for kind in ("tool.started", "tool.finished")
+    )
+    return statistics.median(last - first for first, last in zip(began, ended, strict=True))
 
 
 async def _stop(sandbox: Sandbox) -> float:

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 import codeagent
-from benchmarks.measure import CODEAGENT, Figure, run, workspace
-from benchmarks.screen_place import Place, place
+from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
+from benchmarks.place import Place, place
 from codeagent.bootstrap import Place as Folders
 from codeagent.bootstrap import open_runtime
 from codeagent.commands.launcher import LocalLauncher
@@ -147,9 +147,10 @@ async def _bash_call(root: Path, state: Path) -> int:
 
 
 def _modules_of_a_run(here: Place) -> int:
-    model = here.script({"text": "done"})
-    command = [CODEAGENT[0], "-c", COUNTED, "run", "--model", model, "--sandbox", "off", "--output", "json", "hi"]
-    return int(run(command, cwd=here.workspace, env=here.env).stdout.split()[-1])
+    with model_server([{"text": "done"}]) as server:
+        model = ["--model", "openai/bench", "--api-base", server.base_url]
+        command = [CODEAGENT[0], "-c", COUNTED, "run", *model, "--output", "json", "hi"]
+        return int(run(command, cwd=here.workspace, env=here.env).stdout.split()[-1])
 
 
 async def _until(condition: Callable[[], Any]) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.processes import cpu_seconds, memory_mb
+
 READY = b"\x1b[>25u"
 """Textual asks for kitty's keyboard once the terminal is in its hands: from then on keys are read, not echoed."""
 _LETTERS = [
@@ -91,19 +93,12 @@ class Terminal:
         self._letters = iter(_LETTERS)
 
     def cpu(self) -> float:
-        """Seconds of processor time so far, all threads, exact to the nanosecond."""
-        spent = 0
-        for path in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
-            try:
-                spent += int(path.read_text().split()[0])
-            except OSError:
-                continue  # a thread that has just ended
-        return spent / 1e9
+        """Seconds of processor time so far, children included."""
+        return cpu_seconds(self.process.pid)
 
     def memory_mb(self) -> float:
-        """Resident memory."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
+        """PSS, children included."""
+        return memory_mb(self.process.pid)
 
     def _read(self, seconds: float) -> bool:
         """Whether something was read in time."""

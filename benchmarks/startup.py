@@ -1,34 +1,19 @@
 """From the command to an answer, and to the first request."""
 
 import sys
-import time
 from collections.abc import Iterator
 
-from benchmarks.measure import CODEAGENT, SCRIPT, Figure, Finished, median_of, model_server, ms, run, workspace
+from benchmarks.measure import SCRIPT, Figure, median_of, ms, run
+from benchmarks.place import Place, place
+from benchmarks.served import CONTAINER, HOST, floor, served
 
-LITELLM_ALONE = """
-import os, asyncio, sys
-os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION", LITELLM_LOG="ERROR",
-                  LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="True", LITELLM_LOCAL_BLOG_POSTS="True")
-import litellm
-litellm.suppress_debug_info = True
-async def main():
-    stream = await litellm.acompletion(model="openai/bench", base_url=sys.argv[1], api_key="k", stream=True,
-                                       messages=[{"role": "user", "content": "hi"}], max_retries=0)
-    async for _ in stream: pass
-    await litellm.close_litellm_async_clients()
-asyncio.run(main())
-"""
-BARE = """
-import json, sys, urllib.request
-body = json.dumps({"model": "x", "messages": [{"role": "user", "content": "hi"}]}).encode()
-urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/chat/completions", body)).read()
-"""
+ANSWER = [{"text": "done"}]
 
 
 def figures() -> Iterator[Figure]:
     yield from _answers_without_work()
-    yield from _first_request()
+    with place() as here:
+        yield from _first_request(here)
 
 
 def _answers_without_work() -> Iterator[Figure]:
@@ -38,31 +23,15 @@ def _answers_without_work() -> Iterator[Figure]:
         yield Figure(f"codeagent {option}", ms(ours), f"python -c pass {ms(bare)}", ours / bare, "<= 3")
 
 
-def _first_request() -> Iterator[Figure]:
-    def until_request(command: list[str]) -> tuple[float, float, Finished]:
-        with model_server([{"text": "done"}]) as server, workspace() as folder:
-            started = time.monotonic()
-            filled = [part.replace("BASE", server.base_url) for part in command]
-            done = run(filled, cwd=folder, env={"OPENAI_API_KEY": "k"})
-            entry = server.log()[0]
-            return entry["arrived"] - started, entry["prefix_bytes"], done
-
-    ours_command = [*CODEAGENT, "run", "--model", "openai/bench", "--api-base", "BASE", "hi"]
-    floors = {"litellm alone": LITELLM_ALONE, "bare script": BARE}
-    times = {
-        name: median_of(3, lambda c=code: until_request([sys.executable, "-c", c, "BASE"])[0])
-        for name, code in floors.items()
-    }  # type: ignore[misc]  # bound per loop
-    ours = median_of(3, lambda: until_request(ours_command)[0])
-    floor = f"litellm alone {ms(times['litellm alone'])}, bare script {ms(times['bare script'])}"
-    yield Figure("start to first request", ms(ours), floor, ours / times["litellm alone"], "<= 1.1")
-    _, prefix_bytes, done = until_request(ours_command)
-    yield Figure("first request: system prompt and tools", f"{prefix_bytes / 1024:.1f} KB", "-", None, "<= 8 KB")
-    litellm = until_request([sys.executable, "-c", LITELLM_ALONE, "BASE"])[2]
-    yield Figure(
-        "peak memory of a run",
-        f"{done.peak_mb:.0f} MB",
-        f"litellm alone {litellm.peak_mb:.0f} MB",
-        done.peak_mb / litellm.peak_mb,
-        "-",
-    )
+def _first_request(here: Place) -> Iterator[Figure]:
+    bare = median_of(9, lambda: served(floor(), ANSWER, here).to_first_request)
+    for where, command in (("in the container", CONTAINER), ("on the host", HOST)):
+        runs = [served(command, ANSWER, here) for _ in range(6)][1:]
+        first = sorted(run.to_first_request for run in runs)[2]
+        beside = f"bare script {ms(bare)}"
+        yield Figure(f"start to first request, {where}", ms(first), beside, first / bare, "<= 400 ms, <= 1.5")
+        cpu = sorted(run.done.cpu for run in runs)[2]
+        yield Figure("… processor time of the whole run", ms(cpu), "-", None, "-")
+    entry = runs[0].log[0]
+    size, prefix = f"{entry['bytes'] / 1024:.2f} KB", f"system prompt and tools {entry['prefix_bytes'] / 1024:.2f} KB"
+    yield Figure("first request", size, prefix, None, "<= 7.5 KB")

@@ -24,8 +24,9 @@ class Place:
     @property
     def env(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST", "VIRTUAL_ENV") if name in os.environ}
+        modules = os.environ.get("PYTHONPATH", str(_ROOT))
         folders = {name: str(self.home / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-        return kept | folders | {"HOME": str(self.home), "PYTHONPATH": str(_ROOT)}
+        return kept | folders | {"HOME": str(self.home), "PYTHONPATH": modules, "OPENAI_API_KEY": "k"}
 
     @property
     def session(self) -> str:
@@ -38,13 +39,14 @@ class Place:
         path.write_text(json.dumps(turns))
         return f"script:{path}"
 
-    def long_session(self, turns: int) -> str:
-        """The id of a recorded session of that many tool turns: twice as many messages."""
-        (self.workspace / "notes.txt").write_text("a line of text\n" * 20)
+    def long_session(self, turns: int, *, size: int = 300) -> str:
+        """The id of a recorded session of that many tool turns: twice as many messages, about that long each."""
+        (self.workspace / "notes.txt").write_text(f"{'a line of text ' * (size // 300)}\n" * 20)
+        more = "More of it. " * (size // 12)
         answers = [
-            {"text": f"Looking at part {number}: **bold**, `code` and a list.\n\n- one\n- two\n", "calls": [call]}
+            {"text": f"Part {number}: **bold**, `code` and a list.\n\n- one\n- two\n\n{more}", "calls": [call]}
             for number in range(turns)
-            for call in [["read", {"path": "notes.txt", "offset": number % 2 + 1}]]
+            for call in [["read", {"path": "notes.txt", "offset": number % 20 + 1}]]
         ]
         model = self.script(*answers, {"text": LAST_ANSWER})
         limits = ["--max-turns", str(turns + 5), "--max-calls", str(turns + 5)]
