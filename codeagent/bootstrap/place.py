@@ -1,5 +1,6 @@
 """Where a conversation happens: its folders, and the sandbox its commands run in, never weaker than asked for."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -7,7 +8,7 @@ from dataclasses import field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.config.kept import TrustFile
 from codeagent.config.settings import Settings
@@ -17,10 +18,9 @@ from codeagent.core.ports import Sandbox, SandboxInfo, Workspace
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor
 from codeagent.disk.repository import OutsideGit, repository_of
-from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.egress.internet import internet_of
-from codeagent.sandbox.host import HostSandbox
-from codeagent.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 SandboxKind = Literal["docker", "host"]
 Tell = Callable[[str], None]
@@ -95,32 +95,58 @@ def agrees_to(git: OutsideGit, workspace: Path, config_dir: Path | None) -> bool
 
 @dataclass(frozen=True)
 class StartedSandbox:
-    """A sandbox that is ready, or why there is none."""
+    """A sandbox that is ready or starting, or why there is none."""
 
     sandbox: Sandbox | None = None
     kind: SandboxKind | None = None
     info: SandboxInfo | None = None
+    """None while it is starting."""
     trouble: SandboxUnavailable | None = None
+    starting: asyncio.Task[SandboxInfo] | None = None
+    """Ends once it is ready; raises SandboxUnavailable, and then every command fails with that. None if it is ready."""
 
 
 async def start_sandbox(
-    settings: Settings, place: Place, workspace: Workspace, session: str, tell: Tell, stack: AsyncExitStack
+    settings: Settings,
+    place: Place,
+    workspace: Workspace,
+    session: str,
+    tell: Tell,
+    stack: AsyncExitStack,
+    *,
+    ready: bool,
 ) -> StartedSandbox:
-    """Start the sandbox that was asked for, and never a weaker one."""
+    """Start the sandbox that was asked for, and never a weaker one.
+
+    `ready`: return once commands can run; else as soon as the engine answers: the first command waits for the rest.
+    """
     if settings.sandbox.kind == "off":
+        from codeagent.sandbox.host import HostSandbox  # a run has either this or the container
+
         host = HostSandbox(workspace.root, place.environment, place.state_dir)
         stack.push_async_callback(host.close)
         return StartedSandbox(host, "host", await host.start(tell))
     container = docker_sandbox(settings, place, workspace.root, session)
     stack.push_async_callback(container.close)
+    starting = asyncio.create_task(container.start(_slow(tell)))
+    starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+    stack.callback(starting.cancel)
     try:
-        return StartedSandbox(container, "docker", await container.start(_slow(tell)))
+        await container.check()
+        if not ready:
+            return StartedSandbox(container, "docker", starting=starting)
+        return StartedSandbox(container, "docker", await starting)
     except SandboxUnavailable as error:
         return StartedSandbox(trouble=error)
 
 
-def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> DockerSandbox:
+def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> "DockerSandbox":
     """Make the container of one session, not started yet."""
+    # A run has either this or the host.
+    from codeagent.sandbox.docker_sandbox import DockerSandbox
+    from codeagent.sandbox.egress.internet import internet_of
+    from codeagent.sandbox.spec import SandboxSpec
+
     elsewhere = git_elsewhere(root, place.config_dir)
     agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
     spec = SandboxSpec(

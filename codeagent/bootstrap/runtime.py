@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
-from codeagent.agent.hooks.python import HookFileProblem, load_python_hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
@@ -24,10 +24,10 @@ from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import Workspace
+from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.session.fold import History, fold
@@ -40,6 +40,8 @@ from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
+Told = tuple[str, str]
+"""Code and text of a notice that a conversation begins with."""
 _SHOWN = 3
 """Problems of a damaged log that are listed when it is opened."""
 
@@ -52,14 +54,17 @@ async def open_runtime(
     tell: Tell,
     observer: Callable[[KnownEvent], None],
     attended: bool,
+    needs_sandbox: bool = False,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a
-    limit is reached. Raises CodeagentError, and then leaves nothing running.
+    limit is reached. For them, or if it is needed, the sandbox is waited for; else a failure of its start is a notice
+    later. Raises CodeagentError, and then leaves nothing running.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
+    ready = attended or needs_sandbox
     uncounted = await asyncio.to_thread(_uncounted, settings, attended)
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
@@ -72,7 +77,7 @@ async def open_runtime(
         stack.callback(workspace.close)
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
-        sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack)
+        sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=ready)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
         catalog = await asyncio.to_thread(dependencies.catalog)
         found = await catalog.refresh()
@@ -96,12 +101,11 @@ async def open_runtime(
         agent.observe(observer)
         agent.begin_checkpoints()
         agent.tell_tools(found)
-        own = (*session.troubles, *(("hook.broken", str(problem)) for problem in broken))
-        for code, text in (*own, *misnamed, *uncounted, *_troubles(dependencies, sandbox)):
+        for code, text in (*session.troubles, *broken, *misnamed, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
+        _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
-        runtime = _runtime(agent, around, sandbox, builder, dependencies)
-        return replace(runtime, close=stack.pop_all().aclose)
+        return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
@@ -114,7 +118,7 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
-def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, str], ...]:
+def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
     """Return code and text of a notice for each rule whose tool is unknown but may be in a file that is not loaded.
 
     Raises ConfigError if no file can have it.
@@ -125,7 +129,7 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[tuple[str, s
     return tuple(("rule.unknown", f"{text} It is checked again when all tool files are loaded") for text in unknown)
 
 
-def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...]:
+def _uncounted(settings: Settings, attended: bool) -> tuple[Told, ...]:
     """Return a notice about a budget that counts nothing; if nobody would read it, raise ConfigError."""
     why = uncounted_budget(settings)
     if why and not attended:
@@ -133,13 +137,36 @@ def _uncounted(settings: Settings, attended: bool) -> tuple[tuple[str, str], ...
     return (("budget.uncounted", why),) if why else ()
 
 
-def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[tuple[str, str]]:
-    """Yield codes and texts of the notices that a conversation begins with."""
+def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
+    """Yield what the instructions, the skills and the sandbox give reason to tell."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
-    for narrowed in () if sandbox.info is None else sandbox.info.narrowed:
+    yield from _narrowed(sandbox.info)
+
+
+def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:
+    """Have the agent say what there is to say of a sandbox that the first request did not wait for."""
+    if sandbox.starting is not None:
+        sandbox.starting.add_done_callback(partial(_tell_started, agent))
+        stack.callback(sandbox.starting.cancel)  # before the agent is closed, which could not say it then
+
+
+def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
+    if starting.cancelled():
+        return
+    if isinstance(trouble := starting.exception(), SandboxUnavailable):
+        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}. {trouble.remedy}")
+    elif trouble is not None:
+        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}")
+    else:
+        for code, text in _narrowed(starting.result()):
+            agent.notify(code, text)
+
+
+def _narrowed(info: SandboxInfo | None) -> Iterator[Told]:
+    for narrowed in () if info is None else info.narrowed:
         yield "sandbox.narrowed", visible(narrowed)
 
 
@@ -190,18 +217,34 @@ def _limits(settings: Settings) -> Limits:
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
-def _hooks(
-    settings: Settings, place: Place, workspace: Workspace, tell: Tell
-) -> tuple[Hooks, tuple[HookFileProblem, ...]]:
-    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs."""
-    own, programs = place.own_folder, tuple[Hook, ...]()
+def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -> tuple[Hooks, tuple[Told, ...]]:
+    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs.
+
+    Also returns codes and texts of notices about files that could not be loaded.
+    """
+    programs, functions, problems = tuple[Hook, ...](), tuple[Hook, ...](), tuple[Told, ...]()
     if settings.hooks:
         from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
         given = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
         programs = command_hooks(given)
-    functions, problems = ((), ()) if own is None else load_python_hooks(own / "hooks", workspace.root)
+    if place.own_folder is not None and _may_exist(folder := place.own_folder / "hooks"):
+        from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
+
+        functions, broken = load_python_hooks(folder, workspace.root)
+        problems = tuple(("hook.broken", str(problem)) for problem in broken)
     return Hooks((*programs, *functions), on_failure=tell), problems
+
+
+def _may_exist(folder: Path) -> bool:
+    """Tell whether the folder is there, or cannot be seen: then whoever reads it has to say so."""
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @dataclass(frozen=True)
@@ -210,8 +253,7 @@ class Opened:
 
     log: SessionLog
     history: History
-    troubles: tuple[tuple[str, str], ...] = ()
-    """Codes and texts of the notices it begins with."""
+    troubles: tuple[Told, ...] = ()
 
 
 async def opened_session(
@@ -248,7 +290,7 @@ def _open_session(store: SessionStore, resume: str | None, workspace: Workspace)
         raise
 
 
-def _damage(problems: tuple[str, ...], session_id: str) -> tuple[tuple[str, str], ...]:
+def _damage(problems: tuple[str, ...], session_id: str) -> tuple[Told, ...]:
     if not problems:
         return ()
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
-from codeagent.core.commits import CommitRefused
+from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Scratchpad, Workspace
@@ -38,17 +39,38 @@ from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import Loaded, ToolCatalog, ToolFolder, ToolLoader
+from codeagent.tools.catalog import PACKAGES, Loaded, ToolCatalog, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.user.python import PythonLoader, entry_point_tools
-from codeagent.tools.user.yaml_loader import YamlLoader
-from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _PROJECT_TOOLS = (".codeagent", "tools")
+
+
+@dataclass(frozen=True)
+class FirstFileLoader:
+    """A ToolLoader that is made, and its modules imported, only if there is a file for it."""
+
+    suffixes: tuple[str, ...]
+    make: Callable[[], ToolLoader]
+
+    def load(self, file: ToolFile) -> Loaded:
+        return self.make().load(file)
+
+
+@dataclass(frozen=True)
+class FirstCommit:
+    """A Committer that is made, and its modules imported, only if the model commits."""
+
+    make: Callable[[], Committer]
+
+    def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
+        return self.make().plan(message, paths)
+
+    def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
+        return self.make().commit(message, paths, base)
 
 
 @dataclass(frozen=True)
@@ -91,14 +113,12 @@ class ToolDependencies:
         Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self._built_in()
-        by_name = {tool.name: tool for tool in built_in}
-        yaml = YamlLoader(self.outputs, self.reads, by_name, always_ask=_ON_HOST if self.kind == "host" else None)
-        loaders: tuple[ToolLoader, ...] = (PythonLoader(self.outputs), yaml)
+        loaders = self._loaders(built_in)
         suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
         if place.own_folder is not None:
             folders.insert(0, ToolFolder(place.own_folder / "tools", (), "user", suffixes))
-        packages = entry_point_tools(self.outputs)
+        packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         info = Info(lambda: catalog, self.skills)
         catalog = ToolCatalog(
@@ -112,6 +132,31 @@ class ToolDependencies:
             companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
         )
         return catalog
+
+    def _loaders(self, built_in: Sequence[Tool[Any]]) -> tuple[ToolLoader, ...]:
+        """Make the loaders of tool files: few workspaces have any, and these are a tenth of a run's modules."""
+
+        def python() -> ToolLoader:
+            from codeagent.tools.user.python import PythonLoader  # only if there is such a file
+
+            return PythonLoader(self.outputs)
+
+        def yaml() -> ToolLoader:
+            from codeagent.tools.user.yaml_loader import YamlLoader  # as above
+
+            by_name = {tool.name: tool for tool in built_in}
+            return YamlLoader(self.outputs, self.reads, by_name, always_ask=_ON_HOST if self.kind == "host" else None)
+
+        return FirstFileLoader((".py",), python), FirstFileLoader((".yaml", ".yml"), yaml)
+
+    def _packages(self) -> Loaded:
+        """Load the tools of installed packages."""
+        points = entry_points(group=PACKAGES)
+        if not points:
+            return Loaded()
+        from codeagent.tools.user.python import entry_point_tools  # only if a package has tools
+
+        return entry_point_tools(self.outputs, points)
 
     def _built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash cannot commit."""
@@ -138,8 +183,13 @@ class ToolDependencies:
 
     def _commit(self) -> GitCommit:
         hooks, environment = self.commit_hooks, self.place.environment
-        committer = GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
-        return GitCommit(self.workspace, committer, hooks=hooks)
+
+        def committer() -> Committer:
+            from codeagent.workspace.commits import GitCommitter  # only if the model commits
+
+            return GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
+
+        return GitCommit(self.workspace, FirstCommit(committer), hooks=hooks)
 
     def _agreed(self, git: OutsideGit) -> bool:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer cannot be read."""

@@ -183,7 +183,13 @@ async def work(
     front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
         runtime = await open_runtime(
-            settings, place, resume=resume, tell=front.say, observer=front.show_outside, attended=False
+            settings,
+            place,
+            resume=resume,
+            tell=front.say,
+            observer=front.show_outside,
+            attended=False,
+            needs_sandbox=needs_sandbox,
         )
         try:
             if needs_sandbox and runtime.sandbox is None:

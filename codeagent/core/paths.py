@@ -18,8 +18,13 @@ _SECRET = re.compile(
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
-IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
-"""Code points that are letters or marks to a program and nothing to the eye."""
+_IGNORABLE = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0}
+_TAGS = range(0xE0000, 0xE1000)
+
+
+def ignorable(char: str) -> bool:
+    """Whether the code point is a letter or a mark to a program and nothing to the eye."""
+    return ord(char) in _IGNORABLE or ord(char) in _TAGS
 
 
 @lru_cache(maxsize=4096)
@@ -28,9 +33,10 @@ def plain_name(name: str) -> str:
 
     NFKC and case folded, without ignorable code points, stream suffix, trailing dots and spaces.
     """
-    visible = "".join(c for c in IGNORABLE.sub("", name) if unicodedata.category(c) not in ("Cf", "Cc", "Cs"))
+    visible = "".join(c for c in name if unicodedata.category(c) not in ("Cf", "Cc", "Cs") and not ignorable(c))
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
-    return IGNORABLE.sub("", folded).split(":", 1)[0].strip().rstrip(". ")
+    plain = "".join(c for c in folded if not ignorable(c))
+    return plain.split(":", 1)[0].strip().rstrip(". ")
 
 
 def protected_part(path: str) -> str | None:

@@ -15,7 +15,7 @@ from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import EgressContainers
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import EgressProxy
-from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine import Engine, probe_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
@@ -53,6 +53,11 @@ class DockerSandbox:
         self._looking: asyncio.Task[bool] | None = None
         self._closed = False
         self._watching: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """See in a moment that the workspace suits and the engine answers. Raises SandboxUnavailable."""
+        _, engine = self._resources.open()
+        await in_thread(partial(probe_socket, engine.socket_path))
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Start the sandbox, see the port. Raises SandboxUnavailable."""

@@ -4,8 +4,7 @@ import copy
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
@@ -17,7 +16,6 @@ from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
     LONGEST_QUOTE,
     Fault,
-    arguments_schema,
     faults_of,
     kind_of,
     printable,
@@ -34,8 +32,6 @@ _MOST_ERRORS = 20
 _DEEPEST = 16
 _EXACT_FLOATS = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
-"""Cached: the arguments of a call are read several times."""
 
 
 def written(what: str, instead_of_nul: str = "") -> AfterValidator:
@@ -95,7 +91,7 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
     Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
     asks for, if it is written like one. Arguments that the tool does not have are dropped.
     """
-    habits = _Habits(tool.schema if tool.schema is not None else _schema_of(tool.Args))
+    habits = _Habits(tool_schema(tool))
     arguments = habits.undone(_decoded(tool.name, raw))
     try:
         return Arguments(_checked(tool, arguments), tuple(habits.read_as), tuple(habits.dropped_from(tool.name)))

@@ -20,6 +20,8 @@ from codeagent.tools.schema import nearest_or_all, shown_schema
 
 LARGEST_FILE = 256 * 1024
 """Bytes of one file."""
+PACKAGES = "codeagent.tools"
+"""The group of entry points with which an installed package adds tools."""
 MOST_FILES = 200
 """Files of one folder."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

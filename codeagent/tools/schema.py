@@ -195,9 +195,13 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
     return {**(others[0] if len(others) == 1 else {"anyOf": others}), **rest}
 
 
+_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
+"""Cached: a start reads each twice, and a call reads its tool's several times."""
+
+
 def tool_schema(tool: Tool[Any]) -> dict[str, Any]:
-    """The schema that checks the tool's arguments and that a model is shown."""
-    return tool.schema if tool.schema is not None else arguments_schema(tool.Args)
+    """The schema that checks the tool's arguments and that a model is shown; it is not to be changed."""
+    return tool.schema if tool.schema is not None else _schema_of(tool.Args)
 
 
 def shown_schema(tool: Tool[Any]) -> dict[str, Any]:

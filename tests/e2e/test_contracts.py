@@ -246,7 +246,7 @@ def test_the_demo_does_not_pretend_where_there_is_no_sandbox(product: Product) -
     done = product.call_apart("demo", "--headless", env=env)
     assert (done.code, done.out) == (1, "")
     assert "no sandbox, so bash is disabled: " in done.err
-    assert done.err.splitlines()[-1].startswith("codeagent: this needs a sandbox")
+    assert done.err.splitlines()[-1].startswith("codeagent: nothing was run: it needs a sandbox")
 
 
 def test_f34_without_a_user_a_question_is_denied_and_the_run_goes_on(product: Product) -> None:

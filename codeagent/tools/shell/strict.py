@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY
 from functools import cache
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.paths import IGNORABLE
+from codeagent.core.paths import ignorable
 
 _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
 """Variables that every environment has, and that nothing of the strict language sets."""
@@ -79,7 +79,7 @@ def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     redirections to /dev/null or between the output streams, and `$HOME` and the like. Everything else that expands,
     and all that assigns or writes, is not.
     """
-    if IGNORABLE.search(line) or any(unicodedata.category(c) in _UNSEEN and c not in " \t\n" for c in line):
+    if any((unicodedata.category(c) in _UNSEEN and c not in " \t\n") or ignorable(c) for c in line):
         return None
     try:
         return _Reader(line).commands()

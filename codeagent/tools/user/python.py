@@ -19,7 +19,7 @@ from typing import Any
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import Loaded, ToolFile
+from codeagent.tools.catalog import PACKAGES, Loaded, ToolFile
 from codeagent.tools.user.decorator import ToolMark, marked_as, marks_collected
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
 from codeagent.tools.user.function_tool import FunctionTool, MarkedFunction, in_thread, last_line
@@ -30,7 +30,6 @@ from codeagent.tools.user.sandboxed_function import SandboxedFunction
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEF = re.compile(r"\s*(?:async\s+)?def\b")
 IMPORT_SECONDS = 10.0
-GROUP = "codeagent.tools"
 
 
 class CannotLoad(Exception):
@@ -87,7 +86,7 @@ def entry_point_tools(
     """
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
-    every = entry_points(group=GROUP) if points is None else points
+    every = entry_points(group=PACKAGES) if points is None else points
     for point in sorted(every, key=lambda point: (_package(point), point.name)):
         where = f"{_package(point)}: {point.name}"
         loaded, _ = _quietly(import_seconds, partial(_made, point, where, outputs), where, point.value)
