@@ -21,7 +21,7 @@ from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, with_cost
-from codeagent.llm.wire import Transcript, asked_effort, thinking_arguments, to_tools
+from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
 _FIRST_REQUEST_SECONDS = 0.2
@@ -65,7 +65,6 @@ class LitellmModel:
         self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
         self._library: asyncio.Future[Any] | None = None
         self._target: Target | None = None
-        self._transcript = Transcript("openai")
 
     @property
     def name(self) -> str:
@@ -98,8 +97,7 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         library = await self.ready()
         if self._target is None:
-            self._target = target = resolve_target(library, self._name, self._api_base, self._api_key)
-            self._transcript = Transcript(target.family, error_flag=target.error_flag)
+            self._target = resolve_target(library, self._name, self._api_base, self._api_key)
         arguments = self._arguments(self._target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | _Failed | None] = asyncio.Queue()
@@ -151,10 +149,12 @@ class LitellmModel:
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """Return the keyword arguments for litellm's `acompletion`."""
-        thinking, thinks = asked_effort(self._thinking, target.family, request.messages)
+        thinking, thinks = self._thinking, self._thinking != "off"
+        if target.family == "anthropic" and thinks and thinking is not None and not may_think(request.messages):
+            thinking, thinks = None, False
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": self._transcript.messages(request, thinking=thinks),
+            "messages": to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks),
             "tools": to_tools(request.tools, target.family) or None,
             "stream": True,
             "stream_options": {"include_usage": True},

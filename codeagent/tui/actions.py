@@ -1,11 +1,9 @@
 """The one table of what a user can do by a key; Bindings, key sheet and the check of a user's keys come from it."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-from codeagent.core.acts import Act
 from codeagent.core.dataclass import dataclass
 
 Group = Literal["conversation", "model and money", "screen", "about"]
@@ -21,10 +19,9 @@ class Action:
     """One line for a user, no full stop."""
     keys: tuple[str, ...] = ()
     """By default, as Textual spells them."""
-    does: str | Callable[[str], Act] = ""
-    """What it comes to: an action of the class that binds it, a `module:function` of `tui.pages` that opens pages or
-    lists, or the act that is made of a command's argument. Empty: the action of its name, or without keys the function
-    of its name in `pages.slash`."""
+    does: str = ""
+    """What it comes to: an action of the class that binds it, or a `module:function` of `tui.pages`. Empty: the action
+    of its name, or without keys the function of its name in `pages.slash`."""
     on: str = ""
     """The class that has it, if not all classes of the scope do."""
     priority: bool = False
@@ -54,14 +51,14 @@ class Action:
         return self.id.partition(".")[2]
 
     @property
-    def handler(self) -> str | Callable[[str], Act]:
+    def handler(self) -> str:
         """What it does, never empty."""
         return self.does or (self.name if self.keys else f"slash:{self.name}")
 
     @property
     def pressed(self) -> str:
         """The action of Textual that its keys run."""
-        if callable(self.handler) or ":" in self.handler:
+        if ":" in self.handler:
             return f"command('{self.id}')"
         return self.handler
 

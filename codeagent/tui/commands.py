@@ -2,7 +2,6 @@
 
 from typing import get_args
 
-from codeagent.core.acts import Pause
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import KEYS, Action, Group
 from codeagent.tui.fuzzy import alike
@@ -59,7 +58,7 @@ _WITHOUT_KEYS = (
     Action(
         "command.pause",
         "pause at the next boundary, between two batches of calls",
-        does=lambda argument: Pause(),
+        does="running:pause",
         group="conversation",
         needs_conversation=True,
     ),

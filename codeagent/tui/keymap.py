@@ -132,6 +132,12 @@ class Keymap:
         yield from (typed for typed in TYPED if typed.scope == scope)
 
 
+def keymap_of(widget: object) -> Keymap:
+    """The keymap of the app a widget lives in; the default one if it has none."""
+    keymap = getattr(getattr(widget, "app", None), "keys", None)
+    return keymap if isinstance(keymap, Keymap) else Keymap()
+
+
 def load_keymap(path: Path) -> Keymap:
     """The keys of a YAML file, `chat.detail: ctrl+e` or a list of keys; defaults if there is no file.
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from codeagent.core.acts import Queued
-from codeagent.core.approval_events import ApprovalRequested, PlannedCall
 from codeagent.core.dataclass import dataclass
-from codeagent.core.jobs import Job
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the first frame shows none of these
+    from codeagent.core.acts import Queued
+    from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+    from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
 
 Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
@@ -58,11 +58,11 @@ class Observable:
 class ApprovalQueue(Observable):
     """The approvals that wait, the oldest first."""
 
-    def __init__(self, waiting: tuple[ApprovalRequested, ...] = ()) -> None:
+    def __init__(self, waiting: "tuple[ApprovalRequested, ...]" = ()) -> None:
         super().__init__()
         self.waiting = waiting
 
-    def add(self, question: ApprovalRequested) -> None:
+    def add(self, question: "ApprovalRequested") -> None:
         self.waiting = (*self.waiting, question)
         self._changed()
 
@@ -78,11 +78,11 @@ class ApprovalQueue(Observable):
 class QueuedMessages(Observable):
     """What the user typed while the agent was working and what was not delivered yet, in order."""
 
-    def __init__(self, items: tuple[Queued, ...] = ()) -> None:
+    def __init__(self, items: "tuple[Queued, ...]" = ()) -> None:
         super().__init__()
         self.items = items
 
-    def add(self, item: Queued) -> None:
+    def add(self, item: "Queued") -> None:
         """Replace the one with the same id, or else append."""
         known = any(before.id == item.id for before in self.items)
         others = tuple(item if before.id == item.id else before for before in self.items)
@@ -147,7 +147,7 @@ class Boundary(Observable):
         self.now = now
         self._planned: tuple[PausedCall, ...] = ()
 
-    def plan(self, calls: Sequence[PlannedCall], arguments: Mapping[str, str]) -> None:
+    def plan(self, calls: "Sequence[PlannedCall]", arguments: Mapping[str, str]) -> None:
         """Keep the calls of the next batch; `arguments` by call id, as JSON."""
         self._planned = tuple(
             PausedCall(
@@ -183,21 +183,21 @@ class JobBoard(Observable):
         """What the model is told of jobs that ended; the screen has its own words for it."""
 
     @property
-    def rows(self) -> tuple[Job, ...]:
+    def rows(self) -> "tuple[Job, ...]":
         return tuple(self._rows.values())
 
     @property
     def running(self) -> int:
         return sum(row.status == "running" for row in self._rows.values())
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> "Job | None":
         return self._rows.get(job_id)
 
     def output(self, job_id: str) -> OutputBuffer:
         """The beginning and the end of what it printed. Raises KeyError."""
         return self._outputs[job_id]
 
-    def begin(self, row: Job, printed: OutputBuffer | None = None) -> None:
+    def begin(self, row: "Job", printed: OutputBuffer | None = None) -> None:
         """`printed` is what it printed while it was waited for; later output is appended to it."""
         self._rows[row.id] = row
         self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
@@ -223,7 +223,7 @@ class JobBoard(Observable):
             self._rows[job_id] = replace(row, ports=tuple(sorted({*row.ports, port})))
             self._changed()
 
-    def end(self, row: Job, tail: str) -> None:
+    def end(self, row: "Job", tail: str) -> None:
         """End a job as `row` says; `tail` is the end of what it printed, or its answer."""
         before = self._outputs.get(row.id) or OutputBuffer()
         # What comes too fast is not all seen, and then the log knows the end better, if without its colours.

@@ -5,7 +5,6 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import codeagent.tui
-from codeagent.core.acts import Act
 from codeagent.tui.actions import KEYS, Action, letters
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import ACTIONS, COMMANDS
@@ -144,14 +142,12 @@ def test_every_binding_with_an_id_is_of_the_table() -> None:
 
 @pytest.mark.parametrize("row", ACTIONS, ids=lambda row: row.id)
 def test_every_row_has_what_it_does(row: Action) -> None:
-    """An act, a function of the pages, an action of each class that binds it, or a letter that is a card's alone.
+    """A function of the pages, an action of each class that binds it, or a letter that is a card's alone.
 
     That a card does something at each of its letters is seen where every key is pressed.
     """
     does = row.handler
-    if callable(does):
-        assert isinstance(does(""), get_args(Act))
-    elif ":" in does:
+    if ":" in does:
         function = handler(does)
         assert inspect.iscoroutinefunction(getattr(function, "func", function))
         assert len(inspect.signature(function).parameters) == 2

@@ -17,8 +17,8 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
 from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows, line_end_notes
 from codeagent.tui.parts.marked_list import PickerList, PickerRow

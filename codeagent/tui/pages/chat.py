@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from textual import events, on
@@ -16,27 +17,25 @@ from codeagent.tui.actions import Action, bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID, COMMANDS, mistyped
 from codeagent.tui.drafts import Draft
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
-from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
-from codeagent.tui.pages.outbox import Outbox
-from codeagent.tui.parts.card import Card
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.composer import CommandInput, Composer, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
-from codeagent.tui.parts.find_bar import FindBar
-from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.prompt_history import PromptHistory
-from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
-from codeagent.tui.transcript.view import TranscriptView
 
-if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+if TYPE_CHECKING:  # the first frame shows none of it
+    from codeagent.tui.pages.cards import ChatCard
+    from codeagent.tui.pages.conversation import ConversationParts
+    from codeagent.tui.pages.outbox import Outbox
+    from codeagent.tui.parts.queued import QueueView
     from codeagent.tui.session_client import SessionClient
+    from codeagent.tui.transcript.view import TranscriptView
 
 OpenClient = Callable[[UiState], Awaitable["SessionClient"]]
 """Makes the session client; called after the first frame, so that nothing heavy is imported before."""
@@ -87,17 +86,14 @@ class ChatScreen(Screen[None]):
         self.themes = themes
         self.change_to = change_to
         self.clock = clock
-        self.view = TranscriptView(self.state.document, clock=clock)
         self._history = PromptHistory(folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
-        self.outbox = Outbox(self.state, draft)
-        self.card = ChatCard(self.state, self.outbox, now=clock)
         self._open_client = open_client
         self._run_command = run_command
         self._escape = Escape()
         self._header = Header(self.state.status)
-        self._find_bar = FindBar()
-        self._queue = QueueView(self.state.queue)
+        self._foot = Vertical(classes="chat--foot")
+        self._conversation: ConversationParts | None = None
         self._draft = draft
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
@@ -106,11 +102,7 @@ class ChatScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         keys = keymap_of(self)
         yield self._header
-        yield self.view
-        with Vertical(classes="chat--foot"):
-            yield self._find_bar
-            yield self.card
-            yield self._queue
+        with self._foot:
             yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
             yield StatusLine(self.state, clock=self.clock, to_background=keys.shown("chat.background"))
 
@@ -128,6 +120,30 @@ class ChatScreen(Screen[None]):
                 self.state.document.remark(trouble, "warning")
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
+    @property
+    def conversation(self) -> "ConversationParts":
+        """Mounted as soon as something needs it, at the latest after the first frame."""
+        if self._conversation is None:
+            from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
+
+            made = self._conversation = ConversationParts(self.state, self._draft, self.clock)
+            self.mount(made.view, after=self._header)
+            self._foot.mount(made.find_bar, made.card, made.queue, before=0)
+            self._sync_composer()
+        return self._conversation
+
+    @property
+    def outbox(self) -> "Outbox":
+        return self.conversation.outbox
+
+    @property
+    def view(self) -> "TranscriptView":
+        return self.conversation.view
+
+    @property
+    def card(self) -> "ChatCard":
+        return self.conversation.card
+
     async def end(self) -> None:
         """Close the conversation; what is typed is kept as the draft."""
         self._draft.close()
@@ -143,10 +159,12 @@ class ChatScreen(Screen[None]):
         self.run_worker(self._connect(), exit_on_error=True)
 
     async def _connect(self) -> None:
-        from codeagent.tui.pages.opening import greet, open_conversation  # screens that the first frame does not need
+        # In a thread: it gives way to keys every few milliseconds.
+        await asyncio.to_thread(import_module, "codeagent.tui.pages.conversation")
+        from codeagent.tui.pages.conversation import open_conversation  # just imported
 
         key = keymap_of(self).shown("composer.keys")
-        greet(self.state, self.launch_options, self.folders.workspace, key)
+        self.conversation.greet(self.launch_options, self.folders.workspace, key)
         client: SessionClient | None = None
         refused = ""
         try:
@@ -156,7 +174,7 @@ class ChatScreen(Screen[None]):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
-            greet(self.state, options, self.folders.workspace, key)
+            self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)
             if isinstance(error, CodeagentError):
@@ -165,6 +183,8 @@ class ChatScreen(Screen[None]):
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
         self.run_worker(self.outbox.begin(client, refused), exit_on_error=True)
+        from codeagent.tui.rendering.markdown import warm_up  # the first frame has no Markdown
+
         await asyncio.to_thread(warm_up)
 
     @on(events.Resize)
@@ -176,7 +196,8 @@ class ChatScreen(Screen[None]):
         self._header.display = rows >= _LOW
         # In cells: Textual passes over parts of the screen where what holds them is as high as its content.
         self.composer.styles.max_height = most = max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
-        self._queue.styles.max_height = 0 if asked and rows < _LOW else most
+        if self._conversation is not None:
+            self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
         """A theme of the command line goes before that of the settings."""
@@ -223,17 +244,16 @@ class ChatScreen(Screen[None]):
             case "keys":
                 self.action_command("chat.keys")
 
-    @on(QueueView.TakeBack)
-    def _take_back(self, message: QueueView.TakeBack) -> None:
+    def on_queue_view_take_back(self, message: "QueueView.TakeBack") -> None:
         self.outbox.take_back(message.queued_id)
 
-    @on(QueueView.ListWanted)
-    def _list_queue(self) -> None:
+    def on_queue_view_list_wanted(self) -> None:
         self.action_command("command.queue")
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
-        self.card.typed()
+        if self._conversation is not None:
+            self._conversation.card.typed()
         self._draft.keep(self.composer.text)
         if self.composer.last_typed != self._typed_at:
             self._typed_at = self.composer.last_typed
@@ -248,18 +268,22 @@ class ChatScreen(Screen[None]):
     async def _load_files(self, client: "SessionClient") -> None:
         self.composer.set_files(await client.files())
 
-    @on(Card.Left)
-    @on(TranscriptView.Left)
-    def _back_to_composer(self) -> None:
+    def on_card_left(self) -> None:
         self.composer.focus()
 
-    @on(TranscriptView.CopyRequested)
-    @on(TranscriptView.LinkClicked)
-    def _copy(self, message: TranscriptView.CopyRequested | TranscriptView.LinkClicked) -> None:
-        self.copy_text(message.url if isinstance(message, TranscriptView.LinkClicked) else message.text)
+    def on_transcript_view_left(self) -> None:
+        self.composer.focus()
 
-    @on(TranscriptView.OpenOutput)
-    def _open_output(self, message: TranscriptView.OpenOutput) -> None:
+    def on_find_bar_closed(self) -> None:
+        self.composer.focus()
+
+    def on_transcript_view_copy_requested(self, message: "TranscriptView.CopyRequested") -> None:
+        self.copy_text(message.text)
+
+    def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
+        self.copy_text(message.url)
+
+    def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
         self.run_worker(self._show_output(message.call_id), exit_on_error=True)
 
     async def _show_output(self, call_id: str) -> None:
@@ -285,7 +309,7 @@ class ChatScreen(Screen[None]):
         """Esc: close what is open, else pause at the next boundary; once more: stop now."""
         situation = Situation(
             self.state.status.now.halt,
-            finding=self._find_bar.display,
+            finding=self.conversation.find_bar.display,
             elsewhere=self.focused is not self.composer,
             plan=self.card.scope == "plan",
             busy=self.outbox.busy,
@@ -295,7 +319,7 @@ class ChatScreen(Screen[None]):
         )
         meaning = self._escape.press(situation)
         if meaning == "close_find":
-            self._find_bar.close()
+            self.conversation.find_bar.close()
         elif meaning == "to_writing":
             self.composer.focus()
         elif meaning == "put_plan_away":
@@ -358,11 +382,7 @@ class ChatScreen(Screen[None]):
         getattr(self.view, f"scroll_{way}")(animate=False)
 
     def action_find(self, text: str = "") -> None:
-        self._find_bar.open(self.view, text)
-
-    @on(FindBar.Closed)
-    def _found(self) -> None:
-        self.composer.focus()
+        self.conversation.find_bar.open(self.view, text)
 
     def action_command(self, row_id: str) -> None:
         """Run a row of the table by a key, as its slash command does."""

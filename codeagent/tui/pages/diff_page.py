@@ -8,8 +8,8 @@ from textual import on
 from textual.events import Key
 
 from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Page
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkPane, HunkRows
 from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane

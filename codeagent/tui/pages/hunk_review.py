@@ -15,8 +15,8 @@ from textual.widgets import TextArea
 
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes

@@ -1,9 +1,8 @@
-"""The way from a first frame to a conversation: asks for what is missing until nothing is, or the user leaves."""
+"""Asks for what is missing before a conversation can begin."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, assert_never
 from urllib.parse import urlsplit
 
@@ -22,9 +21,7 @@ from codeagent.tui.pages.picker import Picker, model_rows, session_rows
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
-from codeagent.tui.parts.status import greeting
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.state import UiState
 
 _PLACE = ("Work here?", "work here anyway?", ("{question.no} no, leave (the default)", "{question.yes} yes, work here"))
 _GIT = (
@@ -241,31 +238,11 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._hints.tell("not an address: write it as http://127.0.0.1:8000/v1")
 
 
-def greet(state: UiState, options: LaunchOptions, workspace: Path, key: str) -> None:
-    """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.
+async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing) -> LaunchOptions | None:
+    """What to open instead, or with what is missing; None if the user left. Call it from a worker.
 
-    `key` is the one that shows all keys.
+    Raises CodeagentError.
     """
-
-    def say() -> None:
-        state.document.greet(greeting(state.status.now, workspace, key))
-
-    if options.resume is None:
-        state.status.watch(say)
-        say()
-
-
-async def open_conversation(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions | None:
-    """What it was opened with in the end; None if the user left. Call it from a worker. Raises CodeagentError."""
-    while (missing := await client.open(options)) is not None:
-        following = await _ask(app, client, options, missing)
-        if following is None:
-            return None
-        options = following
-    return options
-
-
-async def _ask(app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing) -> LaunchOptions | None:
     match missing.kind:
         case "place":
             return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None

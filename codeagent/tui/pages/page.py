@@ -19,7 +19,7 @@ from textual.widgets import Input
 from codeagent.tui.actions import bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID
-from codeagent.tui.parts.card_keys import keymap_of
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece

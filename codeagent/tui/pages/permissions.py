@@ -15,9 +15,9 @@ from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap

@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
 from codeagent.tui.actions import bindings
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Panel
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.rows import HintRow, RowWidget, TitleRow

@@ -1,17 +1,17 @@
-"""What the commands about what runs do: /step, /plan, /stop and /budget, /jobs and /background."""
+"""What the commands about what runs do: /pause, /step, /plan, /stop and /budget, /jobs and /background."""
 
-from codeagent.core.acts import Background, SendToJob, SetBudget, SetMode, SkipCall, Steer, Step, Stop, StopJob
+from codeagent.core.acts import Background, Pause, SendToJob, SetBudget, SetMode, SkipCall, Steer, Step, Stop, StopJob
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
 from codeagent.core.sanitize import one_line
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.jobs import JobsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.boundary import call_write, plan_write
 from codeagent.tui.parts.card_content import Continue, Say, StartPlan
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.state import Paused, PausedCall, PlanReady
 from codeagent.tui.transcript.spelling import whole
@@ -19,6 +19,12 @@ from codeagent.tui.transcript.spelling import whole
 _NO_PLAN = "no plan is ready: /plan and a goal begins one"
 _NO_JOB = "there is no job yet"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
+
+
+async def pause(chat: ChatScreen, argument: str) -> None:
+    """`/pause`."""
+    refused = (await chat.outbox.ready()).do(Pause())
+    chat.tell("" if refused is None else refused.reason)
 
 
 async def step(chat: ChatScreen, argument: str) -> None:

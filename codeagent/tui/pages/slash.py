@@ -15,6 +15,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import COMMANDS, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
@@ -24,7 +25,6 @@ from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
-from codeagent.tui.parts.card_keys import keymap_of
 from codeagent.tui.parts.composer import CommandInput, understand
 from codeagent.tui.parts.marked_list import PickerRow
 
@@ -67,10 +67,7 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
     does = row.handler
-    if callable(does):
-        refused = await (await chat.outbox.ready()).finish(does(argument))
-        chat.tell("" if refused is None else refused.reason)
-    elif ":" in does:
+    if ":" in does:
         await handler(does)(chat, argument)
     else:
         where = chat.composer if row.scope == "composer" else chat

@@ -11,6 +11,7 @@ from textual.message import Message
 from codeagent.core.acts import Answer
 from codeagent.core.display import HunkAnswer
 from codeagent.core.policy import Decision
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import (
     CardAct,
     CardContent,
@@ -26,7 +27,7 @@ from codeagent.tui.parts.card_content import (
     Writing,
 )
 from codeagent.tui.parts.card_frame import CardFrame, CardLine
-from codeagent.tui.parts.card_keys import keep_label, keeps, keymap_of, letters_of
+from codeagent.tui.parts.card_keys import keep_label, keeps, letters_of
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON, Gate, Guard, allows

@@ -12,8 +12,9 @@ from textual.message import Message
 from textual.widgets import Input
 
 from codeagent.core.sanitize import visible
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import CardContent, Check, Writing
-from codeagent.tui.parts.card_keys import ChoiceRow, keymap_of, labelled
+from codeagent.tui.parts.card_keys import ChoiceRow, labelled
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, RuleRow, fit, styled

@@ -140,12 +140,6 @@ def _words(choice: CardChoice, *, brief: bool) -> str:
     return f" {said}" if _cap(choice) else said
 
 
-def keymap_of(widget: object) -> Keymap:
-    """The keymap of the app a widget lives in; the default one if it has none."""
-    keymap = getattr(getattr(widget, "app", None), "keys", None)
-    return keymap if isinstance(keymap, Keymap) else Keymap()
-
-
 def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[str, str]:
     """What keys stand for, alone or with Alt: the first key of their action by default, or themselves.
 

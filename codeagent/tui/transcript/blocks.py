@@ -1,11 +1,13 @@
 """What the transcript holds, as plain data: it knows neither events nor widgets."""
 
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock
 from codeagent.tui.rendering.output_buffer import OutputBuffer
+
+if TYPE_CHECKING:  # the first frame shows no call
+    from codeagent.core.display import DisplayBlock
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
@@ -149,7 +151,7 @@ class CallCard:
     """Id of the job that it became."""
     output: OutputBuffer | None = None
     """What it printed so far, or in all once it has ended."""
-    shown: tuple[DisplayBlock, ...] = ()
+    shown: "tuple[DisplayBlock, ...]" = ()
     error: str = ""
     said: str = ""
     """What the user answered about it, in words."""

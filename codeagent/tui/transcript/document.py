@@ -1,9 +1,8 @@
 """The conversation as the screen keeps it: blocks in order, and which of them changed since they were last drawn."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.transcript.blocks import (
     ENDED,
     AnswerBlock,
@@ -19,6 +18,9 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
+
+if TYPE_CHECKING:  # the first frame shows no plan
+    from codeagent.core.approval_events import PlannedCall
 
 BlockT = TypeVar("BlockT", bound=Block)
 
@@ -104,7 +106,7 @@ class Document:
             self.touch(self._answer)
             self._answer = None
 
-    def plan(self, number: int, calls: Sequence[PlannedCall]) -> None:
+    def plan(self, number: int, calls: "Sequence[PlannedCall]") -> None:
         """Add a batch, before it runs."""
         self.close()
         batch = self._add(Batch(len(self.blocks), number=number))

@@ -1,1 +1,0 @@
-"""Requests and streams without litellm."""

@@ -1,0 +1,58 @@
+"""What a chat screen has besides its header, composer and status line, which alone are in its first frame."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+
+from codeagent.tui.drafts import Draft
+from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.pages.cards import ChatCard
+from codeagent.tui.pages.outbox import Outbox
+from codeagent.tui.parts.find_bar import FindBar
+from codeagent.tui.parts.queued import QueueView
+from codeagent.tui.parts.status import greeting
+from codeagent.tui.state import UiState
+from codeagent.tui.transcript.view import TranscriptView
+
+if TYPE_CHECKING:  # it loads pydantic; keys come first
+    from codeagent.tui.session_client import SessionClient
+
+
+class ConversationParts:
+    """The parts above the composer, to be mounted there, and the outbox."""
+
+    def __init__(self, state: UiState, draft: Draft, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds since the epoch."""
+        self._state = state
+        self.outbox = Outbox(state, draft)
+        self.view = TranscriptView(state.document, clock=clock)
+        self.find_bar = FindBar()
+        self.card = ChatCard(state, self.outbox, now=clock)
+        self.queue = QueueView(state.queue)
+
+    def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
+        """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.
+
+        `key` is the one that shows all keys.
+        """
+
+        def say() -> None:
+            self._state.document.greet(greeting(self._state.status.now, workspace, key))
+
+        if options.resume is None:
+            self._state.status.watch(say)
+            say()
+
+
+async def open_conversation(app: App[Any], client: "SessionClient", options: LaunchOptions) -> LaunchOptions | None:
+    """What it was opened with in the end; None if the user left. Call it from a worker. Raises CodeagentError."""
+    while (missing := await client.open(options)) is not None:
+        from codeagent.tui.pages.opening import ask  # pages that most starts do without
+
+        following = await ask(app, client, options, missing)
+        if following is None:
+            return None
+        options = following
+    return options
