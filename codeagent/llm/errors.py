@@ -69,12 +69,30 @@ class NotAStream(Exception):
         super().__init__(f"{what} that begins: {_short(first)}")
 
 
+class Redirected(NotAStream):
+    """A response that sends the request elsewhere, where nobody may follow it with a key."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(b"", "", None)
+        self.args = (f"a redirect to {_short(location)}",)
+
+
 class ProviderError(Exception):
     """An error object from the provider: the body of an error status, or an event in the middle of a stream.
 
     `body` is the object itself (`message`, `type`, `code`), without what wraps it; `status_code` is None if the
     provider gave none.
     """
+
+    @classmethod
+    def of_response(cls, status_code: int, headers: Mapping[str, str], body: bytes) -> "ProviderError":
+        """Read the body of an error status, whatever it is."""
+        text = body.decode("utf-8", "replace")
+        try:
+            found = _error_object(json.loads(text))
+        except (ValueError, RecursionError):
+            found = None
+        return cls(found or {"message": text}, status_code, headers)
 
     def __init__(
         self, body: dict[str, Any], status_code: int | None = None, headers: Mapping[str, str] | None = None
@@ -123,6 +141,10 @@ class _Failure:
 
     def from_cause(self, *, streaming: bool) -> ModelError | None:
         for cause in self._chain:
+            if isinstance(proxy := getattr(cause, "proxy", None), str):
+                passing = (getattr(cause, "status", None) or 500) >= 500
+                said = f"no way through the proxy {proxy}: {_quote(str(cause))}"
+                return self._error("connection", said, retryable=passing)
             if isinstance(cause, ImportError):
                 return self._final("bad_request", f"this provider needs a library: {cause}")
             if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:

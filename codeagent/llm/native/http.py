@@ -1,0 +1,285 @@
+"""Posts requests over libcurl on the event loop, and hands their responses on as they come.
+
+libcurl keeps the connections, finds the way through proxies and verifies certificates. Nothing it does is switched on
+that a model's request does not need: no redirects, no cookies, HTTP/1.1 only, so that leaving a response in its middle
+closes its socket.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pycurl
+
+from codeagent import __version__
+
+_CONNECT_SECONDS = 30.0
+_MOST_HELD = 1 << 20
+"""Bytes of a response that wait for their reader; then the server has to wait."""
+_KEEPALIVE_SECONDS = 60
+_LOOPBACK = "localhost,127.0.0.0/8,::1"
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where the systems keep the certificates they trust: Debian, Fedora, older Fedora, SUSE, and the others."""
+_SUPPRESS_CONNECT_HEADERS = 265
+_QUICK_EXIT = 322
+"""Options that pycurl has no names for."""
+_PROXY = {5, 97}
+_TLS = {35, 53, 54, 58, 59, 60, 64, 66, 77, 80, 82, 83, 90, 91}
+_BROKEN = {18, 52, 55, 56}
+"""libcurl's codes for a connection that ended early: in the body, before the head, while sending, while receiving."""
+_HANG_UPS = ("reset by peer", "unexpected eof", "ssl_error_syscall")
+"""What it says of a connection that ended during the handshake, which it reports as a failure of TLS."""
+_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN}
+
+
+class ProxyError(Exception):
+    """A proxy did not let the request through; `proxy` is its address without its password."""
+
+    def __init__(self, proxy: str, said: str, status: int | None = None) -> None:
+        """`status` is the proxy's answer, if it gave one."""
+        super().__init__(said)
+        self.proxy, self.status = proxy, status
+
+
+class TransferError(Exception):
+    """A transfer failed for a reason that the system has no exception for."""
+
+
+class Response:
+    """A response whose head has come, and whose body is read as it comes."""
+
+    def __init__(self, curl: pycurl.Curl, idle: float, proxy: str) -> None:
+        """`idle` is how long the server may be silent, in seconds; `proxy` is empty if there is none."""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        """By their names in lower case."""
+        self._curl, self._idle, self._proxy = curl, idle, proxy
+        self._loop = asyncio.get_running_loop()
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._paused = False
+        self._begun = False
+        self._done: asyncio.Future[pycurl.Curl] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._heard, self._sent = self._loop.time(), 0
+        self._timer = self._loop.call_later(idle, self._check_silence)
+        curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
+        curl.setopt(pycurl.WRITEFUNCTION, self._take)
+
+    async def begin(self, done: "asyncio.Future[pycurl.Curl]") -> None:
+        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post` names."""
+        self._done = done
+        done.add_done_callback(self._wake)
+        while not self._begun:
+            if done.done():
+                self._end()
+                raise ConnectionResetError("the connection was closed before the answer")
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """Return what has come, waiting for it if need be; nothing at the end. Raises what `post` names."""
+        assert self._done is not None
+        while not self._chunks:
+            if self._done.done():
+                self._end()
+                return b""
+            await self._wait()
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._held = 0
+        if self._paused:
+            self._paused = False
+            self._curl.pause(pycurl.PAUSE_CONT)
+        return data
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        """Return if the transfer ended well. Raises what went wrong."""
+        assert self._done is not None
+        if self._done.cancelled():
+            raise ConnectionAbortedError("the connections were closed")
+        if (error := self._done.exception()) is not None:
+            raise _failure(self._curl, self._proxy, *error.args)
+
+    async def _wait(self) -> None:
+        """Wait for the next piece or the end. Raises TimeoutError."""
+        self._waiter = self._loop.create_future()
+        self._heard = self._loop.time()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _check_silence(self) -> None:
+        """End a wait that took the whole limit. While the request is still being sent, nobody is silent."""
+        now = self._loop.time()
+        sent = int(self._curl.getinfo(pycurl.SIZE_UPLOAD_T))
+        if self._waiter is None or sent != self._sent:
+            self._heard, self._sent = now, sent
+        left = self._heard + self._idle - now
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check_silence)
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(TimeoutError("the server was silent"))
+
+    def _take_header(self, line: bytes) -> None:
+        """Take one line of a head: the status, a field, or the empty one that ends it."""
+        if line.startswith(b"HTTP/") and not self._begun:
+            self.status, self.headers = int(line.split(maxsplit=2)[1]), {}
+        elif line in (b"\r\n", b"\n"):
+            self._begun = self._begun or self.status >= 200
+            self._wake()
+        elif not self._begun:
+            name, _, value = line.decode("latin-1").partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+
+    def _take(self, data: bytes) -> int | None:
+        """Take a piece of the body; if too much is waiting already, libcurl keeps it and stops reading."""
+        if self._held >= _MOST_HELD:
+            self._paused = True
+            return pycurl.WRITEFUNC_PAUSE
+        self._chunks.append(data)
+        self._held += len(data)
+        self._wake()
+        return None
+
+
+class HttpClient:
+    """A pool of connections for one event loop at a time; they stay open between requests, until `close`."""
+
+    def __init__(self, idle: float) -> None:
+        """`idle` is how long a server may be silent, in seconds."""
+        self._idle = idle
+        self._pool: pycurl.AsyncCurlMulti | None = None
+
+    @asynccontextmanager
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Response]:
+        """Send the request; entered once the response begins, whatever its status.
+
+        Leaving it before the response has ended closes the socket. Raises ValueError for an address that is not one of
+        HTTP; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and TransferError, here and when
+        the response is read.
+        """
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ValueError(f"{url} is not an address that begins with http:// or https://")
+        if self._pool is None:
+            self._pool = pycurl.AsyncCurlMulti()
+        pool, curl, proxy = self._pool, pycurl.Curl(), _proxy(url, os.environ)
+        for option, value in _options(url, headers, body, self._idle, proxy).items():
+            curl.setopt(option, value)
+        response = Response(curl, self._idle, proxy)
+        done = pool.add_handle(curl)
+        try:
+            await response.begin(done)
+            yield response
+        finally:
+            response.close()
+            if not done.done():
+                pool.remove_handle(curl)
+            curl.close()
+
+    async def close(self) -> None:
+        """Close the connections; the next request opens a new one. Idempotent."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.aclose()
+
+
+def _options(url: str, headers: Mapping[str, str], body: bytes, idle: float, proxy: str) -> dict[int, Any]:
+    """Return the whole request and its rules, for libcurl."""
+    options = {
+        pycurl.URL: url,
+        pycurl.POSTFIELDS: body,
+        # Without an empty `expect`, a large body would wait for permission.
+        pycurl.HTTPHEADER: [f"{name}: {value}" for name, value in {**headers, "expect": ""}.items()],
+        pycurl.USERAGENT: f"codeagent/{__version__}",
+        pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
+        pycurl.ACCEPT_ENCODING: "",
+        pycurl.CONNECTTIMEOUT_MS: int(min(idle, _CONNECT_SECONDS) * 1000),
+        pycurl.NOSIGNAL: 1,
+        pycurl.TCP_KEEPALIVE: 1,
+        pycurl.TCP_KEEPIDLE: _KEEPALIVE_SECONDS,
+        pycurl.TCP_KEEPINTVL: _KEEPALIVE_SECONDS,
+        pycurl.PROXY: proxy,
+        pycurl.NOPROXY: _unproxied(os.environ),
+        _SUPPRESS_CONNECT_HEADERS: 1,
+        _QUICK_EXIT: 1,
+    }
+    if url.startswith("https") or proxy.startswith("https"):
+        file, folder = trusted(os.environ)
+        options |= {pycurl.CAINFO: file, pycurl.CAPATH: folder}
+        options |= {pycurl.PROXY_CAINFO: file, pycurl.PROXY_CAPATH: folder}
+    return options
+
+
+def _proxy(url: str, environment: Mapping[str, str]) -> str:
+    """Return the proxy that the environment names for this kind of address; empty if none."""
+    scheme = urlsplit(url).scheme
+    names = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def _unproxied(environment: Mapping[str, str]) -> str:
+    """Return the hosts that are reached without a proxy: this machine, and those the environment names."""
+    named = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    return "*" if named.strip() == "*" else ",".join(filter(None, (named, _LOOPBACK)))
+
+
+def trusted(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Return the file and the folder of the certificates to trust: the environment's, else the system's.
+
+    A system that has none is given Mozilla's, which come with the `certifi` package.
+    """
+    file, folder = environment.get("SSL_CERT_FILE"), environment.get("SSL_CERT_DIR")
+    if file or folder:
+        return file or None, folder or None
+    found = next((bundle for bundle in _BUNDLES if Path(bundle).is_file()), None)
+    if found is None:
+        import certifi  # rarely needed
+
+        found = certifi.where()
+    return found, None
+
+
+def _failure(curl: pycurl.Curl, proxy: str, code: int, said: str) -> Exception:
+    """Translate libcurl's code into the system's own exception for the same failure."""
+    number, answer = curl.getinfo(pycurl.OS_ERRNO), curl.getinfo(pycurl.HTTP_CONNECTCODE)
+    proxied = bool(curl.getinfo(pycurl.USED_PROXY))
+    if proxy:
+        shown = urlsplit(proxy if "://" in proxy else f"//{proxy}").netloc.rpartition("@")[2]
+        said = said.replace(proxy, shown)
+        if proxied and answer >= 300:
+            return ProxyError(shown, f"it answered with status {answer}", answer)
+        if code in _PROXY or (proxied and code == pycurl.E_COULDNT_CONNECT):
+            return ProxyError(shown, said)
+    match code:
+        case pycurl.E_COULDNT_RESOLVE_HOST:
+            return socket.gaierror(socket.EAI_NONAME, said)
+        case pycurl.E_COULDNT_CONNECT if number in _UNREACHABLE:
+            return socket.gaierror(number, said)
+        case pycurl.E_COULDNT_CONNECT if number == errno.ECONNREFUSED:
+            return ConnectionRefusedError(number, said)
+        case pycurl.E_OPERATION_TIMEDOUT:
+            return TimeoutError(said)
+    if code in _BROKEN or (code in _TLS and any(words in said.lower() for words in _HANG_UPS)):
+        return ConnectionResetError(said)
+    return ssl.SSLError(code, said) if code in _TLS else TransferError(said)
