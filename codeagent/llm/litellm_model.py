@@ -1,26 +1,22 @@
 """Any model litellm knows, behind the Model port: the one importer of litellm."""
 
 import asyncio
-import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
-from codeagent.core.budget import Effort
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest
-from codeagent.core.redact import Redactor
+from codeagent.core.model import ModelRequest
 from codeagent.llm import litellm_setup
-from codeagent.llm.errors import FailedRequest, model_error
+from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
-from codeagent.llm.stream import Accumulator, StreamPiece
-from codeagent.llm.usage import Price, estimated_usage, with_cost
+from codeagent.llm.stream import Delta, StreamPiece
+from codeagent.llm.usage import estimated_usage, with_cost
 from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
@@ -31,49 +27,14 @@ _import_lock = threading.Lock()
 _connected: set["LitellmModel"] = set()
 
 
-@dataclass(frozen=True)
-class _Failed:
-    error: Exception
-    streaming: bool
-
-
-class LitellmModel:
-    """One model of one provider.
+class LitellmModel(ProviderModel):
+    """A model that litellm reaches.
 
     litellm is imported by the first request, or by `prepare`, in a thread. One task per request
     reads the connection: cancelling that task is what closes the socket with every provider.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_base: str | None = None,
-        api_key: str | None = None,
-        idle_timeout: float = 90.0,
-        thinking: Effort | None = None,
-        price: Price | None = None,
-    ) -> None:
-        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` overrides what
-        litellm knows."""
-        self._name = name
-        self._api_base = api_base
-        self._api_key = api_key
-        self._idle = idle_timeout
-        self._thinking = thinking
-        self._price = price
-        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
-        self._library: asyncio.Future[Any] | None = None
-        self._target: Target | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_window(self) -> int | None:
-        """Known from the first request on, if litellm's table has the model."""
-        return self._target.context_window if self._target else None
+    _library: "asyncio.Future[Any] | None" = None
 
     async def prepare(self) -> None:
         """Start the import and return at once; only the first request waits for it."""
@@ -94,58 +55,31 @@ class LitellmModel:
         if not _connected:
             await _close_connections(_import())
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        library = await self.ready()
-        if self._target is None:
-            self._target = resolve_target(library, self._name, self._api_base, self._api_key)
-        arguments = self._arguments(self._target, request)
+    async def _find_target(self) -> Target:
+        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
+
+    async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
+        library, arguments = await self.ready(), self._arguments(target, request)
         _connected.add(self)
-        queue: asyncio.Queue[StreamPiece | _Failed | None] = asyncio.Queue()
+        queue: asyncio.Queue[StreamPiece | Exception | None] = asyncio.Queue()
         reader = asyncio.create_task(_read(library, arguments, queue))
         try:
-            async for event in self._events(library, self._target, request, arguments, queue):
-                yield event
+            while (piece := await queue.get()) is not None:
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
         finally:
             reader.cancel()
             await asyncio.wait({reader})
 
-    async def _events(
-        self,
-        library: Any,
-        target: Target,
-        request: ModelRequest,
-        arguments: dict[str, Any],
-        queue: "asyncio.Queue[StreamPiece | _Failed | None]",
-    ) -> AsyncIterator[ModelEvent]:
-        answers = (message for message in request.messages if isinstance(message, AssistantMessage))
-        accumulator = Accumulator({call.id for message in answers for call in message.calls})
-        figures: Usage | None = None
-        while True:
-            match await queue.get():
-                case StreamPiece(delta, usage):
-                    figures = usage or figures
-                    for event in accumulator.add(delta) or [Heartbeat()]:
-                        yield event
-                case _Failed(error, streaming):
-                    failed = FailedRequest(self._name, target.address, target.owner, self._idle)
-                    raise model_error(error, failed, streaming=streaming, clean=self._redactor.clean) from None
-                case None:
-                    break
-        closed, message = accumulator.finish(self._name)
-        for call in closed:
-            yield call
-        if message.stop == "content_filter" and not (message.text or message.calls):
-            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
-        yield ModelAnswer(message, await self._usage(library, target, arguments, message, figures))
-
     async def _usage(
-        self, library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage, figures: Usage | None
+        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
     ) -> Usage:
+        library = await self.ready()
         if figures is not None:
-            usage = with_cost(library, target, figures)
-        else:
-            usage = await asyncio.to_thread(estimated_usage, library, target, arguments, message)
-        return usage if self._price is None else self._price.priced(usage)
+            return with_cost(library, target, figures)
+        arguments = self._arguments(target, request)
+        return await asyncio.to_thread(estimated_usage, library, target, arguments, message)
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """Return the keyword arguments for litellm's `acompletion`."""
@@ -169,16 +103,19 @@ class LitellmModel:
         return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
 
 
-async def _read(library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | _Failed | None]") -> None:
-    """Send the request and pass every piece on; the queue ends with None or _Failed."""
-    streaming = False
+async def _read(
+    library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | Exception | None]"
+) -> None:
+    """Send the request and pass every piece on, after an empty one; the queue ends with None or what went wrong."""
+    pace = Pace()
     try:
         wrapper = await library.acompletion(**arguments)
-        streaming = True
+        queue.put_nowait(StreamPiece(Delta(), None))
         async for piece in read_stream(wrapper):
             queue.put_nowait(piece)
+            await pace.keep()
     except Exception as error:
-        queue.put_nowait(_Failed(error, streaming))
+        queue.put_nowait(error)
     else:
         queue.put_nowait(None)
 

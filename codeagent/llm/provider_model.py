@@ -1,0 +1,116 @@
+"""What every model of a provider does alike, whichever lane its requests take."""
+
+import asyncio
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from codeagent.core.budget import Effort
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest
+from codeagent.core.redact import Redactor
+from codeagent.llm.errors import FailedRequest, model_error
+from codeagent.llm.providers import Target
+from codeagent.llm.stream import Accumulator, StreamPiece
+from codeagent.llm.usage import Price
+
+_LONGEST_TURN = 0.004
+
+
+class ProviderModel(ABC):
+    """One model of one provider: pieces of a stream become events, and every failure one line that helps."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        idle_timeout: float = 90.0,
+        thinking: Effort | None = None,
+        price: Price | None = None,
+    ) -> None:
+        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` overrides what is
+        known."""
+        self._name = name
+        self._api_base = api_base
+        self._api_key = api_key
+        self._idle = idle_timeout
+        self._thinking = thinking
+        self._price = price
+        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
+        self._target: Target | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def context_window(self) -> int | None:
+        """Known from the first request on, if the data about models has it."""
+        return self._target.context_window if self._target else None
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections; idempotent."""
+
+    @abstractmethod
+    async def _find_target(self) -> Target:
+        """Find out what the name stands for. Raises ModelError."""
+
+    @abstractmethod
+    def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
+        """Send the request; yield an empty piece once the answer begins, then what comes.
+
+        Raises whatever went wrong. Closing it closes the socket.
+        """
+
+    @abstractmethod
+    async def _usage(
+        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
+    ) -> Usage:
+        """Return what the answer used and cost; `figures` are the provider's own, if it sent any."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if self._target is None:
+            self._target = await self._find_target()
+        target = self._target
+        answers = (message for message in request.messages if isinstance(message, AssistantMessage))
+        accumulator = Accumulator({call.id for message in answers for call in message.calls})
+        figures: Usage | None = None
+        begun, pace = False, Pace()
+        try:
+            async with aclosing(self._pieces(target, request)) as pieces:
+                async for piece in pieces:
+                    begun = True
+                    figures = piece.usage or figures
+                    for event in accumulator.add(piece.delta) or [Heartbeat()]:
+                        yield event
+                    await pace.keep()
+        except ModelError:
+            raise
+        except Exception as error:
+            failed = FailedRequest(self._name, target.address, target.owner, self._idle)
+            raise model_error(error, failed, streaming=begun, clean=self._redactor.clean) from None
+        closed, message = accumulator.finish(self._name)
+        for call in closed:
+            yield call
+        if message.stop == "content_filter" and not (message.text or message.calls):
+            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
+        usage = await self._usage(target, request, message, figures)
+        yield ModelAnswer(message, usage if self._price is None else self._price.priced(usage))
+
+
+class Pace:
+    """Gives the event loop a turn every 4 ms while much has come at once: the screen has to stay alive."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def keep(self) -> None:
+        if time.perf_counter() - self._since > _LONGEST_TURN:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
