@@ -17,7 +17,7 @@ from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import estimated_usage, with_cost
-from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
+from codeagent.llm.wire import Transcript, asked_effort, thinking_arguments, to_tools
 
 _CONNECT_SECONDS = 30.0
 _FIRST_REQUEST_SECONDS = 0.2
@@ -35,6 +35,8 @@ class LitellmModel(ProviderModel):
     """
 
     _library: "asyncio.Future[Any] | None" = None
+    _transcript: Transcript
+    """Set with the target, which every request needs first."""
 
     async def prepare(self) -> None:
         """Start the import and return at once; only the first request waits for it."""
@@ -56,7 +58,9 @@ class LitellmModel(ProviderModel):
             await _close_connections(_import())
 
     async def _find_target(self) -> Target:
-        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
+        target = resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
+        self._transcript = Transcript(target.family, error_flag=target.error_flag)
+        return target
 
     async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
         library, arguments = await self.ready(), self._arguments(target, request)
@@ -83,12 +87,10 @@ class LitellmModel(ProviderModel):
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """Return the keyword arguments for litellm's `acompletion`."""
-        thinking, thinks = self._thinking, self._thinking != "off"
-        if target.family == "anthropic" and thinks and thinking is not None and not may_think(request.messages):
-            thinking, thinks = None, False
+        thinking, thinks = asked_effort(self._thinking, target.family, request.messages)
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks),
+            "messages": self._transcript.messages(request, thinking=thinks),
             "tools": to_tools(request.tools, target.family) or None,
             "stream": True,
             "stream_options": {"include_usage": True},

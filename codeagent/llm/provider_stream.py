@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import Thinking
-from codeagent.llm.stream import CallPiece, Delta, StreamPiece
-from codeagent.llm.usage import field, read_usage
+from codeagent.llm.native.chat import read_delta
+from codeagent.llm.stream import Delta, StreamPiece
+from codeagent.llm.usage import read_usage
 
 _ADDED = "response.output_item.added"
 _DELTA = "response.function_call_arguments.delta"
@@ -133,64 +133,3 @@ def _keep_whole_calls(source: Any) -> None:
             yield from whole.choices[0].delta.tool_calls or ()
 
     source.chunk_parser = parse_whole
-
-
-def read_delta(chunk: Any) -> Delta:
-    """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are empty."""
-    choices = field(chunk, "choices")
-    if not choices:
-        return Delta()
-    choice = choices[0]
-    finish = field(choice, "finish_reason") or None
-    delta = field(choice, "delta") or field(choice, "message")
-    if delta is None:
-        return Delta(finish=finish)
-    content = field(delta, "content")
-    text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
-    thinking = tuple(map(_thinking, field(delta, "thinking_blocks") or ()))
-    if not thinking:
-        reasoning += _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
-        thinking = (Thinking(text=reasoning),) if reasoning else ()
-    pieces = [piece for piece in field(delta, "tool_calls") or () if piece is not None]
-    if not pieces and (legacy := field(delta, "function_call")) is not None:
-        pieces = [{"index": 0, "function": legacy}]
-    return Delta(
-        text=text + _text(field(delta, "refusal")),
-        thinking=thinking,
-        calls=tuple(map(_call, pieces)),
-        finish=str(finish) if finish else None,
-    )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _from_parts(parts: list[Any]) -> tuple[str, str]:
-    """Return the text and the reasoning of content that comes as a list of typed parts."""
-    text, reasoning = "", ""
-    for part in parts:
-        if field(part, "type") == "thinking":
-            thought = field(part, "thinking")
-            reasoning += (
-                thought if isinstance(thought, str) else "".join(_text(field(p, "text")) for p in thought or ())
-            )
-        else:
-            text += part if isinstance(part, str) else _text(field(part, "text"))
-    return text, reasoning
-
-
-def _thinking(block: Any) -> Thinking:
-    if field(block, "type") == "redacted_thinking":
-        return Thinking(redacted=_text(field(block, "data")))
-    return Thinking(text=_text(field(block, "thinking")), signature=field(block, "signature") or None)
-
-
-def _call(piece: Any) -> CallPiece:
-    function, index = field(piece, "function"), field(piece, "index")
-    return CallPiece(
-        index=index if isinstance(index, int) else None,
-        id=_text(field(piece, "id")) or None,
-        name=_text(field(function, "name")) or None,
-        arguments=_text(field(function, "arguments")),
-    )

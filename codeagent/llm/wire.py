@@ -1,4 +1,4 @@
-"""Turns a request into the messages and tools that litellm takes, for the two families of providers.
+"""Turns a request into messages and tools in the form of chat completions, which litellm takes, for two families.
 
 Both families get the same bytes for the same history: a request only appends to the one before.
 Only the Anthropic family gets its thinking back, with signatures, and cache markers. The result of
@@ -8,7 +8,7 @@ a failed call says so: by a flag if the format has one, else in its first line.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from functools import partial
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
@@ -23,14 +23,17 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
+from codeagent.llm.per_message import Converted, PerMessage, in_order
 from codeagent.llm.stream import is_object
 
 Family = Literal["anthropic", "openai"]
 Wire = dict[str, Any]
 
-_MARKER = {"type": "ephemeral"}
+MARKED = {"cache_control": {"type": "ephemeral"}}
+"""Ends a prefix of the request that Anthropic keeps for the next one."""
 _NO_TEXT = "(no output)"
 _IMAGE_FOLLOWS = "(the image follows in the next message)"
+_UNREAD = "(an image, which this model cannot read)"
 _ERROR = "[error]"
 _NO_NAME = "invalid_tool_name"
 _LONGEST_NAME = 64
@@ -41,19 +44,34 @@ _ROOM_FOR_WORDS = 2_048
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 
 
-def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:
-    """Return the system prompt and the transcript.
+class Transcript:
+    """Writes the system prompt and the messages of one model's requests, converting each message once."""
 
-    `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
-    text of a failed call's result begins with `[error]`. `thinking`: the model gets its thinking back.
-    """
-    if family == "openai":
-        return [{"role": "system", "content": request.system}, *_openai(request.messages)]
-    system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, "cache_control": _MARKER}]}
-    messages = [_anthropic(message, error_flag, thinking) for message in request.messages]
-    if messages:
-        messages[-1] = _marked(messages[-1])
-    return [system, *messages]
+    def __init__(self, family: Family, *, error_flag: bool = True) -> None:
+        """`error_flag`: the Anthropic family's adapter passes `is_error` on.
+
+        Without it, and for the other family, the text of a failed call's result begins with `[error]`.
+        """
+        self._family = family
+        self._openai = PerMessage(chat_messages)
+        self._anthropic = {
+            thinks: PerMessage(partial(anthropic_message, error_flag=error_flag, thinks=thinks))
+            for thinks in (True, False)
+        }
+
+    def messages(self, request: ModelRequest, *, thinking: bool = True) -> list[Wire]:
+        """Return new objects for every request, as litellm changes what it is given.
+
+        `thinking`: the model gets its thinking back.
+        """
+        if self._family == "openai":
+            shown = in_order(self._openai(request.messages), from_results)
+            return [{"role": "system", "content": request.system}, *map(_copy, shown)]
+        system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, **MARKED}]}
+        messages = [_copy(message) for message in self._anthropic[thinking](request.messages)]
+        if messages:
+            messages[-1] = _marked(messages[-1])
+        return [system, *messages]
 
 
 def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
@@ -68,8 +86,10 @@ def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, f
         return {"reasoning_effort": _effort_word(effort, facts), "allowed_openai_params": ["reasoning_effort"]}
     if effort == "off":
         return {}
-    if isinstance(effort, str) and facts.get("supports_adaptive_thinking"):
-        return {"reasoning_effort": effort}
+    if facts.get("supports_adaptive_thinking") and (
+        isinstance(effort, str) or not facts.get("supports_legacy_thinking")
+    ):
+        return {"reasoning_effort": _level(effort)}
     limit = facts.get("max_output_tokens") or math.inf
     wanted = _BUDGETS[effort] if isinstance(effort, str) else effort
     budget = max(min(wanted, int(min(limit, 2**31)) - _ROOM_FOR_WORDS), _LEAST_BUDGET)
@@ -77,6 +97,13 @@ def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, f
         "thinking": {"type": "enabled", "budget_tokens": budget},
         "max_tokens": max(int(min(max_tokens + budget, limit)), budget + 1),
     }
+
+
+def asked_effort(effort: Effort | None, family: Family, messages: Sequence[Message]) -> tuple[Effort | None, bool]:
+    """Return the effort to ask for in this request, and whether the model gets its thinking back."""
+    if family == "anthropic" and effort not in (None, "off") and not may_think(messages):
+        return None, False
+    return effort, effort != "off"
 
 
 def may_think(messages: Sequence[Message]) -> bool:
@@ -92,6 +119,11 @@ def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
     if effort == "off":
         none = not facts or facts.get("supports_none_reasoning_effort")
         return "none" if none else "minimal" if facts.get("supports_minimal_reasoning_effort") else "low"
+    return _level(effort)
+
+
+def _level(effort: Effort) -> str:
+    """Return the level that is nearest to a budget in tokens."""
     if isinstance(effort, str):
         return effort
     return next((word for word in ("low", "medium") if effort <= _BUDGETS[word]), "high")
@@ -107,34 +139,37 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
         for tool in tools
     ]
     if wire and family == "anthropic":
-        wire[-1]["cache_control"] = _MARKER
+        wire[-1] |= MARKED
     return wire
 
 
-def _openai(messages: Sequence[Message]) -> list[Wire]:
-    """Convert the messages; tool messages hold only text, so images follow their batch of results as a user message."""
-    wire: list[Wire] = []
-    for _, group in groupby(messages, lambda message: isinstance(message, ToolMessage)):
-        images: list[Wire] = []
-        for message in group:
-            match message:
-                case UserMessage():
-                    wire.append({"role": "user", "content": _user_content(message.content)})
-                case AssistantMessage():
-                    wire.append(_assistant(message))
-                case ToolMessage():
-                    text = result_text(message, _IMAGE_FOLLOWS)
-                    said = f"{_ERROR}\n{text}" if message.is_error else text
-                    wire.append({"role": "tool", "tool_call_id": message.call_id, "content": said})
-                    shown = [_part(part) for part in message.content if isinstance(part, ImagePart)]
-                    label = {"type": "text", "text": f"From the result of {message.name}:"}
-                    images += [label, *shown] if shown else []
-        if images:
-            wire.append({"role": "user", "content": images})
-    return wire
+def chat_messages(message: Message, *, images: bool = True) -> Converted[Wire]:
+    """Convert one message for the OpenAI family: a tool message holds only text, so its images come later.
+
+    `images`: the model can read them; to others, words say that there was one.
+    """
+    match message:
+        case UserMessage():
+            content = _user_content(message.content) if images else only_text(message.content, _UNREAD)
+            return Converted(({"role": "user", "content": content},))
+        case AssistantMessage():
+            return Converted((_assistant(message, message.text),))
+        case ToolMessage():
+            text = only_text(message.content, _IMAGE_FOLLOWS if images else _UNREAD)
+            said = f"{_ERROR}\n{text}" if message.is_error else text
+            shown = [_part(part) for part in message.content if images and isinstance(part, ImagePart)]
+            label = {"type": "text", "text": f"From the result of {message.name}:"}
+            wire = {"role": "tool", "tool_call_id": message.call_id, "content": said}
+            return Converted((wire,), (label, *shown) if shown else (), in_batch=True)
 
 
-def _anthropic(message: Message, error_flag: bool, thinks: bool) -> Wire:
+def from_results(images: list[Wire]) -> Wire:
+    """Return the user message with the images of a batch of results."""
+    return {"role": "user", "content": images}
+
+
+def anthropic_message(message: Message, *, error_flag: bool, thinks: bool) -> Wire:
+    """Convert one message for the Anthropic family."""
     match message:
         case UserMessage():
             return {"role": "user", "content": _parts(message.content)}
@@ -146,8 +181,10 @@ def _anthropic(message: Message, error_flag: bool, thinks: bool) -> Wire:
                 for block in message.thinking
                 if thinks and (block.redacted is not None or block.signature is not None)
             ]
-            wire = _assistant(message)
-            return {**wire, "thinking_blocks": thinking} if thinking else wire
+            text = message.text if message.text.strip() else ""
+            if thinking:
+                return {**_assistant(message, text, bare=True), "thinking_blocks": thinking}
+            return _assistant(message, text)
         case ToolMessage():
             parts = _parts(message.content)
             wire = {"role": "tool", "tool_call_id": message.call_id, "content": parts}
@@ -157,9 +194,12 @@ def _anthropic(message: Message, error_flag: bool, thinks: bool) -> Wire:
             return {**wire, "is_error": True} if error_flag else {**wire, "content": [said, *parts]}
 
 
-def _assistant(message: AssistantMessage) -> Wire:
-    """Convert an answer; without text its content is null: an empty string would be rejected or replaced."""
-    wire: Wire = {"role": "assistant", "content": message.text or None}
+def _assistant(message: AssistantMessage, text: str, *, bare: bool = False) -> Wire:
+    """Convert an answer; without text its content is null: an empty string would be rejected or replaced.
+
+    An answer without calls must say something, unless it is `bare` because it has blocks of thinking.
+    """
+    wire: Wire = {"role": "assistant", "content": text or (None if message.calls or bare else _NO_TEXT)}
     if message.calls:
         wire["tool_calls"] = [
             {
@@ -193,9 +233,9 @@ def _user_content(content: tuple[ContentPart, ...]) -> str | list[Wire]:
             return _parts(content)
 
 
-def result_text(message: ToolMessage, image: str) -> str:
-    """Return a result as text alone; `image` stands for each image."""
-    texts = [part.text if isinstance(part, TextPart) else image for part in message.content]
+def only_text(content: tuple[ContentPart, ...], image: str) -> str:
+    """Return the content as text alone; `image` stands for each image."""
+    texts = [part.text if isinstance(part, TextPart) else image for part in content]
     return "\n".join(filter(None, texts)) or _NO_TEXT
 
 
@@ -220,4 +260,11 @@ def _marked(message: Wire) -> Wire:
         content = [{"type": "text", "text": content}]
     if not content:
         return message
-    return {**message, "content": [*content[:-1], {**content[-1], "cache_control": _MARKER}]}
+    return {**message, "content": [*content[:-1], {**content[-1], **MARKED}]}
+
+
+def _copy(value: Any) -> Any:
+    """Copy what is made of dictionaries and lists."""
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    return [_copy(each) for each in value] if isinstance(value, list) else value

@@ -19,7 +19,8 @@ from codeagent.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from codeagent.llm.wire import Family, may_think, thinking_arguments, to_messages, to_tools
+from codeagent.core.model import ModelRequest
+from codeagent.llm.wire import Family, Transcript, may_think, thinking_arguments, to_tools
 from tests.llm.asking import BASH, READ, request, result
 from tests.servers import openai_problems
 
@@ -31,6 +32,10 @@ PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SIGNED = Thinking(text="hm", signature="sig")
 MARKER = {"cache_control": {"type": "ephemeral"}}
 MARKER_TEXT = ', "cache_control": {"type": "ephemeral"}'
+
+
+def to_messages(asked: ModelRequest, family: Family, *, error_flag: bool = True) -> list[dict[str, Any]]:
+    return Transcript(family, error_flag=error_flag).messages(asked)
 
 
 def wire(family: Family, *messages: Message) -> list[dict[str, Any]]:

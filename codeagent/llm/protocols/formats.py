@@ -21,7 +21,7 @@ from codeagent.llm.protocols.marks import SPACE, Block, Characters, Lookahead, M
 from codeagent.llm.protocols.protocol import Body, ProtocolChoice
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.stream import is_object
-from codeagent.llm.wire import result_text
+from codeagent.llm.wire import only_text
 
 _IMAGE_FOLLOWS = "(the image follows this message's text)"
 _JSON = Lookahead(characters=r"[{\[]")
@@ -280,7 +280,7 @@ def _results_json(results: Sequence[ToolMessage]) -> list[str]:
     """Return one line per result, numbered from 1; no tag can be closed from within it."""
     lines: list[str] = []
     for number, result in enumerate(results, start=1):
-        about = {"call": number, "name": result.name, "content": result_text(result, _IMAGE_FOLLOWS)}
+        about = {"call": number, "name": result.name, "content": only_text(result.content, _IMAGE_FOLLOWS)}
         if result.is_error:
             about["error"] = True
         lines.append(json.dumps(about, ensure_ascii=False).replace("</", "<\\/"))
@@ -289,7 +289,7 @@ def _results_json(results: Sequence[ToolMessage]) -> list[str]:
 
 def _result_tag(number: int, result: ToolMessage) -> str:
     error = ' error="true"' if result.is_error else ""
-    body = _value(result_text(result, _IMAGE_FOLLOWS))
+    body = _value(only_text(result.content, _IMAGE_FOLLOWS))
     return f'<result call="{number}" name="{_attribute(result.name)}"{error}>{body}</result>'
 
 

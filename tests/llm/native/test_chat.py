@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from codeagent.core.messages import Thinking
-from codeagent.llm.provider_stream import read_delta
+from codeagent.llm.native.chat import read_delta
 from codeagent.llm.stream import CallPiece, Delta
 
 

@@ -1,0 +1,231 @@
+"""Anthropic's messages: requests of alternating turns made of blocks, and streams of those blocks."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from codeagent.core.budget import Effort
+from codeagent.core.messages import Message, Thinking, Usage
+from codeagent.core.model import ModelRequest
+from codeagent.llm.errors import ProviderError
+from codeagent.llm.per_message import PerMessage, encoded, json_body
+from codeagent.llm.providers import Target
+from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
+
+_UNUSABLE = re.compile("[^A-Za-z0-9_-]")
+_SCHEMA = ("type", "properties", "required", "additionalProperties", "$defs", "strict")
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_NOTHING = (StreamPiece(Delta(), None),)
+_Turn = tuple[str, list[Wire], list[bytes]]
+"""The role, the blocks, and the blocks as JSON."""
+
+
+class AnthropicWriter:
+    """Writes the requests of one model."""
+
+    def __init__(self, target: Target, effort: Effort | None) -> None:
+        self._target, self._effort = target, effort
+        self._turns = {thinks: PerMessage(partial(_turn, thinks=thinks)) for thinks in (True, False)}
+
+    def body(self, request: ModelRequest) -> bytes:
+        target = self._target
+        effort, thinks = asked_effort(self._effort, "anthropic", request.messages)
+        asked = thinking_arguments(effort, "anthropic", target.max_tokens, target.facts)
+        if level := asked.pop("reasoning_effort", None):
+            asked["thinking"] = {"type": "adaptive", "display": "summarized"}
+            asked["output_config"] = {"effort": level}
+        head: Wire = {"model": target.bare_name, "max_tokens": target.max_tokens, "stream": True, **asked}
+        if request.system:
+            head["system"] = [{"type": "text", "text": request.system, **MARKED}]
+        if request.tools:
+            head["tools"] = [_tool(tool) for tool in to_tools(request.tools, "anthropic")]
+        return json_body(head, "messages", _alternating(self._turns[thinks](request.messages)))
+
+
+def _alternating(turns: list[_Turn]) -> list[bytes]:
+    """Join the messages of one role that follow each other, and mark the last block of all for the cache."""
+    if turns:
+        role, blocks, written = turns[-1]
+        turns[-1] = role, blocks, [*written[:-1], encoded(_marked(blocks[-1]))]
+    joined = []
+    for role, same in groupby(turns, key=lambda turn: turn[0]):
+        content = b",".join(block for _, _, written in same for block in written)
+        joined.append(b'{"role":"%b","content":[%b]}' % (role.encode(), content))
+    return joined
+
+
+def _marked(block: Wire) -> Wire:
+    """Put the cache marker on the block, or on the last part of a result; on thinking it is not allowed."""
+    match block["type"]:
+        case "tool_result":
+            *parts, last = block["content"]
+            return {**block, "content": [*parts, {**last, **MARKED}]}
+        case "text" | "image":
+            return {**block, **MARKED}
+        case _:
+            return block
+
+
+def _turn(message: Message, *, thinks: bool) -> _Turn:
+    wire = anthropic_message(message, error_flag=True, thinks=thinks)
+    blocks = _blocks(wire)
+    return "assistant" if wire["role"] == "assistant" else "user", blocks, [*map(encoded, blocks)]
+
+
+def _blocks(wire: Wire) -> list[Wire]:
+    match wire["role"]:
+        case "user":
+            return [*map(_part, wire["content"])]
+        case "tool":
+            result = {"type": "tool_result", "tool_use_id": _call_id(wire["tool_call_id"])}
+            failed = {"is_error": True} if wire.get("is_error") else {}
+            return [{**result, "content": [*map(_part, wire["content"])], **failed}]
+    said = [{"type": "text", "text": wire["content"]}] if wire["content"] else []
+    calls = [
+        {
+            "type": "tool_use",
+            "id": _call_id(call["id"]),
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"]),
+        }
+        for call in wire.get("tool_calls", ())
+    ]
+    return [*wire.get("thinking_blocks", ()), *said, *calls]
+
+
+def _part(part: Wire) -> Wire:
+    if part["type"] == "text":
+        return part
+    media_type, _, data = part["image_url"]["url"].removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _call_id(call_id: str) -> str:
+    """Return an id in Anthropic's alphabet: other providers' ids may be in the history."""
+    return _UNUSABLE.sub("_", call_id)
+
+
+def _tool(tool: Wire) -> Wire:
+    function = tool["function"]
+    schema = {"type": "object", "properties": {}, **function["parameters"]}
+    wire = {"name": function["name"], "description": function["description"], "input_schema": schema, "type": "custom"}
+    return {**wire, **MARKED} if "cache_control" in tool else wire
+
+
+class AnthropicReader:
+    """Reads one stream. What the provider's own tools do, and what they cite, is left out."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, tuple[int, bool]] = {}
+        """By the index of its block: the number of an open call, and whether its arguments have begun."""
+        self._count = 0
+        self._usage: dict[str, Any] = {}
+        self._finished = False
+
+    def read(self, event: dict[str, Any]) -> Iterable[StreamPiece]:
+        """Read one event. Raises ProviderError."""
+        match event.get("type"):
+            case "content_block_delta":
+                return self._delta(event.get("index"), event.get("delta") or {})
+            case "content_block_start":
+                return self._start(event.get("index"), event.get("content_block") or {})
+            case "content_block_stop":
+                return self._stop(event.get("index"))
+            case "message_start":
+                message = event.get("message") or {}
+                return (StreamPiece(Delta(), self._figures(message.get("usage"))),)
+            case "message_delta":
+                finish = (event.get("delta") or {}).get("stop_reason") or None
+                self._finished = self._finished or finish is not None
+                return (StreamPiece(Delta(finish=finish), self._figures(event.get("usage"))),)
+            case "message_stop" if not self._finished:
+                return (StreamPiece(Delta(finish="end_turn"), None),)
+            case "error":
+                error = event.get("error")
+                body = error if isinstance(error, dict) else {"message": str(error)}
+                raise ProviderError(body, _STATUSES.get(str(body.get("type"))))
+            case _:
+                return _NOTHING
+
+    def end(self) -> Iterable[StreamPiece]:
+        return ()
+
+    def _start(self, index: Any, block: dict[str, Any]) -> Sequence[StreamPiece]:
+        self._calls.pop(index, None)
+        match block:
+            case {"type": "text", "text": str(text)} if text:
+                return _piece(text=text)
+            case {"type": "thinking"}:
+                return self._thought(block.get("thinking"), block.get("signature"))
+            case {"type": "redacted_thinking", "data": str(data)}:
+                return _piece(thinking=(Thinking(redacted=data),))
+            case {"type": "tool_use"}:
+                number, self._count = self._count, self._count + 1
+                given = block.get("input")
+                arguments = json.dumps(given, ensure_ascii=False) if given else ""
+                self._calls[index] = number, bool(given)
+                return _piece(calls=(CallPiece(number, block.get("id") or None, block.get("name") or None, arguments),))
+            case _:
+                return _NOTHING
+
+    def _delta(self, index: Any, delta: dict[str, Any]) -> Sequence[StreamPiece]:
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                return _piece(text=text)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                return self._thought(text, None)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                return self._thought("", signature)
+            case {"type": "input_json_delta", "partial_json": str(part)} if part and index in self._calls:
+                number, _ = self._calls[index]
+                self._calls[index] = number, True
+                return _piece(calls=(CallPiece(number, arguments=part),))
+            case _:
+                return _NOTHING
+
+    def _stop(self, index: Any) -> Sequence[StreamPiece]:
+        number, begun = self._calls.pop(index, (0, True))
+        return _NOTHING if begun else _piece(calls=(CallPiece(number, arguments="{}"),))
+
+    def _thought(self, text: Any, signature: Any) -> Sequence[StreamPiece]:
+        if not (text or signature):
+            return _NOTHING
+        return _piece(thinking=(Thinking(text=text or "", signature=signature or None),))
+
+    def _figures(self, usage: Any) -> Usage | None:
+        """Add to the figures so far: later ones count everything again, but may leave some out."""
+        if not isinstance(usage, dict):
+            return None
+        self._usage |= {name: figure for name, figure in usage.items() if figure}
+        read, written = self._number("cache_read_input_tokens"), self._number("cache_creation_input_tokens")
+        thought = self._usage.get("output_tokens_details") or {}
+        return Usage(
+            input_tokens=self._number("input_tokens") + read + written,
+            output_tokens=self._number("output_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            reasoning_tokens=int(thought.get("thinking_tokens") or 0),
+        )
+
+    def _number(self, name: str) -> int:
+        figure = self._usage.get(name)
+        return int(figure) if isinstance(figure, int | float) else 0
+
+
+def _piece(**fields: Any) -> Sequence[StreamPiece]:
+    return (StreamPiece(Delta(**fields), None),)

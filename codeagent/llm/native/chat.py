@@ -1,0 +1,161 @@
+"""OpenAI's chat completions, and everything that servers which claim to speak it make of their streams."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from codeagent.core.budget import Effort
+from codeagent.core.messages import AssistantMessage, Message, Thinking
+from codeagent.core.model import ModelRequest
+from codeagent.llm.errors import ProviderError
+from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.providers import Target
+from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.usage import field, read_usage
+from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
+
+_NEW_LIMIT = re.compile(r"o\d|gpt-[5-9](?!-chat)")
+"""Models of OpenAI's own that take `max_completion_tokens` for `max_tokens`."""
+_NO_STREAM_OPTIONS = {"mistral", "cerebras", "nvidia_nim", "hyperbolic"}
+"""They reject the field, or send their usage without it."""
+_THINKING_SWITCH = {"deepseek"}
+_REASONING_BACK = {"deepseek", "moonshot"}
+"""They refuse an answer with calls that comes back without the reasoning before them."""
+_BLANK = " "
+
+
+class ChatWriter:
+    """Writes the requests of one model."""
+
+    def __init__(self, target: Target, effort: Effort | None) -> None:
+        self._target = target
+        thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
+        self._asked: Wire = {key: thinking[key] for key in ("reasoning_effort",) if key in thinking}
+        if self._asked and target.provider in _THINKING_SWITCH:
+            self._asked["thinking"] = {"type": "disabled" if self._asked["reasoning_effort"] == "none" else "enabled"}
+        thinks = bool(target.facts.get("supports_reasoning")) and effort != "off"
+        self._messages = PerMessage(
+            partial(
+                _message,
+                images=target.provider != "deepseek" or bool(target.facts.get("supports_vision")),
+                reasoning=target.provider in _REASONING_BACK and thinks,
+            )
+        )
+
+    def body(self, request: ModelRequest) -> bytes:
+        target = self._target
+        new_limit = target.provider == "openai" and _NEW_LIMIT.match(target.bare_name.rpartition("/")[2])
+        head: Wire = {
+            "model": target.bare_name,
+            "max_completion_tokens" if new_limit else "max_tokens": target.max_tokens,
+            "stream": True,
+            **self._asked,
+        }
+        if target.provider not in _NO_STREAM_OPTIONS:
+            head["stream_options"] = {"include_usage": True}
+        if target.provider == "openrouter":
+            head["usage"] = {"include": True}
+        if request.tools:
+            head["tools"] = to_tools(request.tools, "openai")
+        system = encoded({"role": "system", "content": request.system})
+        return json_body(head, "messages", [system, *in_order(self._messages(request.messages), _from_results)])
+
+
+def _message(message: Message, *, images: bool, reasoning: bool) -> Converted[bytes]:
+    converted = chat_messages(message, images=images)
+    (wire,) = converted.items
+    if wire["content"] is None:
+        del wire["content"]
+    if reasoning and isinstance(message, AssistantMessage) and message.calls:
+        wire["reasoning_content"] = "".join(block.text for block in message.thinking) or _BLANK
+    return Converted((encoded(wire),), tuple(map(encoded, converted.images)), converted.in_batch)
+
+
+def _from_results(images: list[bytes]) -> bytes:
+    return b'{"role":"user","content":[%b]}' % b",".join(images)
+
+
+class ChatReader:
+    """Reads one stream.
+
+    Some servers never say why they stop. Their last event is the usage alone: after that, nothing is missing.
+    """
+
+    def __init__(self) -> None:
+        self._finish: str | None = None
+        self._closing = False
+
+    def read(self, event: dict[str, Any]) -> Iterator[StreamPiece]:
+        error = event.get("error")
+        if error:
+            raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+        delta, usage = read_delta(event), read_usage(event)
+        self._finish = delta.finish or self._finish
+        self._closing = usage is not None and delta == Delta()
+        yield StreamPiece(delta, usage)
+
+    def end(self) -> Iterator[StreamPiece]:
+        if self._finish is None and self._closing:
+            yield StreamPiece(Delta(finish="stop"), None)
+
+
+def read_delta(chunk: Any) -> Delta:
+    """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are empty."""
+    choices = field(chunk, "choices")
+    if not choices:
+        return Delta()
+    choice = choices[0]
+    finish = field(choice, "finish_reason") or None
+    delta = field(choice, "delta") or field(choice, "message")
+    if delta is None:
+        return Delta(finish=finish)
+    content = field(delta, "content")
+    text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
+    thinking = tuple(map(_thinking, field(delta, "thinking_blocks") or ()))
+    if not thinking:
+        reasoning += _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
+        thinking = (Thinking(text=reasoning),) if reasoning else ()
+    pieces = [piece for piece in field(delta, "tool_calls") or () if piece is not None]
+    if not pieces and (legacy := field(delta, "function_call")) is not None:
+        pieces = [{"index": 0, "function": legacy}]
+    return Delta(
+        text=text + _text(field(delta, "refusal")),
+        thinking=thinking,
+        calls=tuple(map(_call, pieces)),
+        finish=str(finish) if finish else None,
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _from_parts(parts: list[Any]) -> tuple[str, str]:
+    """Return the text and the reasoning of content that comes as a list of typed parts."""
+    text, reasoning = "", ""
+    for part in parts:
+        if field(part, "type") == "thinking":
+            thought = field(part, "thinking")
+            reasoning += (
+                thought if isinstance(thought, str) else "".join(_text(field(p, "text")) for p in thought or ())
+            )
+        else:
+            text += part if isinstance(part, str) else _text(field(part, "text"))
+    return text, reasoning
+
+
+def _thinking(block: Any) -> Thinking:
+    if field(block, "type") == "redacted_thinking":
+        return Thinking(redacted=_text(field(block, "data")))
+    return Thinking(text=_text(field(block, "thinking")), signature=field(block, "signature") or None)
+
+
+def _call(piece: Any) -> CallPiece:
+    function, index = field(piece, "function"), field(piece, "index")
+    return CallPiece(
+        index=index if isinstance(index, int) else None,
+        id=_text(field(piece, "id")) or None,
+        name=_text(field(function, "name")) or None,
+        arguments=_text(field(function, "arguments")),
+    )

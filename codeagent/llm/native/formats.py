@@ -1,0 +1,45 @@
+"""The wire formats that need no library: how each writes a request and reads the stream that answers it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
+from codeagent.core.model import ModelRequest
+from codeagent.llm.native.anthropic import AnthropicReader, AnthropicWriter
+from codeagent.llm.native.chat import ChatReader, ChatWriter
+from codeagent.llm.native.responses import ResponsesReader, ResponsesWriter
+from codeagent.llm.providers import Target, WireFormat
+from codeagent.llm.stream import StreamPiece
+
+
+class RequestWriter(Protocol):
+    """Writes the requests of one model; it keeps the JSON of each message of the last history."""
+
+    def body(self, request: ModelRequest) -> bytes:
+        """Return the JSON that is posted."""
+
+
+class StreamReader(Protocol):
+    """Reads one stream."""
+
+    def read(self, event: dict[str, Any]) -> Iterable[StreamPiece]:
+        """Read one decoded event. Raises ProviderError for the provider's error event."""
+
+    def end(self) -> Iterable[StreamPiece]:
+        """Return what follows from the stream's proper end, for servers that never say why they stop."""
+
+
+@dataclass(frozen=True)
+class Format:
+    writer: Callable[[Target, Effort | None], RequestWriter]
+    """One per model."""
+    reader: Callable[[], StreamReader]
+    """One per answer."""
+
+
+FORMATS: Mapping[WireFormat, Format] = {
+    "chat": Format(ChatWriter, ChatReader),
+    "responses": Format(ResponsesWriter, ResponsesReader),
+    "anthropic": Format(AnthropicWriter, AnthropicReader),
+}

@@ -1,0 +1,182 @@
+"""OpenAI's responses API: requests as a list of items, and streams of typed events."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
+from codeagent.core.messages import Message, Thinking, Usage
+from codeagent.core.model import ModelRequest
+from codeagent.llm.errors import ProviderError
+from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.providers import Target
+from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
+
+_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500}
+_NOTHING = StreamPiece(Delta(), None)
+
+
+class ResponsesWriter:
+    """Writes the requests of one model."""
+
+    def __init__(self, target: Target, effort: Effort | None) -> None:
+        self._target = target
+        thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
+        self._asked: Wire = {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
+        self._items = PerMessage(_items)
+
+    def body(self, request: ModelRequest) -> bytes:
+        target = self._target
+        head: Wire = {"model": target.bare_name, "max_output_tokens": target.max_tokens, **self._asked}
+        if target.facts.get("supports_native_streaming") is not False:
+            head["stream"] = True
+        if request.system:
+            head["instructions"] = request.system
+        if request.tools:
+            head["tools"] = [
+                {"type": "function", **tool["function"], "strict": False} for tool in to_tools(request.tools, "openai")
+            ]
+        return json_body(head, "input", in_order(self._items(request.messages), _from_results))
+
+
+def _items(message: Message) -> Converted[bytes]:
+    converted = chat_messages(message)
+    (wire,) = converted.items
+    images = tuple(encoded(_part(part, "input_text")) for part in converted.images)
+    return Converted(tuple(map(encoded, _of_message(wire))), images, converted.in_batch)
+
+
+def _of_message(wire: Wire) -> Iterator[Wire]:
+    content = wire["content"]
+    if wire["role"] == "tool":
+        output = [{"type": "input_text", "text": content}]
+        yield {"type": "function_call_output", "call_id": wire["tool_call_id"], "output": output}
+        return
+    if content is not None:
+        kind = "output_text" if wire["role"] == "assistant" else "input_text"
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        yield {"type": "message", "role": wire["role"], "content": [_part(part, kind) for part in parts]}
+    for call in wire.get("tool_calls", ()):
+        yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+
+
+def _part(part: Wire, kind: str) -> Wire:
+    if part["type"] == "text":
+        return {"type": kind, "text": part["text"]}
+    return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+
+
+def _from_results(images: list[bytes]) -> bytes:
+    return b'{"type":"message","role":"user","content":[%b]}' % b",".join(images)
+
+
+@dataclass
+class _Heard:
+    """Which parts of one call were passed on."""
+
+    id: bool
+    arguments: bool
+
+
+class ResponsesReader:
+    """Reads one stream.
+
+    Servers differ in where they say a call's id and arguments: when it begins, in pieces, when it ends, or only in the
+    list at the end of the answer. Whatever comes first counts; what repeats it is left out.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[int, _Heard] = {}
+        self._text = False
+
+    def read(self, event: dict[str, Any]) -> Iterable[StreamPiece]:
+        """Read one event. Raises ProviderError."""
+        delta = event.get("delta")
+        match event.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta" if isinstance(delta, str):
+                self._text = True
+                return (StreamPiece(Delta(text=delta), None),)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if isinstance(delta, str):
+                return (StreamPiece(Delta(thinking=(Thinking(text=delta),)), None),)
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return (StreamPiece(Delta(thinking=(Thinking(text="\n\n"),)), None),)
+            case "response.function_call_arguments.delta" if isinstance(delta, str) and delta:
+                index = _index(event)
+                self._heard.setdefault(index, _Heard(id=True, arguments=True)).arguments = True
+                return _calls(CallPiece(index, arguments=delta))
+            case "response.function_call_arguments.done":
+                return _calls(*self._rest(_index(event), event, None))
+            case "response.output_item.added" | "response.output_item.done":
+                return _calls(*self._item(_index(event), event.get("item")))
+            case "response.completed" | "response.incomplete":
+                return self._ended(event.get("response") or {})
+            case "response.failed" | "response.cancelled" | "error":
+                raise _failure(event)
+            case _:
+                return (_NOTHING,)
+
+    def end(self) -> Iterable[StreamPiece]:
+        return ()
+
+    def _item(self, index: int, item: Any) -> Iterator[CallPiece]:
+        if not isinstance(item, dict) or item.get("type") != "function_call":
+            return
+        if index in self._heard:
+            yield from self._rest(index, item, item.get("call_id") or item.get("id"))
+            return
+        arguments = item.get("arguments") or ""
+        self._heard[index] = _Heard(id=bool(item.get("call_id")), arguments=bool(arguments))
+        yield CallPiece(index, item.get("call_id") or None, item.get("name") or None, arguments)
+
+    def _rest(self, index: int, item: dict[str, Any], call_id: str | None) -> Iterator[CallPiece]:
+        """Yield what no earlier event said."""
+        heard = self._heard.setdefault(index, _Heard(id=True, arguments=False))
+        new_id = None if heard.id else call_id
+        arguments = "" if heard.arguments else item.get("arguments") or ""
+        heard.id, heard.arguments = heard.id or new_id is not None, heard.arguments or bool(arguments)
+        if new_id or arguments:
+            yield CallPiece(index, new_id, arguments=arguments)
+
+    def _ended(self, response: dict[str, Any]) -> Iterator[StreamPiece]:
+        """Yield what only the whole response says; a new call counts only if none was heard of: the indices differ."""
+        items = [item for item in response.get("output") or () if isinstance(item, dict)]
+        known = set(self._heard) or set(range(len(items)))
+        calls = [piece for index in sorted(known) if index < len(items) for piece in self._item(index, items[index])]
+        text = "" if self._text else "".join(map(_text_of, items))
+        reason = (response.get("incomplete_details") or {}).get("reason")
+        finish = "length" if reason == "max_output_tokens" else reason or "stop"
+        yield StreamPiece(Delta(text=text, calls=tuple(calls), finish=finish), _usage(response.get("usage")))
+
+
+def _calls(*pieces: CallPiece) -> tuple[StreamPiece]:
+    return (StreamPiece(Delta(calls=pieces), None) if pieces else _NOTHING,)
+
+
+def _index(event: dict[str, Any]) -> int:
+    index = event.get("output_index")
+    return index if isinstance(index, int) else 0
+
+
+def _text_of(item: dict[str, Any]) -> str:
+    parts = item.get("content") if item.get("type") == "message" else None
+    return "".join(part.get("text") or part.get("refusal") or "" for part in parts or () if isinstance(part, dict))
+
+
+def _usage(figures: Any) -> Usage | None:
+    if not isinstance(figures, dict) or not (figures.get("input_tokens") or figures.get("output_tokens")):
+        return None
+    read, thought = figures.get("input_tokens_details") or {}, figures.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=int(figures.get("input_tokens") or 0),
+        output_tokens=int(figures.get("output_tokens") or 0),
+        cache_read_tokens=int(read.get("cached_tokens") or 0),
+        reasoning_tokens=int(thought.get("reasoning_tokens") or 0),
+    )
+
+
+def _failure(event: dict[str, Any]) -> ProviderError:
+    response = event.get("response") or event
+    error = response.get("error") or response
+    body = error if isinstance(error, dict) else {"message": str(error)}
+    return ProviderError(body, _STATUSES.get(str(body.get("code"))))
