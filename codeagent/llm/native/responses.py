@@ -100,7 +100,7 @@ class ResponsesReader:
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if isinstance(delta, str):
                 return (StreamPiece(Delta(thinking=(Thinking(text=delta),)), None),)
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return (StreamPiece(Delta(thinking=(Thinking(text="\n\n"),)), None),)
+                return (StreamPiece(Delta(thinking=(Thinking(text="\n"),)), None),)
             case "response.function_call_arguments.delta" if isinstance(delta, str) and delta:
                 index = _index(event)
                 self._heard.setdefault(index, _Heard(id=True, arguments=True)).arguments = True
