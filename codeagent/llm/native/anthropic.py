@@ -17,7 +17,8 @@ from codeagent.llm.stream import CallPiece, Delta, StreamPiece
 from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
 
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
-_SCHEMA = ("type", "properties", "required", "additionalProperties", "$defs", "strict")
+_NOT_AT_THE_TOP = {"$schema", "$id", "title", "oneOf", "anyOf", "allOf"}
+"""Of a tool's schema: refused, or of no use to the model."""
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -122,7 +123,8 @@ def _call_id(call_id: str) -> str:
 
 def _tool(tool: Wire) -> Wire:
     function = tool["function"]
-    schema = {"type": "object", "properties": {}, **function["parameters"]}
+    given = {key: value for key, value in function["parameters"].items() if key not in _NOT_AT_THE_TOP}
+    schema = {"type": "object", "properties": {}, **given}
     wire = {"name": function["name"], "description": function["description"], "input_schema": schema, "type": "custom"}
     return {**wire, **MARKED} if "cache_control" in tool else wire
 

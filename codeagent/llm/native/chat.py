@@ -21,7 +21,7 @@ _NO_STREAM_OPTIONS = {"mistral", "cerebras", "nvidia_nim", "hyperbolic"}
 """They reject the field, or send their usage without it."""
 _THINKING_SWITCH = {"deepseek"}
 _REASONING_BACK = {"deepseek", "moonshot"}
-"""They refuse an answer with calls that comes back without the reasoning before them."""
+"""They refuse answers that come back without their reasoning, if the model thinks."""
 _BLANK = " "
 
 
@@ -67,7 +67,7 @@ def _message(message: Message, *, images: bool, reasoning: bool) -> Converted[by
     (wire,) = converted.items
     if wire["content"] is None:
         del wire["content"]
-    if reasoning and isinstance(message, AssistantMessage) and message.calls:
+    if reasoning and isinstance(message, AssistantMessage):
         wire["reasoning_content"] = "".join(block.text for block in message.thinking) or _BLANK
     return Converted((encoded(wire),), tuple(map(encoded, converted.images)), converted.in_batch)
 
