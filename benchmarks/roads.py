@@ -98,7 +98,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
     guard.QUIET = guard.REPEAT = 0.0
     model = here.script({"calls": [["write", {"path": "new.txt", "content": "a line\n"}]]}, {"text": "done"})
 
-    async def open_client(state: UiState) -> SessionClient:
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         return SessionClient(LocalLauncher(here.workspace), state)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)

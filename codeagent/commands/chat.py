@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
     from codeagent.core.budget import Effort
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
+    from codeagent.tui.transcript.document import Document
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 
@@ -103,11 +104,31 @@ def open_screen(workspace: Path, **options: Any) -> int:
     from codeagent.tui.app import run_app
     from codeagent.tui.launcher import AppFolders, LaunchOptions
 
-    async def open_client(state: "UiState") -> "SessionClient":
+    async def open_client(state: "UiState", options: LaunchOptions) -> "SessionClient":
+        if options.resume is not None and (end := await asyncio.to_thread(_recorded_end, workspace, options.resume)):
+            state.document.show_end(end)
         return await asyncio.to_thread(_client, workspace, state)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders)
+
+
+def _recorded_end(workspace: Path, session: str) -> "Document | None":
+    """Read the last messages of a session, which is fast; None if it cannot be continued, which `open` explains."""
+    from codeagent.config.paths import state_dir
+    from codeagent.core.redact import Redactor
+    from codeagent.session.store import SessionStore
+    from codeagent.tui.launcher import LAST
+    from codeagent.tui.reduce import replayed_end
+
+    store = SessionStore(state_dir(), Redactor(os.environ))
+    try:
+        found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
+        store.check_free(found)
+        end = replayed_end(store.read_end(found))
+    except SessionError:
+        return None
+    return end if end.blocks else None
 
 
 def _client(workspace: Path, state: "UiState") -> "SessionClient":

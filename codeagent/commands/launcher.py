@@ -22,11 +22,11 @@ from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_s
 from codeagent.session.fold import last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
-LAST = "last"
-"""Means the most recent session of this workspace."""
+_CHOICES = frozenset({"run.started", "notice"})
+"""The types of the events that say which mode and model a session used."""
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -42,7 +42,6 @@ class LocalLauncher:
         self._workspace = workspace
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
-        self._read: tuple[str, int, Events] = ("", 0, ())
 
     @property
     def workspace(self) -> Path:
@@ -101,12 +100,8 @@ class LocalLauncher:
         self._workspace = self._store.folder_of(found, self._workspace)
         return found
 
-    def recorded(self, session_id: str) -> Events:
-        """Return the session's events; its log is read again only if it has grown."""
-        size = self._store.size(session_id)
-        if self._read[:2] != (session_id, size):
-            self._read = (session_id, size, self._store.read(session_id).events)
-        return self._read[2]
+    def recorded(self, session_id: str, after: int = 0) -> Events:
+        return self._store.read_after(session_id, after)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         names = [] if settings.model in (None, _DEMO.name) else [settings.model]
@@ -148,7 +143,7 @@ class LocalLauncher:
         return git_status(self._workspace)
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
-        events = self.recorded(session_id)
+        events = tuple(self._store.read_only(session_id, _CHOICES))
         changes: dict[str, object] = {}
         if options.mode is None and (mode := last_mode(events)) is not None:
             changes["mode"] = mode

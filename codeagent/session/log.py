@@ -148,6 +148,16 @@ def read_head(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
     return [event for event in events if event is not None]
 
 
+def read_end(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
+    """Return the sound events among the last `limit` bytes. Raises OSError."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - limit)
+        file.seek(start)
+        lines = file.read(limit).split(b"\n")
+    events = [_read_line(line).event for line in lines[1 if start else 0 :] if line]
+    return [event for event in events if event is not None]
+
+
 def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
     """Yield the sound events of these types, each once, in the order of the file. Raises OSError."""
     wanted = tuple(f'"type":"{kind}"'.encode() for kind in kinds)

@@ -17,13 +17,14 @@ from codeagent.core.runtime import SessionSummary
 from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.disk.opens import open_file
 from codeagent.disk.private import make_private_folder
-from codeagent.session.log import Recording, SessionLog, read_head, read_kinds, read_recording
+from codeagent.session.log import Recording, SessionLog, read_end, read_head, read_kinds, read_recording
 from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
-_HEAD = 256 * 1024
+_HEAD = _END = 256 * 1024
+"""Bytes of a log that say what a session began with, and that hold more than the last screenful."""
 _FIRST_RUN = 64 * 1024
 """Bytes of a log that hold its first `run.started`."""
 _PATIENCE = 2.0
@@ -177,10 +178,20 @@ class SessionStore:
         except OSError as error:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
-    def size(self, session_id: str) -> int:
-        """Return the bytes of its log, which only grows. Raises SessionNotFound."""
+    def read_end(self, session_id: str) -> list[KnownEvent | UnknownEvent]:
+        """Return the last events of a session, without reading the others. Raises SessionNotFound, SessionError."""
         self._require(session_id)
-        return self._stat(session_id).st_size
+        try:
+            return read_end(self.folder(session_id) / LOG, _END)
+        except OSError as error:
+            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
+
+    def read_after(self, session_id: str, number: int) -> tuple[KnownEvent | UnknownEvent, ...]:
+        """Return the sound events after the one of that number. Raises SessionNotFound, SessionError."""
+        end = self.read_end(session_id) if number else []
+        if not end or end[0].seq > number:
+            return tuple(event for event in self.read(session_id).events if event.seq > number)
+        return tuple(event for event in end if event.seq > number)
 
     def find(self, prefix: str) -> str:
         """Return the only session whose id begins with `prefix`. Raises SessionNotFound."""

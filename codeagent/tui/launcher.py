@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # the first frame needs the values, and none of what these im
     from codeagent.core.runtime import Runtime, SessionSummary
 
 
+LAST = "last"
+"""In place of a session's id: the most recent session of this workspace."""
+
+
 @dataclass(frozen=True)
 class LaunchOptions:
     """What the command line asked for; None leaves it to the settings."""
@@ -113,8 +117,8 @@ class Launcher(Protocol):
         Raises SessionError: it is not there, in use by another process, or its folder is gone.
         """
 
-    def recorded(self, session_id: str) -> "tuple[KnownEvent | UnknownEvent, ...]":
-        """Its events, also while it is in use. Raises SessionError."""
+    def recorded(self, session_id: str, after: int = 0) -> "tuple[KnownEvent | UnknownEvent, ...]":
+        """Its events after the one of that number, also while it is in use. Raises SessionError."""
 
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""

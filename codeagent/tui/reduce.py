@@ -1,5 +1,6 @@
 """Reduces events to the state of the screen: the only place where an event becomes something to see."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -16,8 +17,10 @@ from codeagent.tui import outcomes
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
+from codeagent.tui.transcript.document import Document
 
 MAIN = "main"
+AnyEvent = events.KnownEvent | events.UnknownEvent
 
 
 class Reducer:
@@ -41,7 +44,7 @@ class Reducer:
         self._waited: dict[str, float] = {}
         """When each call began that the agent waits for, in seconds since the epoch."""
 
-    def apply(self, event: events.KnownEvent | events.UnknownEvent) -> None:
+    def apply(self, event: AnyEvent) -> None:
         if event.agent != MAIN:
             return
         document, state = self._document, self._state
@@ -143,6 +146,10 @@ class Reducer:
                 self._document.remark(event.text, event.level)
             case _:
                 assert_never(event)
+
+    def go_live(self, state: UiState) -> None:
+        """Continue on the state that shows what was recorded."""
+        self._state, self._document, self._live = state, state.document, True
 
     def end_recording(self) -> None:
         """End what was going on when the recording stopped: questions, a pause, jobs."""
@@ -336,3 +343,35 @@ class Reducer:
         if since is not None:
             self._waited[call_id] = since
         self._state.status.set(jobs=self._state.jobs.running, waits_since=min(self._waited.values(), default=None))
+
+
+def replayed(recorded: Iterable[AnyEvent]) -> tuple[UiState, Reducer]:
+    """Reduce recorded events to a state of their own, which no widget watches; slow, so that it belongs in a thread."""
+    state = UiState()
+    reducer = Reducer(state, live=False)
+    for event in recorded:
+        reducer.apply(event)
+    reducer.end_recording()
+    return state, reducer
+
+
+def replayed_end(end: Sequence[AnyEvent]) -> Document:
+    """Reduce the last events of a session, from the first turn that is whole; empty if there is none."""
+    starts = (at for at, event in enumerate(end) if isinstance(event, events.RunStarted | events.TurnStarted))
+    first = next((at for at in starts if end[at].agent == MAIN), len(end))
+    return replayed(_of_known_calls(end[first:]))[0].document
+
+
+def _of_known_calls(recorded: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Leave out what became of calls that began before."""
+    begun = {""}
+    for event in recorded:
+        match event:
+            case events.BatchPlanned():
+                begun.update(call.call_id for call in event.calls)
+            case ToolStarted():
+                begun.add(event.call_id)
+            case _:
+                pass
+        if getattr(event, "call_id", "") in begun or isinstance(event, events.JobFinished):
+            yield event

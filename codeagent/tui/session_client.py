@@ -33,7 +33,7 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page, sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.parts.status import MODE_MEANS
-from codeagent.tui.reduce import Reducer
+from codeagent.tui.reduce import AnyEvent, Reducer, replayed
 from codeagent.tui.state import UiState
 
 _PACE = 0.05
@@ -50,7 +50,9 @@ class SessionClient:
         self._state = state
         self._runtime: Runtime | None = None
         self._settings: Settings | None = None
+        self._reducer = Reducer(state, live=True)
         self._shown = 0
+        """The number of the last event that was."""
         self._stepping = False
         self._settled = asyncio.Event()
         """Set once it has started, or never will."""
@@ -79,7 +81,9 @@ class SessionClient:
         if (missing := await self._launcher.missing(settings, options)) is not None:
             return missing
         if resume is not None:
-            await self._show_recorded(resume, live=False)
+            await self._replay(resume)
+        elif self._state.document.partial:
+            self._state.document.forget_recorded()
         if self._launcher.workspace != before:
             self._state.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
         self._settings = settings
@@ -233,7 +237,8 @@ class SessionClient:
         if self._stepping:
             runtime.agent.do(acts.Step(True))
         events = runtime.agent.events()
-        await self._show_recorded(runtime.agent.session_id, live=True)
+        for recorded in await asyncio.to_thread(self._launcher.recorded, runtime.agent.session_id, self._shown):
+            self._show(recorded)
         status.set(
             session=runtime.agent.session_id,
             sandbox=sandbox_words(runtime.sandbox_info),
@@ -243,12 +248,9 @@ class SessionClient:
             notice="",
         )
         self._settled.set()
-        reducer = Reducer(self._state, live=True)
         drawn: set[tuple[str, str]] = set()
         async for event in events:
-            if event.seq > self._shown:
-                self._shown = event.seq
-                self._show(reducer, event)
+            self._show(event)
             self._after(event, runtime.agent)
             await _pace(event, drawn)
 
@@ -261,22 +263,22 @@ class SessionClient:
             if event.reason == "done" and agent.queued and not agent.running:
                 self.do(acts.Prompt(None))
 
-    def _show(self, reducer: Reducer, event: KnownEvent) -> None:
-        """Show one event; if it cannot be drawn, those after it still are."""
+    def _show(self, event: AnyEvent) -> None:
+        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are."""
+        if event.seq <= self._shown:
+            return
+        self._shown = event.seq
         try:
-            reducer.apply(event)
+            self._reducer.apply(event)
         except Exception as error:
             self._state.failed(error)
 
-    async def _show_recorded(self, session_id: str, *, live: bool) -> None:
-        reducer = Reducer(self._state, live=live)
-        recorded = await asyncio.to_thread(self._launcher.recorded, session_id)
-        for event in recorded:
-            if event.seq > self._shown:
-                reducer.apply(event)
-                self._shown = event.seq
-        if not live:
-            reducer.end_recording()
+    async def _replay(self, session_id: str) -> None:
+        """Show all of a recorded session; keys are answered meanwhile."""
+        recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self._launcher, session_id)
+        for _ in self._state.replay(recorded):
+            await asyncio.sleep(0)
+        self._reducer.go_live(self._state)
 
     async def _refresh_git(self) -> None:
         branch, changes = await asyncio.to_thread(self._launcher.git_status)
@@ -367,6 +369,12 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
         drawn.clear()
         await asyncio.sleep(_PACE)
     drawn.add(key)
+
+
+def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
+    """Read a session and reduce it; blocks on a file. With the number of its last event."""
+    recorded = launcher.recorded(session_id)
+    return *replayed(recorded), recorded[-1].seq if recorded else 0
 
 
 def _whole(read: Callable[[int, int], OutputPage]) -> str:

@@ -1,7 +1,7 @@
 """The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.dataclass import dataclass
@@ -235,6 +235,13 @@ class JobBoard(Observable):
         self._outputs[row.id] = buffer
         self._changed()
 
+    def replay(self, recorded: "JobBoard") -> None:
+        """Put the recorded jobs in front of the others."""
+        self._rows = recorded._rows | self._rows
+        self._outputs = recorded._outputs | self._outputs
+        self.end_notes |= recorded.end_notes
+        self._changed()
+
     def lose(self) -> None:
         """Mark running jobs as lost: their process is gone, and how they ended is unknown."""
         for row in self.rows:
@@ -325,3 +332,16 @@ class UiState:
     """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
+
+    def replay(self, recorded: "UiState") -> Iterator[None]:
+        """Show what was recorded, in slices between which others may do something; `recorded` is used up."""
+        yield from self.document.replay(recorded.document)
+        for item in recorded.queue.items:
+            self.queue.add(item)
+        self.queue.order([item.id for item in recorded.queue.items])
+        self.boundary.set(recorded.boundary.now)
+        self.jobs.replay(recorded.jobs)
+        values = {each.name: getattr(recorded.status.now, each.name) for each in fields(Status)}
+        # The settings say how it continues.
+        changed = {name for name in values if values[name] != getattr(Status(), name)} - {"mode", "model"}
+        self.status.set(**{name: values[name] for name in changed})

@@ -33,7 +33,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
     )
     model = product.script(say("Hello."))
 
-    async def open_client(state: UiState) -> SessionClient:
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         return SessionClient(LocalLauncher(product.workspace), state)
 
     folders = AppFolders(product.home / "state", product.home / "config", product.workspace)

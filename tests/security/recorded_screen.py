@@ -141,7 +141,7 @@ def numbered(texts: list[str], letter: str, between: str = "\n") -> str:
 def main(folder: Path, shown: list[int]) -> int:
     texts = [PAYLOADS[number] for number in shown] or BENIGN
 
-    async def open_client(state: UiState) -> SessionClient:
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         client: Any = RecordedClient(state, texts)
         return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.session.log import FIRST, checksum_of, read_head, read_kinds, read_recording, seal, unseal
+from codeagent.session.log import FIRST, checksum_of, read_end, read_head, read_kinds, read_recording, seal, unseal
 from tests.effort import times
 from tests.session.eventlogs import SESSION, finished_run
 
@@ -148,6 +148,15 @@ def test_the_head_of_a_log_is_read_without_the_rest(tmp_path: Path) -> None:
     log = write(tmp_path, b"".join(lines))
     assert read_head(log, len(lines[0]) + len(lines[1]) + 5) == finished_run()[:2]
     assert read_head(tmp_path / "none", 100) == []
+
+
+def test_the_end_of_a_log_holds_its_last_whole_records(tmp_path: Path) -> None:
+    lines = lines_of(finished_run())
+    log = write(tmp_path, b"".join(lines))
+    assert read_end(log, len(lines[-1]) + len(lines[-2]) + 5) == finished_run()[-2:]
+    assert read_end(log, 1 << 20) == finished_run()
+    torn = write(tmp_path, b"".join([*lines, lines[0][:20]]))
+    assert read_end(torn, len(lines[-1]) + 25) == finished_run()[-1:]
 
 
 @settings(max_examples=times(80))

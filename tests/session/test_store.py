@@ -44,6 +44,20 @@ def test_ids_sort_by_time_and_do_not_repeat(store: SessionStore) -> None:
     assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", session_id) for session_id in ids)
 
 
+@pytest.mark.parametrize("size", [200, 1 << 20])
+def test_what_came_after_an_event_is_read_however_little_of_the_end_is_looked_at_first(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    session_id, events = finished(store), finished_run()
+    monkeypatch.setattr("codeagent.session.store._END", size)
+    assert [store.read_after(session_id, event.seq) for event in events] == [
+        tuple(events[number:]) for number in range(1, len(events) + 1)
+    ]
+    assert store.read_after(session_id, 0) == tuple(events)
+    with pytest.raises(SessionNotFound):
+        store.read_after("20260102-030405-00000000", 1)
+
+
 def test_folders_are_0700_and_files_0600_whatever_the_umask(store: SessionStore) -> None:
     before = os.umask(0)
     try:

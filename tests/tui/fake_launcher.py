@@ -139,8 +139,8 @@ class FakeLauncher:
         self.workspace = self.elsewhere or self.workspace
         return found
 
-    def recorded(self, session_id: str) -> tuple[KnownEvent | UnknownEvent, ...]:
-        return self.log
+    def recorded(self, session_id: str, after: int = 0) -> tuple[KnownEvent | UnknownEvent, ...]:
+        return tuple(event for event in self.log if event.seq > after)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return (ModelRow("demo", "needs no key", ready=True),)

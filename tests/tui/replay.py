@@ -210,7 +210,7 @@ class ReplayApp(CodeagentApp):
         """`starts`: the conversation has started once this is set; None: at once."""
         self.clients: list[ReplayClient] = []
 
-        async def open_client(state: UiState) -> ReplayClient:
+        async def open_client(state: UiState, options: LaunchOptions) -> ReplayClient:
             self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
             return self.clients[-1]

@@ -25,6 +25,7 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
+from codeagent.tui.reduce import replayed_end
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
@@ -144,6 +145,25 @@ async def test_a_resumed_session_is_on_the_stage_before_anything_has_started() -
     client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
 
     assert isinstance(state.document.blocks[0], Said)
+    await client.close()
+
+
+async def test_a_mode_that_is_asked_for_goes_before_the_one_that_was_recorded() -> None:
+    launcher = FakeLauncher(log=tuple(looked_around().events))
+    client, state, _ = await ready(launcher, LaunchOptions(resume="2026", mode="plan"))
+
+    assert state.status.now.mode == "plan"
+    assert launcher.agent.told == []
+    await client.close()
+
+
+async def test_the_end_that_was_shown_first_is_gone_if_another_session_is_begun() -> None:
+    state = UiState()
+    state.document.show_end(replayed_end(looked_around().events))
+    client = SessionClient(FakeLauncher(), state)
+    await client.open(LaunchOptions())
+
+    assert state.document.blocks == []
     await client.close()
 
 

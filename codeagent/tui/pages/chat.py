@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # the first frame shows none of it
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.transcript.view import TranscriptView
 
-OpenClient = Callable[[UiState], Awaitable["SessionClient"]]
-"""Makes the session client; called after the first frame, so that nothing heavy is imported before."""
+OpenClient = Callable[[UiState, LaunchOptions], Awaitable["SessionClient"]]
+"""Shows the end of a session that is resumed, then makes the client; heavy imports wait until the first frame."""
 RunCommand = Callable[["ChatScreen", Action, str], None]
 """Runs a row of the table with the argument of its command; the pages it opens are not needed before the first."""
 _FIRST_KEYS = 0.05
@@ -168,7 +168,7 @@ class ChatScreen(Screen[None]):
         client: SessionClient | None = None
         refused = ""
         try:
-            client = self._opened = await self._open_client(self.state)
+            client = self._opened = await self._open_client(self.state, self.launch_options)
             options = await open_conversation(self.app, client, self.launch_options)
             if options is None:
                 await self.run_action("app.quit")

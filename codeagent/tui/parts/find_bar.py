@@ -49,6 +49,7 @@ class FindBar(Horizontal):
     def open(self, target: TranscriptView, text: str = "") -> None:
         """Search there; without a text, what was searched for last is offered."""
         self._target = target
+        target.found_more = self.count
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
@@ -82,6 +83,10 @@ class FindBar(Horizontal):
             return
         if not text:
             self._target.clear_search()
-        found = self._target.find(text) if text else 0
-        words = "" if not text else "nothing found" if not found else f"{found} found · Enter up · Down down · Esc"
+        self.count(self._target.find(text) if text else 0)
+
+    def count(self, found: int) -> None:
+        """Say how many matches there are."""
+        searching = self.query_one(LineInput).value
+        words = "" if not searching else "nothing found" if not found else f"{found} found · Enter up · Down down · Esc"
         self.query_one("#found", Static).update(words)

@@ -1,8 +1,9 @@
 """The conversation as the screen keeps it: blocks in order, and which of them changed since they were last drawn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from codeagent.core.dataclass import dataclass
 from codeagent.tui.transcript.blocks import (
     ENDED,
     AnswerBlock,
@@ -23,17 +24,43 @@ if TYPE_CHECKING:  # the first frame shows no plan
     from codeagent.core.approval_events import PlannedCall
 
 BlockT = TypeVar("BlockT", bound=Block)
+_EARLIER = "reading the earlier messages …"
+_AT_A_TIME = 500
+"""Recorded blocks that are put in at once: their readers estimate each height."""
+
+
+@dataclass(frozen=True)
+class BlockSplice:
+    """The blocks from `first` to before `stop` became `count` others; of both, the last are about the same."""
+
+    first: int
+    stop: int
+    count: int
+
+    @property
+    def moved(self) -> int:
+        """How many places further down the blocks after them are."""
+        return self.count - (self.stop - self.first)
+
+    def place(self, index: int) -> int:
+        """Where the block that was at `index` is now."""
+        return index if index < self.first else max(self.first, index + self.moved)
 
 
 class Document:
-    """Blocks are only added at the end. `on_change` is called once per `take_changes`, however much changed.
+    """Blocks are added at the end, or put in as `replay` does.
 
+    `on_change` is called once per `take_changes`, however much changed; `on_splice` at once.
     Everything is in memory and cheap: a streamed piece costs an append, a reader decides when to draw.
     """
 
     def __init__(self) -> None:
         self.blocks: list[AnyBlock] = []
         self.on_change: Callable[[], None] = lambda: None
+        self.on_splice: Callable[[BlockSplice], None] = lambda splice: None
+        self.partial = False
+        """Earlier blocks are still to come."""
+        self._recorded = range(0)
         self._changed: set[int] = set()
         self._answer: AnswerBlock | None = None
         self._thoughts: Thoughts | None = None
@@ -43,6 +70,40 @@ class Document:
         """Keys of the blocks that are new or changed since the last time."""
         changed, self._changed = frozenset(self._changed), set()
         return changed
+
+    def show_end(self, end: "Document") -> None:
+        """Show the end of a recorded conversation, until `replay` shows all of it; `end` is used up."""
+        place = len(self.blocks)
+        self._put(range(place, place), [Remark(place, text=_EARLIER), *end.blocks])
+        self._cards |= end._cards
+        self._recorded, self.partial = range(place, len(self.blocks)), True
+
+    def replay(self, recorded: "Document") -> Iterator[None]:
+        """Show a recorded conversation, in place of its end if that is shown; `recorded` is used up.
+
+        The newest blocks come first, and between two slices others may do something.
+        """
+        shown, blocks = self._recorded or range(len(self.blocks), len(self.blocks)), recorded.blocks
+        above = range(shown.start, shown.start + self.partial)
+        notice = self.blocks[above.start : above.stop]
+        for new, old in zip(reversed(blocks), reversed(self.blocks[above.stop : shown.stop]), strict=False):
+            new.detail = old.detail
+        rest = max(0, len(blocks) - max(_AT_A_TIME, len(shown)))
+        self._recorded, self._cards = range(0), self._cards | recorded._cards
+        self._put(shown, [*notice, *blocks[rest:]])
+        while rest:
+            yield
+            first = max(0, rest - _AT_A_TIME)
+            self._put(above, [*notice, *blocks[first:rest]])
+            rest = first
+        self.partial = False
+        if notice:
+            self._put(above, ())
+
+    def forget_recorded(self) -> None:
+        """Remove the end of a conversation that will not be continued."""
+        for _ in self.replay(Document()):
+            pass
 
     def greet(self, rows: Sequence[tuple[str, str]]) -> None:
         """Show what a new session begins with; only before the first prompt."""
@@ -177,6 +238,15 @@ class Document:
         self.blocks.append(block)  # type: ignore[arg-type]  # every subclass of Block is one of AnyBlock
         self.touch(block)
         return block
+
+    def _put(self, places: range, blocks: Sequence[AnyBlock]) -> None:
+        """Replace the blocks at these places."""
+        splice = BlockSplice(places.start, places.stop, len(blocks))
+        self.blocks[places.start : places.stop] = blocks
+        for key in range(places.start, len(self.blocks)):
+            self.blocks[key].key = key
+        self._changed = {splice.place(key) for key in self._changed if key not in places}
+        self.on_splice(splice)
 
     def touch(self, block: Block) -> None:
         """Mark a block as changed, even if only its detail changed."""

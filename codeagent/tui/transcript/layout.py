@@ -1,6 +1,6 @@
 """What drawing a block takes and gives, and which block is at which row of the transcript."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import Self
 
@@ -12,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import Detail
+from codeagent.tui.transcript.document import BlockSplice
 
 MARGIN = 2
 """Cells to the left of every block: the bar of a prompt, or of the block the keys act on."""
@@ -93,9 +94,13 @@ class Layout:
     def __init__(self, estimates: Iterable[int] = ()) -> None:
         self._heights = list(estimates)
         self._exact = [False] * len(self._heights)
-        self._tree = [0, *self._heights]
-        self.total = sum(self._heights)
+        self.total = 0
         """Rows of everything."""
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        self.total = sum(self._heights)
+        self._tree = [0, *self._heights]
         for node in range(1, len(self._tree)):
             above = node + (node & -node)
             if above < len(self._tree):
@@ -111,6 +116,12 @@ class Layout:
         node = len(self._heights)
         self._tree.append(estimate + self.offset(node - 1) - self.offset(node - (node & -node)))
         self.total += estimate
+
+    def splice(self, splice: BlockSplice, estimates: Sequence[int]) -> None:
+        """Give other blocks the places of some; the heights of those after them are kept. Costs O(n)."""
+        self._heights[splice.first : splice.stop] = estimates
+        self._exact[splice.first : splice.stop] = [False] * len(estimates)
+        self._sum_up()
 
     def correct(self, index: int, height: int, *, exact: bool = True) -> None:
         """Give a block its height."""

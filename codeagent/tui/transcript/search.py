@@ -2,8 +2,10 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Self, assert_never
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
@@ -20,6 +22,7 @@ from codeagent.tui.transcript.blocks import (
     Remark,
     Thoughts,
 )
+from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.render_call import text_of_block
 
 
@@ -74,12 +77,21 @@ class FoundMatches:
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
         self._pattern = re.compile(re.escape(text), flags)
         self._spans: dict[int, tuple[Sequence[Line], dict[int, list[MatchSpan]]]] = {}
-        self.matches = tuple(
-            Match(index, nth)
-            for index, block in enumerate(blocks)
-            for nth in range(sum(1 for _ in self._pattern.finditer(wording(block))) if text else 0)
-        )
+        self.matches = tuple(self._found_in(blocks, range(len(blocks))))
         self._at: int | None = None
+
+    def after(self, splice: BlockSplice, blocks: Sequence[AnyBlock]) -> Self:
+        """The matches once blocks were put in, which are searched, too."""
+        found = copy(self)
+        above = [match for match in self.matches if match.index < splice.first]
+        below = [
+            replace(match, index=splice.place(match.index)) for match in self.matches if match.index >= splice.stop
+        ]
+        added = self._found_in(blocks, range(splice.first, splice.first + splice.count))
+        found.matches, found._spans = (*above, *added, *below), {}
+        here = None if self.current is None else replace(self.current, index=splice.place(self.current.index))
+        found._at = found.matches.index(here) if here in found.matches else None
+        return found
 
     @property
     def current(self) -> Match | None:
@@ -92,6 +104,11 @@ class FoundMatches:
         before = self._at if self._at is not None else -1 if direction > 0 else 0
         self._at = (before + direction) % len(self.matches)
         return self.matches[self._at]
+
+    def _found_in(self, blocks: Sequence[AnyBlock], places: range) -> Iterator[Match]:
+        for index in places if self._pattern.pattern else ():
+            for nth, _ in enumerate(self._pattern.finditer(wording(blocks[index]))):
+                yield Match(index, nth)
 
     def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[MatchSpan]]:
         """By row, the matches in the rows drawn of a block; one that a wrap breaks is on both rows."""

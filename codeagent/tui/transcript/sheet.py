@@ -11,7 +11,7 @@ from codeagent.tui.rendering.growing import GrowingMarkdown, GrowingText
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
-from codeagent.tui.transcript.document import Document
+from codeagent.tui.transcript.document import BlockSplice, Document
 from codeagent.tui.transcript.layout import MARGIN, BlockPlace, Drawn, Layout, Look
 from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, estimate, gap, runs
 from codeagent.tui.transcript.render_call import Memo
@@ -70,11 +70,29 @@ class Sheet:
     def absorb(self, changed: Iterable[int]) -> None:
         """Note new and changed blocks; those in view are drawn by the next `show`."""
         blocks = self.document.blocks
-        for key in range(len(self.layout), len(blocks)):
+        known = len(self.layout)
+        for key in range(known, len(blocks)):
             self.layout.append(self._guess(key))
-        for key in changed:
+        for key in (key for key in changed if key < known):
             height = self.layout.height(key) if key in self.visible else 0
             self.layout.correct(key, height or self._guess(key), exact=False)
+
+    def splice(self, splice: BlockSplice) -> None:
+        """Follow blocks of the document to their new places, and estimate those that were put in."""
+        known = len(self.layout)
+        if known <= splice.first:
+            return
+        added = range(splice.first, splice.first + splice.count)
+        self.layout.splice(replace(splice, stop=min(splice.stop, known)), [self._guess(index) for index in added])
+        if added.stop < len(self.layout):
+            self.layout.outdate(added.stop)  # the gap above it may be another one
+        for index in [index for index in self._kept if splice.first <= index < splice.stop]:
+            self._drop(index)
+        self._kept = OrderedDict((splice.place(index), drawn) for index, drawn in self._kept.items())
+        self._answers = {splice.place(index): growth for index, growth in self._answers.items()}
+        self._thoughts = {splice.place(index): text for index, text in self._thoughts.items()}
+        self._memos = {splice.place(index): memo for index, memo in self._memos.items()}
+        self.damage, self.visible = {}, range(0)
 
     def set_width(self, width: int) -> None:
         """Draw at another width. Everything is estimated again."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from rich.segment import Segment
@@ -14,7 +15,7 @@ from textual.widget import Widget
 
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
-from codeagent.tui.transcript.document import Document
+from codeagent.tui.transcript.document import BlockSplice, Document
 from codeagent.tui.transcript.layout import BLANK, MARGIN, BlockPlace
 from codeagent.tui.transcript.render import runs
 from codeagent.tui.transcript.sheet import Anchor, Sheet
@@ -64,6 +65,8 @@ class SheetView(ScrollView):
         """Blocks below the view that are new or changed since its end was left."""
         self._marker_drawn = ""
         self._placing = False
+        self._to_top = False
+        """The user went to the first row before the first block was there."""
         self._painting = False
         self._base = Style.null()
 
@@ -74,11 +77,11 @@ class SheetView(ScrollView):
 
     def on_mount(self) -> None:
         self.sheet.set_palette(palette_of(self))
-        self.document.on_change = self._arm
+        self.document.on_change, self.document.on_splice = self._arm, self.follow
         self._arm()
 
     def on_unmount(self) -> None:
-        self.document.on_change = lambda: None
+        self.document.on_change, self.document.on_splice = lambda: None, lambda splice: None
 
     def on_resize(self) -> None:
         """If drawing takes long, many resizes are drawn as one."""
@@ -106,13 +109,19 @@ class SheetView(ScrollView):
     def _hold(self, place: BlockPlace) -> None:
         at_end = self.sheet.layout.row(place) >= self.sheet.layout.total - self._window.height
         self.held_at = None if at_end else Anchor(place)
+        self._to_top = False
         self.settle()
 
     def scroll_end(self, **options: Any) -> None:
         self.go_to_end()
 
+    def scroll_home(self, **options: Any) -> None:
+        """Go to the first row; if earlier blocks are still to come, to theirs as they do."""
+        self.go_to_row(0)
+        self._to_top = self.document.partial
+
     def go_to_end(self) -> None:
-        self.held_at = None
+        self.held_at, self._to_top = None, False
         self.settle()
 
     def reveal(self, index: int, row: int) -> None:
@@ -161,6 +170,26 @@ class SheetView(ScrollView):
             self._arm()
         self._slow = time.monotonic() - started > _SLOW
         self._earliest = started + (_SLOW_FLUSH_EVERY if self._slow else _FLUSH_EVERY)
+
+    def follow(self, splice: BlockSplice) -> None:
+        """Keep everything where it is on screen while blocks are put in above."""
+        blocks, layout = self.document.blocks, self.sheet.layout
+        top, above = None if self.held_at is None else self.held_at.place, 0
+        if top is not None and splice.first == top.index < splice.stop:
+            # What comes before it is put in its place: hold on to the block below.
+            below = BlockPlace(top.index + 1, 0)
+            top, above = below, layout.row(below) - layout.row(top) if below.index < len(layout) else 0
+        self.sheet.splice(splice)
+        if self._to_top:
+            self.held_at = Anchor(BlockPlace(0, 0))
+        elif self.held_at is not None and top is not None:
+            place = replace(top, index=min(splice.place(top.index), len(blocks) - 1))
+            self.held_at = replace(self.held_at, place=self.sheet.above(place, above))
+        added = range(splice.first, splice.first + splice.count)
+        self._unread = {splice.place(key) for key in self._unread}
+        self._counting = {splice.place(key) for key in self._counting if not splice.first <= key < splice.stop}
+        self._counting |= {key for key in added if runs(blocks[key])}
+        self.flush()
 
     def settle(self) -> None:
         """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen that changed."""

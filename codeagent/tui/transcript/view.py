@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from rich.segment import Segment
 from textual.events import Click, MouseDown
@@ -14,6 +15,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import bindings
 from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.transcript.blocks import Detail
+from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.layout import BlockPlace
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
@@ -65,6 +67,8 @@ class TranscriptView(SheetView, can_focus=True):
     class Left(Message):
         """The user wants to return to typing."""
 
+    found_more: Callable[[int], None] = staticmethod(lambda matches: None)
+    """Called with the number of matches when blocks were put in that match, too."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
@@ -109,6 +113,17 @@ class TranscriptView(SheetView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
         return selected_text(self.sheet, selection), "\n"
+
+    def follow(self, splice: BlockSplice) -> None:
+        """Keep the cursor, the selection and the current match on their blocks, too."""
+        if self._cursor is not None:
+            self._cursor = replace(self._cursor, index=splice.place(self._cursor.index))
+        if self._finding is not None:
+            self._finding = self._finding.after(splice, self.document.blocks)
+            self.found_more(len(self._finding.matches))
+        if (selection := self.text_selection) is not None:
+            self.screen.selections = {self: Selection(*(_moved(end, splice) for end in selection))}
+        super().follow(splice)
 
     def margin(self, place: BlockPlace, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
@@ -269,3 +284,11 @@ class TranscriptView(SheetView, can_focus=True):
             style = palette.match + palette.selection if here else palette.match
             line = restyled(line, span.start, span.end, style)
         return line
+
+
+def _moved(end: Offset | None, splice: BlockSplice) -> Offset | None:
+    """Where an end of a selection is after the splice."""
+    if end is None:
+        return None
+    place = BlockPlace.decoded(end.y)
+    return Offset(end.x, replace(place, index=splice.place(place.index)).encoded)

@@ -1,7 +1,7 @@
 """The transcript on screen: following, staying put, folding, selecting, searching."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -290,6 +290,76 @@ async def test_search_marks_goes_there_and_opens_what_is_folded() -> None:
         view.clear_search()
         await drawn(pilot)
         assert not any(part.style and part.style.reverse for y in range(20) for part in view.render_line(y))
+
+
+@asynccontextmanager
+async def resuming(count: int = 200) -> AsyncIterator[tuple[TranscriptView, Pilot[None], Callable[[], None]]]:
+    """A room with the last tenth of a recorded conversation, and what shows all of it."""
+    document = Document()
+    document.remark("a warning")
+    end, whole = turns(count), turns(count)
+    del end.blocks[: len(end.blocks) * 9 // 10]
+    document.show_end(end)
+
+    def replay() -> None:
+        for _ in document.replay(whole):
+            pass
+
+    async with room(document) as (view, pilot):
+        yield view, pilot, replay
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 40, 10_000])
+async def test_what_is_in_view_stays_where_it_is_while_earlier_blocks_are_put_in(rows: int) -> None:
+    async with resuming() as (view, pilot, replay):
+        view.scroll_to(y=max(2, view.max_scroll_y - rows), animate=False)
+        await drawn(pilot)
+        before = screen(view)
+        replay()
+        await drawn(pilot)
+        assert screen(view) == before
+
+
+async def test_who_went_to_the_top_before_it_was_there_is_at_the_top_once_it_is() -> None:
+    async with resuming() as (view, pilot, replay):
+        view.scroll_home(animate=False)
+        await drawn(pilot)
+        assert screen(view)[1].strip() == "note  reading the earlier messages …"
+        replay()
+        await drawn(pilot)
+        assert [row.strip() for row in screen(view)[:3]] == ["note  a warning", "", "▌ you    question 0"]
+
+
+async def test_keys_that_scroll_go_to_blocks_that_were_put_in() -> None:
+    async with resuming() as (view, pilot, replay):
+        replay()
+        view.go_to_row(0)
+        await drawn(pilot)
+        assert "question 0" in "".join(screen(view))
+        view.scroll_end(animate=False)
+        await drawn(pilot)
+        assert "make 199" in screen(view)[-1]
+
+
+async def test_selection_search_cursor_and_folding_stay_with_their_blocks() -> None:
+    async with resuming() as (view, pilot, replay):
+        found: list[int] = []
+        view.found_more = found.append
+        assert view.find("question 19") == 10
+        view.previous_match()
+        await pilot.pause()
+        view.focus()
+        view.action_step(-1)
+        view.action_open()
+        row = next(y for y, text in enumerate(screen(view)) if "question" in text)
+        await pilot.click(TranscriptView, offset=(10, row), times=2)
+        await drawn(pilot)
+        selected, before = pilot.app.screen.get_selected_text(), screen(view)
+        assert selected
+        replay()
+        await drawn(pilot)
+        assert (pilot.app.screen.get_selected_text(), screen(view)) == (selected, before)
+        assert found[-1] == 11
 
 
 async def test_durations_count_on_only_while_something_runs() -> None:
