@@ -33,6 +33,7 @@ from codeagent.core.sanitize import visible
 from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
+from codeagent.session.recording import Recording, without_collecting
 from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
 from codeagent.tools.catalog import ToolCatalog
@@ -277,17 +278,25 @@ def _open_session(store: SessionStore, resume: str | None, workspace: Workspace)
     """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another workspace."""
     if resume is None:
         return Opened(store.create(), fold(()))
-    log, recording = store.open(store.find(resume))
-    try:
-        _refuse_other_workspace(recording.events, workspace, log.session_id)
-        closing = closing_events(recording.events, log.session_id, log.next_seq, round(time.time(), 3))
+    with without_collecting():
+        log, recording = store.open(store.find(resume))
+        try:
+            return _resumed(log, recording, workspace)
+        except BaseException:
+            log.close()
+            raise
+
+
+def _resumed(log: SessionLog, recording: Recording, workspace: Workspace) -> Opened:
+    """Close what the log leaves open, and fold it. Raises ConfigError if it belongs to another workspace."""
+    _refuse_other_workspace(recording.events, workspace, log.session_id)
+    history = fold(recording.events)
+    now = round(time.time(), 3)
+    if closing := closing_events(recording.events, log.session_id, log.next_seq, now, history):
         for event in closing:
             log.append(event)
         history = fold((*recording.events, *closing))
-        return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
-    except BaseException:
-        log.close()
-        raise
+    return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
 
 
 def _damage(problems: tuple[str, ...], session_id: str) -> tuple[Told, ...]:

@@ -19,14 +19,12 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_servers, try_key
-from codeagent.session.fold import last_mode, last_model
+from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
-_CHOICES = frozenset({"run.started", "notice"})
-"""The types of the events that say which mode and model a session used."""
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -143,7 +141,7 @@ class LocalLauncher:
         return git_status(self._workspace)
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
-        events = tuple(self._store.read_only(session_id, _CHOICES))
+        events = tuple(self._store.read_only(session_id, CHOICES))
         changes: dict[str, object] = {}
         if options.mode is None and (mode := last_mode(events)) is not None:
             changes["mode"] = mode

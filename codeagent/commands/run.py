@@ -24,7 +24,7 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
-from codeagent.session.fold import last_model
+from codeagent.session.fold import CHOICES, last_model
 
 _FORM = re.compile(
     r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
@@ -236,7 +236,7 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
     """Take the model the session used last, and say so on standard error. Raises SessionError."""
     store = open_store()
     found = store.find(session)
-    last = last_model(store.read(found).events)
+    last = last_model(store.read_only(found, CHOICES))
     if last is None:
         return settings
     model, _ = last

@@ -6,16 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, get_args
 
-from pydantic import ConfigDict, TypeAdapter
-from pydantic_core import PydanticSerializationError, SchemaSerializer
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator
 
-from codeagent.core.events import Event, KnownEvent, UnknownEvent
+from codeagent.core.events import EVENT_TYPES, Event, KnownEvent, UnknownEvent
 from codeagent.core.json_types import UNSTAMPED
 from codeagent.core.redact import Redactor
 
 _BREAKS = re.compile("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
 _KINDS = {kind.__name__: kind for kind in get_args(KnownEvent)}
+_TYPE = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
+TYPE_WITHIN = 300
+"""Bytes from the start of an event's JSON that hold its type."""
 _reader: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(
     Event, config=ConfigDict(extra="forbid", defer_build=True)
 )
@@ -28,7 +31,18 @@ def parse_event(value: object) -> KnownEvent | UnknownEvent:
 
 def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
     """As `parse_event`, from the line itself. Raises ValueError."""
+    if isinstance(line, bytes) and (validator := _validator(type_near_start(line))) is not None:
+        try:
+            return _in_envelope(validator.validate_json(line))
+        except ValidationError:
+            pass  # the union says what it is, or what is wrong with it
     return _in_envelope(_reader.validate_json(line))
+
+
+def type_near_start(line: bytes) -> str:
+    """The type that an event's JSON gives, sound or not; empty if it is not where we write it."""
+    found = _TYPE.search(line, 0, TYPE_WITHIN)
+    return "" if found is None else found[1].decode()
 
 
 def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
@@ -72,9 +86,24 @@ def _written(event: KnownEvent | UnknownEvent) -> str:
 @cache
 def _writer(kind: str) -> SchemaSerializer:
     """Each type has its own, which is faster than searching the union."""
-    adapter: TypeAdapter[Any] = TypeAdapter(_KINDS.get(kind, Event))
-    assert isinstance(adapter.serializer, SchemaSerializer)
-    return adapter.serializer
+    serializer = _adapter(kind).serializer
+    assert isinstance(serializer, SchemaSerializer)
+    return serializer
+
+
+@cache
+def _validator(type_: str) -> SchemaValidator | None:
+    """The same for reading; None for a notice, which its `code` tells from others, and for what is not ours."""
+    if type_ == "notice" or type_ not in EVENT_TYPES:
+        return None
+    validator = _adapter(EVENT_TYPES[type_].__name__).validator
+    assert isinstance(validator, SchemaValidator)
+    return validator
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS.get(kind, Event))
 
 
 def _is_event(text: str) -> bool:

@@ -29,6 +29,7 @@ class BaseEvent:
     """The envelope of every event. Whoever makes one leaves it out; who emits it fills it in."""
 
     durable: ClassVar[bool] = True
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     v: int = 1
     """Version of the format."""

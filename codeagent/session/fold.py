@@ -31,6 +31,8 @@ from codeagent.core.policy import Mode
 AnyEvent = KnownEvent | UnknownEvent
 
 MAIN = "main"
+CHOICES = frozenset({"run.started", "notice"})
+"""The types of events that `last_mode` and `last_model` look at."""
 ENDED = "cancelled: session ended"
 ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until then is unknown"
 

@@ -35,7 +35,7 @@ from codeagent.core.messages import (
 from codeagent.core.notes import SHELL
 from codeagent.disk.opens import open_appended
 from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, fold, job_outputs, open_jobs
-from codeagent.session.log import Recording
+from codeagent.session.recording import Recording
 
 DAMAGED = "events.damaged"
 """The file beside the log that keeps what was cut off it."""
@@ -130,14 +130,17 @@ def _job_problems(events: Sequence[AnyEvent]) -> list[str]:
     return problems
 
 
-def closing_events(events: Sequence[AnyEvent], session: str, first_seq: int, now: float) -> tuple[KnownEvent, ...]:
+def closing_events(
+    events: Sequence[AnyEvent], session: str, first_seq: int, now: float, history: History | None = None
+) -> tuple[KnownEvent, ...]:
     """Make the events that answer every approval, give every call its one result, and end every job and the run.
 
     Text that had left its queue becomes the message it was about to be; what is still queued stays queued.
-    Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run.
+    Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run. `history`
+    is the fold of the events, if it was made already.
     """
     own = [event for event in events if event.agent == MAIN]
-    history = fold(own)
+    history = history or fold(own)
     closing: list[KnownEvent] = [
         ApprovalResolved(
             approval_id=approval.approval_id,

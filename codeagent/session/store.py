@@ -17,7 +17,8 @@ from codeagent.core.runtime import SessionSummary
 from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.disk.opens import open_file
 from codeagent.disk.private import make_private_folder
-from codeagent.session.log import Recording, SessionLog, read_end, read_head, read_kinds, read_recording
+from codeagent.session.log import SessionLog
+from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording
 from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
@@ -171,7 +172,10 @@ class SessionStore:
             return
 
     def read(self, session_id: str) -> Recording:
-        """Read what a session holds, even while it is in use; changes nothing. Raises SessionNotFound, SessionError."""
+        """Read what a session holds, even while it is in use; changes nothing. Raises SessionNotFound, SessionError.
+
+        Reading it again, or opening it, parses only what was added since.
+        """
         self._require(session_id)
         try:
             return read_recording(self.folder(session_id) / LOG)

@@ -38,7 +38,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, ToolCall, transcript_problems
 from codeagent.core.policy import Decision
 from codeagent.session.fold import fold
-from codeagent.session.log import Recording
+from codeagent.session.recording import Recording
 from codeagent.session.repair import check_recording, closing_events
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import part, times

@@ -16,7 +16,7 @@ from codeagent.core.messages import transcript_problems
 from codeagent.core.notes import job_note, told_by
 from codeagent.core.policy import Decision
 from codeagent.session.fold import History, fold
-from codeagent.session.log import Recording
+from codeagent.session.recording import Recording
 from codeagent.session.repair import check_recording, closing_events
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long

@@ -15,7 +15,7 @@ from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.messages import transcript_problems
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import fold
-from codeagent.session.log import Recording, read_recording
+from codeagent.session.recording import Recording, read_recording
 from codeagent.session.repair import DAMAGED, check_recording, closing_events
 from codeagent.session.store import LOG, SessionStore
 from tests.e2e.product import Product, bash, calls, read, say

@@ -11,7 +11,7 @@ from codeagent.core.event_json import event_json
 from codeagent.core.messages import AssistantMessage, Message, text_of
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import fold
-from codeagent.session.log import Recording, read_recording
+from codeagent.session.recording import Recording, read_recording
 from codeagent.session.repair import closing_events
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState

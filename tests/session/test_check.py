@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.events import KnownEvent, ToolFinished, ToolResultAdded
-from codeagent.session.log import Recording
+from codeagent.session.recording import Recording
 from codeagent.session.repair import CheckReport, check_recording
 from tests.session.eventlogs import Log, finished_run, logs
 

@@ -16,7 +16,8 @@ from codeagent.core.event_json import event_json
 from codeagent.core.events import Notice
 from codeagent.core.redact import Redactor
 from codeagent.session import log as log_module
-from codeagent.session.log import SessionLog, read_recording
+from codeagent.session.log import SessionLog
+from codeagent.session.recording import read_recording
 from codeagent.session.store import LOG, SessionStore
 from tests.session.eventlogs import finished_run
 

@@ -6,7 +6,7 @@ import pytest
 
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.redact import Redactor
-from codeagent.session.log import read_recording, unseal
+from codeagent.session.recording import read_recording, unseal
 from codeagent.session.repair import check_recording
 from tests.core.test_events import CONTRACT
 from tests.session.recorded_logs import LOGS, PASSING, outcome

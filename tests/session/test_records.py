@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.core.event_json import event_json
+from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
-from codeagent.session.log import FIRST, checksum_of, read_end, read_head, read_kinds, read_recording, seal, unseal
+from codeagent.session import recording
+from codeagent.session.recording import (
+    FIRST,
+    LogReader,
+    checksum_of,
+    read_end,
+    read_head,
+    read_kinds,
+    read_recording,
+    seal,
+    unseal,
+)
 from tests.effort import times
 from tests.session.eventlogs import SESSION, finished_run
 
@@ -227,3 +238,37 @@ def test_a_damaged_line_is_reported_once_with_what_it_was(tmp_path: Path) -> Non
     lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
     [problem] = read_recording(write(tmp_path, b"".join(lines))).problems
     assert problem == f"line 5: a record ({finished_run()[4].type}) whose checksum does not match, left out"
+
+
+def test_a_log_that_grew_is_read_from_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = linked(finished_run())
+    path = write(tmp_path, b"".join(lines[:2]))
+    reader = LogReader(path)
+    first = reader.read()
+    assert reader.read() is first
+    parsed: list[str | bytes] = []
+    monkeypatch.setattr(recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line))
+    with path.open("ab") as file:
+        file.write(b"".join(lines[2:]))
+    assert list(reader.read().events) == finished_run()
+    assert len(parsed) == len(lines) - 2
+    assert reader.read() == LogReader(path).read()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_log_that_was_rewritten_is_read_from_its_beginning(tmp_path: Path, kept: int) -> None:
+    lines = linked(finished_run())
+    path = write(tmp_path, b"".join(lines[:3]))
+    reader = LogReader(path)
+    reader.read()
+    write(tmp_path, b"".join(lines[:kept]) + b"damage" * 1000 + b"\n" + b"".join(lines[3:]))
+    assert reader.read() == LogReader(path).read()
+
+
+def test_a_record_that_was_cut_short_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    lines = linked(finished_run())
+    path = write(tmp_path, b"".join(lines)[:-20])
+    reader = LogReader(path)
+    assert (reader.read().torn, len(reader.read().events)) == (True, len(lines) - 1)
+    write(tmp_path, b"".join(lines))
+    assert (reader.read().torn, len(reader.read().events)) == (False, len(lines))

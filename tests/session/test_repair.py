@@ -9,7 +9,7 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.events import KnownEvent, RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, UnknownEvent
 from codeagent.core.messages import text_of
 from codeagent.session.fold import fold
-from codeagent.session.log import Recording
+from codeagent.session.recording import Recording
 from codeagent.session.repair import check_recording, closing_events
 from tests.session.eventlogs import SESSION, Log, finished_run, logs
 

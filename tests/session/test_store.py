@@ -14,7 +14,8 @@ from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import MessageAdded, Notice
 from codeagent.core.messages import UserMessage
 from codeagent.core.redact import Redactor
-from codeagent.session.log import SessionLog, read_recording
+from codeagent.session.log import SessionLog
+from codeagent.session.recording import read_recording
 from codeagent.session.repair import DAMAGED, cut_torn_tail
 from codeagent.session.store import LOG, SessionStore
 from tests.session.eventlogs import finished_run
