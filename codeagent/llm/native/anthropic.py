@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import Message, Thinking, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
@@ -32,8 +32,15 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 _NOTHING = (StreamPiece(Delta(), None),)
-_Turn = tuple[str, list[Wire], list[bytes]]
-"""The role, the blocks, and the blocks as JSON."""
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One message: its role, its blocks, and both as JSON."""
+
+    role: str
+    blocks: list[Wire]
+    written: bytes
 
 
 class AnthropicWriter:
@@ -61,12 +68,17 @@ class AnthropicWriter:
 def _alternating(turns: list[_Turn]) -> list[bytes]:
     """Join the messages of one role that follow each other, and mark the last block of all for the cache."""
     if turns:
-        role, blocks, written = turns[-1]
-        turns[-1] = role, blocks, [*written[:-1], encoded(_marked(blocks[-1]))]
-    joined = []
-    for role, same in groupby(turns, key=lambda turn: turn[0]):
-        content = b",".join(block for _, _, written in same for block in written)
-        joined.append(b'{"role":"%b","content":[%b]}' % (role.encode(), content))
+        *blocks, last = turns[-1].blocks
+        turns[-1] = _written(turns[-1].role, [*blocks, _marked(last)])
+    joined: list[bytes] = []
+    role = ""
+    for turn in turns:
+        if turn.role == role:
+            _, _, content = turn.written.partition(b"[")
+            joined[-1] = joined[-1][: -len(b"]}")] + b"," + content
+        else:
+            joined.append(turn.written)
+            role = turn.role
     return joined
 
 
@@ -84,8 +96,11 @@ def _marked(block: Wire) -> Wire:
 
 def _turn(message: Message, *, thinks: bool) -> _Turn:
     wire = anthropic_message(message, error_flag=True, thinks=thinks)
-    blocks = _blocks(wire)
-    return "assistant" if wire["role"] == "assistant" else "user", blocks, [*map(encoded, blocks)]
+    return _written("assistant" if wire["role"] == "assistant" else "user", _blocks(wire))
+
+
+def _written(role: str, blocks: list[Wire]) -> _Turn:
+    return _Turn(role, blocks, encoded({"role": role, "content": blocks}))
 
 
 def _blocks(wire: Wire) -> list[Wire]:
