@@ -68,6 +68,7 @@ class ReadTracker:
         self._workspace = workspace
         self._files: dict[str, ReadState] = {}
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
+        self._copied_bytes = 0
         self._kept_bytes = kept_bytes
 
     def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
@@ -150,11 +151,13 @@ class ReadTracker:
         self._files[path] = seen
         copy = self._copies.get(path)
         if seen.whole or copy is None or not copy.whole:
+            self._copied_bytes -= 0 if copy is None else len(copy.data)
             self._copies.pop(path, None)
             if len(data) <= self._kept_bytes // 8:
                 self._copies[path] = _Copy(data, seen.whole)
-        while sum(len(copy.data) for copy in self._copies.values()) > self._kept_bytes:
-            self._copies.popitem(last=False)
+                self._copied_bytes += len(data)
+        while self._copied_bytes > self._kept_bytes:
+            self._copied_bytes -= len(self._copies.popitem(last=False)[1].data)
         return {
             "path": path,
             "sha256": seen.sha256,
