@@ -9,9 +9,12 @@ Each request gets the next turn; the last one repeats only where `repeat` says s
 import asyncio
 import json
 import re
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -197,6 +200,28 @@ async def _running(fake: FakeProvider, path: str) -> AsyncIterator[None]:
     finally:
         server.close()
         await fake.stop()
+
+
+@asynccontextmanager
+async def behind_tls(fake: FakeProvider, certificate: Path) -> AsyncIterator[int]:
+    """The fake behind TLS; yields the port. `certificate` holds the key too."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", 0, limit=2**26, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def self_signed(folder: Path, *names: str) -> Path:
+    """A certificate for `names` (`DNS:…`, `IP:…`) that nobody signed, and its key, in one file."""
+    file, key = folder / "server.pem", folder / "server.key"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=test"]
+    command = ["openssl", "req", "-x509", *curve, "-addext", f"subjectAltName={','.join(names)}"]
+    subprocess.run([*command, "-keyout", key, "-out", file], check=True, capture_output=True)
+    file.write_bytes(key.read_bytes() + file.read_bytes())
+    return file
 
 
 def pieces(text: str, size: int = 6) -> list[str]:

@@ -6,12 +6,11 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from codeagent.core.errors import ModelError
-from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.provider_model import ProviderModel
 from tests.effort import FACTOR
-from tests.llm.asking import Heard, ask
+from tests.llm.asking import LANES, Heard, ask
 from tests.servers import FakeProvider, Turn, anthropic_server, anthropic_stream, openai_server, openai_stream
 
-pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 EVERY = 7 if FACTOR else 61
 """Bytes from one cut to the next, but for the last fifty; odd, so that both ways to cut take turns."""
 TURN = Turn(
@@ -23,13 +22,17 @@ TURN = Turn(
 
 
 @pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize(
     ("server", "name", "render"),
     [(openai_server, "fake", openai_stream), (anthropic_server, "anthropic/x", anthropic_stream)],
     ids=["openai", "anthropic"],
 )
 async def test_a_stream_cut_anywhere_is_whole_or_an_error(
-    server: Callable[..., AbstractAsyncContextManager[FakeProvider]], name: str, render: Callable[[Turn], bytes]
+    server: Callable[..., AbstractAsyncContextManager[FakeProvider]],
+    name: str,
+    render: Callable[[Turn], bytes],
+    lane: type[ProviderModel],
 ) -> None:
     """Cuts that look like the end of the response and cuts that break the connection take turns."""
     data = render(TURN)
@@ -37,7 +40,7 @@ async def test_a_stream_cut_anywhere_is_whole_or_an_error(
     cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0) for place in places]
     cut = whole = 0
     async with server([Turn(raw=data), *cuts]) as fake:
-        model = LitellmModel(name, api_base=fake.base_url, api_key="k")
+        model = lane(name, api_base=fake.base_url, api_key="k")
         full = await ask(model)
         for place in places:
             heard = Heard()

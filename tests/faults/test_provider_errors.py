@@ -1,12 +1,9 @@
 """The matrix of provider failures: each has its kind, whether it is worth repeating, and one line that helps."""
 
-import asyncio
 import gzip
 import json
 import socket
-import ssl
-import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from email.utils import formatdate
 from pathlib import Path
@@ -16,15 +13,15 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
-from codeagent.llm import litellm_model
-from codeagent.llm.errors import FailedRequest, model_error, retry_after
+from codeagent.llm.errors import FailedRequest, ProviderError, model_error, retry_after
 from codeagent.llm.litellm_model import LitellmModel
-from codeagent.llm.providers import resolve_target
+from codeagent.llm.native.http import ProxyError
+from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.providers import native_target
 from codeagent.llm.retry import RetryingModel
-from tests.llm.asking import Heard, ask, request, result
-from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
+from tests.llm.asking import LANES, LITELLM_WORKER, Heard, ask, request, result
+from tests.servers import FakeProvider, Turn, anthropic_server, behind_tls, openai_server, self_signed
 
-pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 BOTH = pytest.mark.parametrize(
     ("server", "name"),
@@ -32,17 +29,24 @@ BOTH = pytest.mark.parametrize(
     ids=["openai", "anthropic"],
 )
 CANARY = "sk-canary-0123456789"
+Lane = type[ProviderModel]
+
+
+@pytest.fixture(params=LANES)
+def lane(request: pytest.FixtureRequest) -> Lane:
+    chosen: Lane = request.param
+    return chosen
 
 
 def said(message: str, **fields: str) -> str:
     return json.dumps({"type": "error", "error": {"type": "some_error", "message": message, **fields}})
 
 
-async def failures(server: Server, name: str, turns: Sequence[Turn], **options: float) -> list[ModelError]:
+async def failures(lane: Lane, server: Server, name: str, turns: Sequence[Turn], **options: float) -> list[ModelError]:
     """What one model makes of each turn, asked one after the other."""
     errors = []
     async with server(turns) as fake:
-        model = LitellmModel(name, api_base=fake.base_url, api_key=CANARY, **options)  # type: ignore[arg-type]  # as given
+        model = lane(name, api_base=fake.base_url, api_key=CANARY, **options)  # type: ignore[arg-type]  # as given
         for turn in turns:
             with pytest.raises(ModelError) as caught:
                 await ask(model)
@@ -53,8 +57,8 @@ async def failures(server: Server, name: str, turns: Sequence[Turn], **options: 
     return errors
 
 
-async def failure(server: Server, name: str, turn: Turn, **options: float) -> ModelError:
-    (error,) = await failures(server, name, [turn], **options)
+async def failure(lane: Lane, server: Server, name: str, turn: Turn, **options: float) -> ModelError:
+    (error,) = await failures(lane, server, name, [turn], **options)
     return error
 
 
@@ -84,24 +88,24 @@ STATUSES: list[tuple[Turn, str, bool, str]] = [
 
 
 @BOTH
-async def test_each_status_has_its_kind(server: Server, name: str) -> None:
-    errors = await failures(server, name, [turn for turn, *_ in STATUSES])
+async def test_each_status_has_its_kind(server: Server, name: str, lane: Lane) -> None:
+    errors = await failures(lane, server, name, [turn for turn, *_ in STATUSES])
     for error, (turn, kind, retryable, text) in zip(errors, STATUSES, strict=True):
         assert (error.status, error.kind, error.retryable) == (turn.status, kind, retryable), turn
         assert str(error).startswith(f"{name}: ") and text in str(error), turn
 
 
-async def test_refused_content_is_told_from_a_bad_request() -> None:
+async def test_refused_content_is_told_from_a_bad_request(lane: Lane) -> None:
     body = said("Your request was rejected by our safety system", code="content_policy_violation")
-    error = await failure(openai_server, "fake", Turn(status=400, body=body))
+    error = await failure(lane, openai_server, "fake", Turn(status=400, body=body))
     assert (error.kind, error.retryable) == ("content_policy", False)
 
 
 @BOTH
-async def test_a_server_that_is_not_there_is_named(server: Server, name: str) -> None:
+async def test_a_server_that_is_not_there_is_named(server: Server, name: str, lane: Lane) -> None:
     async with server([]) as fake:
         address = fake.base_url
-    model = LitellmModel(name, api_base=address, api_key="k")
+    model = lane(name, api_base=address, api_key="k")
     with pytest.raises(ModelError) as caught:
         await ask(model)
     await model.close()
@@ -110,14 +114,15 @@ async def test_a_server_that_is_not_there_is_named(server: Server, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["fake", "anthropic/x"])
-async def test_a_host_without_an_address_is_named(name: str) -> None:
-    model = LitellmModel(name, api_base="http://no-such-host.invalid/v1", api_key="k")
+async def test_a_host_without_an_address_is_named(name: str, lane: Lane) -> None:
+    model = lane(name, api_base="http://no-such-host.invalid/v1", api_key="k")
     with pytest.raises(ModelError, match=r"cannot reach http://no-such-host.invalid/v1: are you offline") as caught:
         await ask(model)
     await model.close()
     assert (caught.value.kind, caught.value.retryable) == ("connection", True)
 
 
+@LITELLM_WORKER
 async def test_a_provider_that_cannot_be_reached_is_named_by_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_network(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
@@ -133,76 +138,63 @@ async def test_a_provider_that_cannot_be_reached_is_named_by_its_host(monkeypatc
 
 
 async def test_a_server_named_by_the_providers_variable_is_named_by_its_address(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, lane: Lane
 ) -> None:
     async with anthropic_server([Turn(status=401, body=said("invalid x-api-key"))]) as fake:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.base_url)
-        model = LitellmModel("anthropic/claude-sonnet-4-5", api_key="k")
+        model = lane("anthropic/claude-sonnet-4-5", api_key="k")
         with pytest.raises(ModelError, match=f"key refused by {fake.base_url}: invalid x-api-key"):
             await ask(model)
         await model.close()
 
 
-def test_a_refused_key_names_the_provider_it_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refused(Exception):
-        status_code = 401
-
-    monkeypatch.delenv("ANTHROPIC_API_BASE", raising=False)
-    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ProviderError({"message": "no"}, 401), "key refused by anthropic: no"),
+        (socket.gaierror(socket.EAI_AGAIN, "no"), "cannot reach api.anthropic.com: are you offline?"),
+        (ProxyError("proxy:3128", "it answered with status 407", 407), "no way through the proxy proxy:3128: it"),
+    ],
+)
+def test_a_failure_names_the_provider_it_happened_with(error: Exception, text: str) -> None:
     name = "anthropic/claude-sonnet-4-5"
-    target = resolve_target(litellm_model._import(), name, None, "k")
+    target = native_target(name, None, "k", {})
+    assert target is not None
     failed = FailedRequest(name, target.address, target.owner, 1.0)
-    assert (
-        str(model_error(Refused("no"), failed, streaming=False, clean=str)) == f"{name}: key refused by anthropic: no"
-    )
+    assert str(model_error(error, failed, streaming=False, clean=str)).startswith(f"{name}: {text}")
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """Self-signed, key and certificate in one file."""
-    file = tmp_path / "server.pem"
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command = ["openssl", "req", "-x509", *curve, "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    subprocess.run([*command, "-keyout", file, "-out", str(file) + ".crt"], check=True, capture_output=True)
-    file.write_bytes(file.read_bytes() + Path(str(file) + ".crt").read_bytes())
-    return file
-
-
-@pytest.fixture
-async def tls_address(certificate: Path) -> AsyncIterator[str]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
-    yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    server.close()
-
-
-async def test_a_certificate_nobody_signed_is_not_tried_again(tls_address: str) -> None:
-    for name in ("fake", "anthropic/x"):
-        model = LitellmModel(name, api_base=tls_address, api_key="k")
-        with pytest.raises(ModelError, match=r"no secure connection to https://127\.0\.0\.1") as caught:
+@BOTH
+async def test_a_certificate_nobody_signed_is_not_tried_again(
+    server: Server, name: str, lane: Lane, tmp_path: Path
+) -> None:
+    certificate = self_signed(tmp_path, "IP:127.0.0.1")
+    async with server([]) as fake, behind_tls(fake, certificate) as port:
+        model = lane(name, api_base=f"https://127.0.0.1:{port}", api_key="k")
+        with pytest.raises(ModelError, match=rf"no secure connection to https://127\.0\.0\.1:{port}: ") as caught:
             await ask(model)
         await model.close()
-        assert (caught.value.kind, caught.value.retryable) == ("connection", False), name
+        assert fake.requests == []
+    assert (caught.value.kind, caught.value.retryable) == ("connection", False)
 
 
 @BOTH
 @pytest.mark.parametrize("after", [0, 600], ids=["before the first byte", "in mid-answer"])
-async def test_silence_ends_the_request(server: Server, name: str, after: int) -> None:
-    error = await failure(server, name, Turn(text="word " * 50, cut_after=after, stall=True), idle_timeout=0.3)
+async def test_silence_ends_the_request(server: Server, name: str, after: int, lane: Lane) -> None:
+    error = await failure(lane, server, name, Turn(text="word " * 50, cut_after=after, stall=True), idle_timeout=0.3)
     assert (error.kind, error.retryable) == ("timeout", True)
     assert "sent nothing for 0.3 s" in str(error)
 
 
 @BOTH
-async def test_an_answer_may_take_longer_than_the_limit_of_silence(server: Server, name: str) -> None:
+async def test_an_answer_may_take_longer_than_the_limit_of_silence(server: Server, name: str, lane: Lane) -> None:
     async with server([Turn(text="word " * 20)], chunk=300, delay=0.1) as fake:
-        model = LitellmModel(name, api_base=fake.base_url, api_key="k", idle_timeout=0.4)
+        model = lane(name, api_base=fake.base_url, api_key="k", idle_timeout=0.4)
         assert (await ask(model)).message.text == "word " * 20
         await model.close()
 
 
-async def test_an_error_in_the_middle_of_an_openai_stream() -> None:
+async def test_an_error_in_the_middle_of_an_openai_stream(lane: Lane) -> None:
     cases = {
         '{"error":{"message":"Overloaded, try later","code":"x"}}': ("overloaded", True),
         '{"error":{"message":"Token limit reached","code":400}}': ("bad_request", False),
@@ -210,13 +202,13 @@ async def test_an_error_in_the_middle_of_an_openai_stream() -> None:
     }
     begun = 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"ha"}}]}'
     turns = [Turn(raw=f"{begun}\n\ndata: {event}\n\n".encode()) for event in cases]
-    errors = await failures(openai_server, "fake", turns)
+    errors = await failures(lane, openai_server, "fake", turns)
     assert [(error.kind, error.retryable) for error in errors] == [*cases.values()]
 
 
-async def test_an_error_in_the_middle_of_an_anthropic_stream() -> None:
+async def test_an_error_in_the_middle_of_an_anthropic_stream(lane: Lane) -> None:
     raw = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
-    error = await failure(anthropic_server, "anthropic/x", Turn(raw=raw))
+    error = await failure(lane, anthropic_server, "anthropic/x", Turn(raw=raw))
     assert (error.kind, error.retryable) == ("overloaded", True)
 
 
@@ -238,44 +230,46 @@ NO_STREAMS: list[tuple[tuple[str, bytes], str]] = [
 
 
 @BOTH
-async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(server: Server, name: str) -> None:
-    errors = await failures(server, name, [Turn(page=page) for page, _ in NO_STREAMS])
+async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(
+    server: Server, name: str, lane: Lane
+) -> None:
+    errors = await failures(lane, server, name, [Turn(page=page) for page, _ in NO_STREAMS])
     for error, (page, text) in zip(errors, NO_STREAMS, strict=True):
         assert (error.kind, error.retryable) == ("server", False), page
         assert f"sent no answer but {text}" in str(error), page
 
 
 @BOTH
-async def test_an_error_with_status_200_is_read_like_any_other(server: Server, name: str) -> None:
+async def test_an_error_with_status_200_is_read_like_any_other(server: Server, name: str, lane: Lane) -> None:
     cases = {
         '{"error": {"message": "Overloaded, try later"}}': ("overloaded", True),
         '{"error": {"message": "busy", "code": 503}}': ("server", True),
         '{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}': ("context_window", False),
     }
-    errors = await failures(server, name, [Turn(page=(JSON, body.encode())) for body in cases])
+    errors = await failures(lane, server, name, [Turn(page=(JSON, body.encode())) for body in cases])
     assert [(error.kind, error.retryable) for error in errors] == [*cases.values()]
 
 
 @BOTH
 async def test_a_reset_before_the_first_byte_is_a_broken_connection_and_has_no_status(
-    server: Server, name: str
+    server: Server, name: str, lane: Lane
 ) -> None:
-    error = await failure(server, name, Turn(hang_up=True))
+    error = await failure(lane, server, name, Turn(hang_up=True))
     assert (error.kind, error.retryable, error.status) == ("connection", True, None)
     assert str(error).endswith("closed the connection before it answered")
 
 
 @BOTH
-async def test_a_key_in_the_providers_answer_is_masked(server: Server, name: str) -> None:
-    error = await failure(server, name, Turn(status=401, body=said(f"Incorrect API key provided: {CANARY}")))
+async def test_a_key_in_the_providers_answer_is_masked(server: Server, name: str, lane: Lane) -> None:
+    error = await failure(lane, server, name, Turn(status=401, body=said(f"Incorrect API key provided: {CANARY}")))
     assert "Incorrect API key provided: " in str(error)
 
 
 @BOTH
-async def test_the_providers_pause_is_read(server: Server, name: str) -> None:
+async def test_the_providers_pause_is_read(server: Server, name: str, lane: Lane) -> None:
     pauses: dict[str | None, float | None] = {"7": 7.0, "1e9": 120.0, "soon": None, None: None}
     turns = [Turn(status=429, headers={} if value is None else {"retry-after": value}) for value in pauses]
-    errors = await failures(server, name, turns)
+    errors = await failures(lane, server, name, turns)
     assert [error.retry_after for error in errors] == [*pauses.values()]
 
 
@@ -300,7 +294,7 @@ def test_a_pause_is_seconds_or_a_date_and_never_over_two_minutes(value: str | No
 
 
 @BOTH
-async def test_a_failure_that_passes_leaves_one_whole_answer(server: Server, name: str) -> None:
+async def test_a_failure_that_passes_leaves_one_whole_answer(server: Server, name: str, lane: Lane) -> None:
     """At the first request and after tools: busy, cut in the middle of a call, then well."""
     slept: list[float] = []
 
@@ -313,9 +307,7 @@ async def test_a_failure_that_passes_leaves_one_whole_answer(server: Server, nam
     turns = [Turn(status=429, headers={"retry-after": "9"}), Turn(text="all go", cut_after=420), good]
     for asked in (request(), after_tools):
         async with server(turns) as fake:
-            model = RetryingModel(
-                LitellmModel(name, api_base=fake.base_url, api_key="k"), sleep=sleep, jitter=lambda: 1.0
-            )
+            model = RetryingModel(lane(name, api_base=fake.base_url, api_key="k"), sleep=sleep, jitter=lambda: 1.0)
             heard = await ask(model, asked)
             await model.close()
         last = max(n for n, event in enumerate(heard.events) if isinstance(event, Retrying))

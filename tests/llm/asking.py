@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, Usage, UserMessage
 from codeagent.core.model import (
     CallClosed,
@@ -15,6 +17,13 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.core.tool import ToolDefinition
+from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.native.model import NativeModel
+
+LITELLM_WORKER = pytest.mark.xdist_group("litellm")
+"""For the worker that imports litellm."""
+LANES = [pytest.param(NativeModel, id="native"), pytest.param(LitellmModel, id="litellm", marks=LITELLM_WORKER)]
+"""What a fixture takes as `params` if its tests are about every model of a provider."""
 
 READ = ToolDefinition(
     "read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

@@ -86,6 +86,8 @@ class EventReader:
 
     def end(self) -> Iterator[dict[str, Any]]:
         """Yield the events that the end of the body completes. Raises as `feed` does."""
+        if self.done:
+            return
         yield from self._decoded(self._parser.end())
         yield from (event for event in self._body.end() if isinstance(event, dict))
 

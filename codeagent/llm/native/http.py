@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from codeagent import __version__
 _CONNECT_SECONDS = 30.0
 _MOST_HELD = 1 << 20
 """Bytes of a response that wait for their reader; then the server has to wait."""
+_LAST_BYTES_SECONDS = 0.2
 _KEEPALIVE_SECONDS = 60
 _LOOPBACK = "localhost,127.0.0.0/8,::1"
 _BUNDLES = (
@@ -105,6 +106,16 @@ class Response:
             self._curl.pause(pycurl.PAUSE_CONT)
         return data
 
+    async def finish(self) -> None:
+        """Read what is left of a response that has said all: only then can its connection be used again.
+
+        A server that keeps it open is not waited for.
+        """
+        with suppress(Exception):
+            async with asyncio.timeout(_LAST_BYTES_SECONDS):
+                while await self.read():
+                    pass
+
     def close(self) -> None:
         self._timer.cancel()
 
@@ -175,7 +186,7 @@ class HttpClient:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Response]:
         """Send the request; entered once the response begins, whatever its status.
 
-        Leaving it before the response has ended closes the socket. Raises ValueError for an address that is not one of
+        Leaving it early, by an exception, closes the socket. Raises ValueError for an address that is not one of
         HTTP; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and TransferError, here and when
         the response is read.
         """
@@ -191,6 +202,7 @@ class HttpClient:
         try:
             await response.begin(done)
             yield response
+            await response.finish()
         finally:
             response.close()
             if not done.done():

@@ -1,0 +1,68 @@
+"""A model that is reached without litellm: one of three wire formats over our own client."""
+
+import os
+from collections.abc import AsyncGenerator
+
+from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.model import ModelRequest
+from codeagent.llm.errors import ProviderError, Redirected
+from codeagent.llm.native.events import EventReader
+from codeagent.llm.native.formats import FORMATS, RequestWriter
+from codeagent.llm.native.http import HttpClient, Response
+from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.providers import Target, native_target
+from codeagent.llm.stream import Delta, StreamPiece
+
+_LARGEST_ERROR = 1 << 20
+"""Bytes of the body of an error status; no more are read."""
+
+
+class NativeModel(ProviderModel):
+    """A model that `native_target` knows an endpoint for; its connections stay open between requests."""
+
+    _client: HttpClient | None = None
+    _writer: RequestWriter
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _find_target(self) -> Target:
+        target = native_target(self._name, self._api_base, self._api_key, os.environ)
+        assert target is not None and target.endpoint is not None
+        self._writer = FORMATS[target.endpoint.format].writer(target, self._thinking)
+        return target
+
+    async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
+        assert target.endpoint is not None
+        wire, body = target.endpoint.format, self._writer.body(request)
+        self._client = self._client or HttpClient(self._idle)
+        async with self._client.post(target.endpoint.url, target.endpoint.headers, body) as response:
+            if not 200 <= response.status < 300:
+                raise await _refusal(response)
+            yield StreamPiece(Delta(), None)
+            events, reader = EventReader(wire, response.headers.get("content-type", "").lower()), FORMATS[wire].reader()
+            while not events.done and (chunk := await response.read()):
+                for event in events.feed(chunk):
+                    for piece in reader.read(event):
+                        yield piece
+            for event in events.end():
+                for piece in reader.read(event):
+                    yield piece
+            for piece in reader.end():
+                yield piece
+
+    async def _usage(
+        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
+    ) -> Usage:
+        return figures or Usage(estimated=True)
+
+
+async def _refusal(response: Response) -> Exception:
+    """Return what a status other than success says."""
+    if response.status < 400:
+        return Redirected(response.headers.get("location", "nowhere"))
+    body = b""
+    while len(body) < _LARGEST_ERROR and (chunk := await response.read()):
+        body += chunk
+    return ProviderError.of_response(response.status, response.headers, body)
