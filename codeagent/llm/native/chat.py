@@ -86,8 +86,9 @@ class ChatReader:
         self._finish: str | None = None
         self._closing = False
 
-    def read(self, event: dict[str, Any]) -> Iterator[StreamPiece]:
-        error = event.get("error")
+    def read(self, event: Any) -> Iterator[StreamPiece]:
+        """Read one event, or an object of a library that stands for one. Raises ProviderError."""
+        error = field(event, "error")
         if error:
             raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
         delta, usage = read_delta(event), read_usage(event)

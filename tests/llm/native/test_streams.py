@@ -63,8 +63,10 @@ STREAMS: Mapping[WireFormat, Mapping[str, bytes]] = {
         ),
         "a refusal": blocks(text("I can"), stop="refusal"),
         "the limit": blocks(use('{"pa'), stop="max_tokens"),
+        "the window": blocks(text("a"), stop="model_context_window_exceeded"),
         "a pause": blocks(text("a"), stop="pause_turn"),
         "input with the start": blocks(use("", input={"path": "größe"}), stop="tool_use"),
+        "no input": blocks(use(), stop="tool_use"),
         "text with the start": blocks(({"type": "text", "text": "a"}, text("b")[1])),
         "citations": blocks(
             (text()[0], [{"type": "citations_delta", "citation": {"cited_text": "c"}}, *text("cited")[1]])
