@@ -1,10 +1,10 @@
 """Recorded provider streams through our model and through plain litellm, on loopback.
 
-    python -m benchmarks.corpora_streams FOLDER [--chunk BYTES] [--baseline]
+    python -m benchmarks.corpora_streams FOLDER [--lane native|litellm] [--chunk BYTES] [--baseline]
 
 FOLDER holds `streams/index.jsonl` with the recordings and `harness/replay_server.py`, which serves
-them. A record counts as equal where text, reasoning, calls and usage are what the recording says;
-a recording that ends with an error must become a ModelError.
+them; without `--lane` both lanes read each. A record counts as equal if text, reasoning, calls and
+usage are what the recording says; a recording that ends with an error must become a ModelError.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from codeagent.core.messages import AssistantMessage, Usage, UserMessage
 from codeagent.core.model import ModelAnswer, ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.native.model import NativeModel
+from codeagent.llm.provider_model import ProviderModel
 
 MODELS = {
     "openai.responses": ("openai/responses/gpt-5", ""),
@@ -28,18 +31,22 @@ MODELS = {
     "anthropic.messages": ("anthropic/claude-sonnet-4-5", "/v1/messages"),
     "gemini.generateContent": ("gemini/gemini-2.5-flash", ""),
 }
+LANES: dict[str, type[ProviderModel]] = {"native": NativeModel, "litellm": LitellmModel}
+LITELLM_ONLY = {"gemini.generateContent"}
 TOOL = ToolDefinition("x", "a tool", {"type": "object", "properties": {}})
 REQUEST = ModelRequest("system", (UserMessage.from_text("hi"),), (TOOL,))
 Record = dict[str, Any]
 
 
-async def ours(record: Record, base: str) -> tuple[AssistantMessage, Usage]:
+async def ours(record: Record, base: str, lane: str) -> tuple[AssistantMessage, Usage]:
     """Raises ModelError."""
     name, path = MODELS[record["api"]]
-    model = LitellmModel(name, api_base=base + path, api_key="k", idle_timeout=20)
-    async for event in model.stream(REQUEST):
-        if isinstance(event, ModelAnswer):
-            return event.message, event.usage
+    model = LANES[lane](name, api_base=base + path, api_key="k", idle_timeout=20)
+    async with aclosing(model.stream(REQUEST)) as events:
+        async for event in events:
+            if isinstance(event, ModelAnswer):
+                await model.close()
+                return event.message, event.usage
     raise AssertionError("the stream ended without an answer")
 
 
@@ -98,11 +105,11 @@ def outputs(usage: Record) -> set[int]:
     return {usage["output"], usage["output"] + usage.get("reasoning", 0)}
 
 
-async def compare(record: Record, base: str, counts: Counter[tuple[str, str]]) -> str | None:
+async def compare(record: Record, base: str, counts: Counter[tuple[str, str]], lane: str) -> str | None:
     """Counts the record; a line about it where something differs."""
     broken = "stream_error" in record["flags"]
     try:
-        message, usage = await ours(record, base)
+        message, usage = await ours(record, base, lane)
     except ModelError as error:
         counts[record["api"], "refused as broken" if broken else "FAILED"] += 1
         return f"{record['id']} {record['flags']}: {error.kind}: {error}"
@@ -116,7 +123,7 @@ async def compare(record: Record, base: str, counts: Counter[tuple[str, str]]) -
     return f"{record['id']} {record['flags']}: {', '.join(found)}; got {message.calls!r:.200} {usage!r:.200}"
 
 
-async def compare_plain(record: Record, base: str, counts: Counter[tuple[str, str]]) -> str | None:
+async def compare_plain(record: Record, base: str, counts: Counter[tuple[str, str]], _: str) -> str | None:
     expect = record["expect"]
     try:
         text, calls, output = await plain(record, base)
@@ -134,9 +141,12 @@ async def compare_plain(record: Record, base: str, counts: Counter[tuple[str, st
     return f"{record['id']} {record['flags']}: {', '.join(wrong)}" if wrong else None
 
 
-async def run(folder: Path, chunk: int, baseline: bool) -> None:
+async def run(folder: Path, chunk: int, lane: str) -> None:
+    """`lane` is one of ours, or "plain litellm"."""
     lines = (folder / "streams" / "index.jsonl").read_text(encoding="utf-8").splitlines()
     records = [r for r in map(json.loads, lines) if r["stream"] and r["api"] in MODELS]
+    if lane == "native":
+        records = [record for record in records if record["api"] not in LITELLM_ONLY]
     server = await asyncio.create_subprocess_exec(
         sys.executable,
         str(folder / "harness" / "replay_server.py"),
@@ -152,12 +162,12 @@ async def run(folder: Path, chunk: int, baseline: bool) -> None:
     try:
         for record in records:
             base = f"http://127.0.0.1:{port}/r/{record['id']}"
-            remark = await (compare_plain if baseline else compare)(record, base, counts)
+            remark = await (compare if lane in LANES else compare_plain)(record, base, counts, lane)
             remarks += [remark] if remark else []
     finally:
         server.terminate()
         await server.wait()
-    print(f"{len(records)} streams, {chunk or 'all'} bytes a write, {'plain litellm' if baseline else 'codeagent'}")
+    print(f"{len(records)} streams, {chunk or 'all'} bytes a write, {lane}")
     for (api, what), count in sorted(counts.items()):
         print(f"  {api:24} {what:20} {count}")
     for remark in remarks:
@@ -169,8 +179,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--chunk", type=int, default=0)
     parser.add_argument("--baseline", action="store_true")
+    parser.add_argument("--lane", choices=LANES)
     options = parser.parse_args()
-    asyncio.run(run(options.folder, options.chunk, options.baseline))
+    for lane in ["plain litellm"] if options.baseline else [options.lane] if options.lane else LANES:
+        asyncio.run(run(options.folder, options.chunk, lane))
 
 
 if __name__ == "__main__":
