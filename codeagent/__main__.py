@@ -1,8 +1,6 @@
 """`python -m codeagent`."""
 
-import sys
-
-from codeagent.cli import main
+from codeagent.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

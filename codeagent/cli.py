@@ -1,6 +1,7 @@
 """The command line: finds the command, runs it, and reports what goes wrong in one clear line."""
 
 import argparse
+import atexit
 import codecs
 import gc
 import importlib
@@ -53,7 +54,32 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+def program() -> NoReturn:
+    """Be the whole program: run the command line, then end the process without taking every module apart.
+
+    That took 25 ms. What is to be told of the end is told first: threads that are waited for, and `atexit`, which
+    calls what was registered first last. A tracer, such as coverage, may have registered before this.
+    """
+    codes: list[int] = []
+    if sys.gettrace() is None:
+        atexit.register(_leave, codes)
+    codes.append(main())
+    sys.exit(codes[0])
+
+
+def _leave(codes: Sequence[int]) -> None:
+    """End the process, unless it ends by an error that the interpreter has to report."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            return
+    if codes:
+        os._exit(codes[0])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line in this process, and return its exit code."""
     _prepare_streams()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -204,4 +230,4 @@ def _silence_stdout() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -254,3 +254,40 @@ def test_a_reader_that_goes_away_ends_a_listing_quietly() -> None:
     )
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""
+
+
+PROGRAM = """
+import atexit, sys, threading
+from codeagent import cli
+
+def main():
+    {body}
+
+atexit.register(print, "the interpreter's own end")
+{before}
+cli.main = main
+cli.program()
+"""
+ENDING = """
+    atexit.register(print, "told")
+    threading.Thread(target=lambda: print("waited for")).start()
+    sys.stdout.write("written\\n")
+    return 3
+"""
+
+
+def ended(body: str, before: str = "") -> tuple[int, set[str], str]:
+    code = PROGRAM.format(body=body.strip(), before=before)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.returncode, set(done.stdout.splitlines()), done.stderr
+
+
+def test_the_program_ends_at_once_but_loses_nothing_that_waits_for_its_end() -> None:
+    assert ended(ENDING) == (3, {"told", "waited for", "written"}, "")
+
+
+def test_under_a_tracer_and_after_a_bug_the_program_ends_as_any_other() -> None:
+    last = "the interpreter's own end"
+    assert ended(ENDING, "sys.settrace(lambda *args: None)") == (3, {"told", "waited for", "written", last}, "")
+    code, printed, error = ended("raise RuntimeError('a bug')")
+    assert (code, printed, error.splitlines()[-1]) == (1, {last}, "RuntimeError: a bug")
