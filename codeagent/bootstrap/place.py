@@ -126,7 +126,7 @@ async def start_sandbox(
         host = HostSandbox(workspace.root, place.environment, place.state_dir)
         stack.push_async_callback(host.close)
         return StartedSandbox(host, "host", await host.start(tell))
-    container = docker_sandbox(settings, place, workspace.root, session)
+    container = await asyncio.to_thread(docker_sandbox, settings, place, workspace.root, session)
     stack.push_async_callback(container.close)
     starting = asyncio.create_task(container.start(_slow(tell)))
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())

@@ -60,12 +60,11 @@ async def open_runtime(
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a
-    limit is reached. For them, or if it is needed, the sandbox is waited for; else a failure of its start is a notice
-    later. Raises CodeagentError, and then leaves nothing running.
+    limit is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. Raises
+    CodeagentError, and then leaves nothing running.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
-    ready = attended or needs_sandbox
     uncounted = await asyncio.to_thread(_uncounted, settings, attended)
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
@@ -78,7 +77,7 @@ async def open_runtime(
         stack.callback(workspace.close)
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
-        sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=ready)
+        sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
         catalog = await asyncio.to_thread(dependencies.catalog)
         found = await catalog.refresh()
@@ -188,6 +187,7 @@ def _runtime(
         system_prompt=builder.system_prompt,
         close=agent.close,
         skills=dependencies.skills,
+        sandbox_starting=sandbox.starting,
     )
 
 

@@ -97,7 +97,7 @@ class Runtime:
     agent: AgentHandle
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
-    """None without a sandbox: bash is disabled then."""
+    """None without a sandbox, so that bash is disabled, or while it is starting."""
     outputs: OutputStore
     tools: tuple[ToolDefinition, ...]
     system_prompt: str
@@ -105,3 +105,5 @@ class Runtime:
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills
     """Those the model is told of."""
+    sandbox_starting: Awaitable[SandboxInfo] | None = None
+    """Ends once commands can run, and fails if they never will, which is a notice as well; None: it is not starting."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -27,7 +27,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
-from codeagent.core.ports import OutputPage
+from codeagent.core.ports import OutputPage, SandboxInfo
 from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page, sandbox_words
@@ -38,6 +38,8 @@ from codeagent.tui.state import UiState
 
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes in between is merged into one."""
+_SETTLING = 0.3
+"""Seconds after the start in which what was sent during it has the processor to itself."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
@@ -77,7 +79,6 @@ class SessionClient:
         self._state.prefer(settings.theme, settings.bell)
         self._stepping = options.step
         self._state.status.set(stepping=options.step)
-        self._spawn(self._refresh_git())
         if (missing := await self._launcher.missing(settings, options)) is not None:
             return missing
         if resume is not None:
@@ -89,11 +90,12 @@ class SessionClient:
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
+        self._spawn(self._refresh_git(once_started=True))
         return None
 
     @property
     def started(self) -> bool:
-        """Model and sandbox are ready: acts are carried out."""
+        """Acts are carried out; a command may still wait for the sandbox."""
         return self._settled.is_set() and self._runtime is not None
 
     async def start_up(self) -> None:
@@ -241,18 +243,30 @@ class SessionClient:
             self._show(recorded)
         status.set(
             session=runtime.agent.session_id,
-            sandbox=sandbox_words(runtime.sandbox_info),
+            sandbox="starting" if runtime.sandbox_starting is not None else sandbox_words(runtime.sandbox_info),
             model=runtime.agent.model.name,
             context_window=runtime.agent.model.context_window,
             phase="idle",
             notice="",
         )
         self._settled.set()
+        if runtime.sandbox_starting is not None:
+            self._spawn(self._await_sandbox(runtime, runtime.sandbox_starting))
         drawn: set[tuple[str, str]] = set()
         async for event in events:
             self._show(event)
             self._after(event, runtime.agent)
             await _pace(event, drawn)
+
+    async def _await_sandbox(self, runtime: Runtime, starting: Awaitable[SandboxInfo]) -> None:
+        """Show what the sandbox is once commands can run; why they never will is a notice."""
+        try:
+            info = await asyncio.shield(starting)
+        except Exception:
+            self._state.status.set(sandbox="none")
+            return
+        self._runtime = replace(runtime, sandbox_info=info)
+        self._state.status.set(sandbox=sandbox_words(info), notice="")
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
         """Follow up on an event; text that came too late for its run begins the next one."""
@@ -280,7 +294,10 @@ class SessionClient:
             await asyncio.sleep(0)
         self._reducer.go_live(self._state)
 
-    async def _refresh_git(self) -> None:
+    async def _refresh_git(self, *, once_started: bool = False) -> None:
+        if once_started:
+            await self._settled.wait()
+            await asyncio.sleep(_SETTLING)
         branch, changes = await asyncio.to_thread(self._launcher.git_status)
         self._state.status.set(branch=branch, changes=changes)
 

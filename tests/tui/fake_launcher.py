@@ -91,6 +91,8 @@ class FakeLauncher:
     elsewhere: Path | None = None
     """The folder the session belongs to."""
     info: SandboxInfo = INFO
+    starting: asyncio.Future[SandboxInfo] | None = None
+    """Where set: what the sandbox becomes."""
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
 
@@ -116,12 +118,13 @@ class FakeLauncher:
         return Runtime(
             agent=self.agent,
             sandbox=None,
-            sandbox_info=self.info,
+            sandbox_info=self.info if self.starting is None else None,
             outputs=FakeOutputs(),
             tools=(),
             system_prompt="You are codeagent.",
             close=close,
             skills=FakeSkills(),
+            sandbox_starting=self.starting,
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:

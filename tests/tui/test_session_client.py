@@ -20,7 +20,7 @@ from codeagent.core.acts import (
     Steer,
     TakeBack,
 )
-from codeagent.core.errors import CodeagentError
+from codeagent.core.errors import CodeagentError, SandboxUnavailable
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
@@ -66,7 +66,36 @@ async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -
 
     now = state.status.now
     assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
+    await client.close()
+
+
+async def test_the_repository_is_looked_at_once_the_conversation_has_started() -> None:
+    client, state, _ = await ready(FakeLauncher())
+
+    assert state.status.now.branch == ""
     await until(lambda: (state.status.now.branch, state.status.now.changes) == ("main", 3))
+    await client.close()
+
+
+async def test_a_prompt_is_carried_out_while_the_sandbox_starts() -> None:
+    launcher = FakeLauncher(starting=asyncio.Future())
+    client, state, _ = await ready(launcher)
+
+    assert client.do(Prompt("go")) is None
+    assert launcher.agent.told == [Prompt("go")]
+    assert (state.status.now.sandbox, "starting" in client.info_page("status")) == ("starting", True)
+    launcher.starting.set_result(INFO)
+    await until(lambda: state.status.now.sandbox == "docker, net off")
+    assert INFO.image in client.info_page("status")
+    await client.close()
+
+
+async def test_the_header_says_so_if_the_sandbox_cannot_be_had_after_all() -> None:
+    launcher = FakeLauncher(starting=asyncio.Future())
+    client, state, _ = await ready(launcher)
+
+    launcher.starting.set_exception(SandboxUnavailable("it failed its self-test", "run doctor"))
+    await until(lambda: state.status.now.sandbox == "none")
     await client.close()
 
 

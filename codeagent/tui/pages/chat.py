@@ -165,6 +165,8 @@ class ChatScreen(Screen[None]):
 
         key = keymap_of(self).shown("composer.keys")
         self.conversation.greet(self.launch_options, self.folders.workspace, key)
+        if self.launch_options.resume is not None:
+            self.run_worker(self.conversation.warm_up(), exit_on_error=True)
         client: SessionClient | None = None
         refused = ""
         try:
@@ -183,9 +185,6 @@ class ChatScreen(Screen[None]):
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
         self.run_worker(self.outbox.begin(client, refused), exit_on_error=True)
-        from codeagent.tui.rendering.markdown import warm_up  # the first frame has no Markdown
-
-        await asyncio.to_thread(warm_up)
 
     @on(events.Resize)
     def _sync_composer(self) -> None:
@@ -217,6 +216,7 @@ class ChatScreen(Screen[None]):
                 self.outbox.follow_up(text)
             case PromptInput(text):
                 self._escape.forget()
+                self.run_worker(self.conversation.warm_up(), exit_on_error=True)
                 if not self.outbox.holds:
                     self.view.scroll_end(animate=False)
                 self.outbox.send(text, unseen=self.card.is_new)

@@ -1,5 +1,6 @@
 """What a chat screen has besides its header, composer and status line, which alone are in its first frame."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
+from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
 
@@ -31,6 +33,13 @@ class ConversationParts:
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
+        self._warm = False
+
+    async def warm_up(self) -> None:
+        """Load what renders an answer while the model thinks; only once, in a thread that gives way to keys."""
+        if not self._warm:
+            self._warm = True
+            await asyncio.to_thread(warm_up)
 
     def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
         """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.
