@@ -174,7 +174,7 @@ async def openai_server(
 ) -> AsyncIterator[FakeProvider]:
     """Chat completions at `base_url` + /chat/completions; `chunk` bytes per write, 0 for all at once."""
     fake = FakeProvider(turns, openai_stream, openai_problems, chunk=chunk, delay=delay, repeat=repeat)
-    async with _running(fake, "/v1"):
+    async with running(fake, "/v1"):
         yield fake
 
 
@@ -187,12 +187,12 @@ async def anthropic_server(
     fake = FakeProvider(
         turns, anthropic_stream, lambda body: anthropic_problems(body, sent), chunk=chunk, delay=delay, repeat=repeat
     )
-    async with _running(fake, ""):
+    async with running(fake, ""):
         yield fake
 
 
 @asynccontextmanager
-async def _running(fake: FakeProvider, path: str) -> AsyncIterator[None]:
+async def running(fake: FakeProvider, path: str) -> AsyncIterator[None]:
     server = await asyncio.start_server(fake.serve, "127.0.0.1", 0, limit=2**26)
     fake.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
     try:

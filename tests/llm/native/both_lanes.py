@@ -13,7 +13,7 @@ from codeagent.llm.native.formats import FORMATS
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Accumulator
 from tests.llm.asking import ask
-from tests.servers import FakeProvider, Turn, _running
+from tests.servers import FakeProvider, Turn, running
 
 MODELS: dict[WireFormat, tuple[str, str]] = {
     "chat": ("fake", "/v1"),
@@ -76,7 +76,7 @@ def through_litellm(wire: WireFormat, streams: Sequence[bytes]) -> list[Read]:
         turns = [Turn(raw=raw) for raw in streams]
         server = FakeProvider(turns, lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=False)
         read = []
-        async with _running(server, path):
+        async with running(server, path):
             model = LitellmModel(name, api_base=server.base_url, api_key="k", idle_timeout=20)
             for _ in streams:
                 try:

@@ -11,7 +11,7 @@ from codeagent.core.model import ModelRequest
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.providers import Target, resolve_target
 from tests.llm.asking import ask
-from tests.servers import FakeProvider, Turn, _running
+from tests.servers import FakeProvider, Turn, running
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ class Asked:
 async def posted(asked: Asked, requests: Iterable[ModelRequest]) -> tuple[Target, list[Json]]:
     """Return what litellm makes of the name, and the bodies; every request is refused once it has come."""
     server = FakeProvider([Turn(status=400)], lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=True)
-    async with _running(server, "" if asked.name.startswith("anthropic/") else "/v1"):
+    async with running(server, "" if asked.name.startswith("anthropic/") else "/v1"):
         model = LitellmModel(asked.name, api_base=server.base_url, api_key="k", thinking=asked.effort, idle_timeout=20)
         target = resolve_target(await model.ready(), asked.name, server.base_url, "k")
         for request in requests:
