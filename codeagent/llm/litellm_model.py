@@ -17,7 +17,7 @@ from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import estimated_usage, with_cost
-from codeagent.llm.wire import Transcript, asked_effort, thinking_arguments, to_tools
+from codeagent.llm.wire import asked_effort, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
 _FIRST_REQUEST_SECONDS = 0.2
@@ -35,7 +35,6 @@ class LitellmModel(ProviderModel):
     """
 
     _library: "asyncio.Future[Any] | None" = None
-    _transcript: Transcript
     """Set with the target, which every request needs first."""
 
     async def prepare(self) -> None:
@@ -58,9 +57,7 @@ class LitellmModel(ProviderModel):
             await _close_connections(_import())
 
     async def _find_target(self) -> Target:
-        target = resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
-        self._transcript = Transcript(target.family, error_flag=target.error_flag)
-        return target
+        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
 
     async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
         library, arguments = await self.ready(), self._arguments(target, request)
@@ -90,7 +87,7 @@ class LitellmModel(ProviderModel):
         thinking, thinks = asked_effort(self._thinking, target.family, request.messages)
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": self._transcript.messages(request, thinking=thinks),
+            "messages": to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks),
             "tools": to_tools(request.tools, target.family) or None,
             "stream": True,
             "stream_options": {"include_usage": True},

@@ -1,7 +1,7 @@
-"""Converts the messages of a conversation for the wire, each of them once.
+"""Puts what the messages of a conversation became on the wire in order, and encodes each message once.
 
-A history grows at its end, and every request sends all of it. What a message became is kept for as long as the
-message is part of the history.
+A history grows at its end, and every request sends all of it. The JSON of a message is kept for as long as the message
+is part of the history.
 """
 
 import json

@@ -8,7 +8,6 @@ a failed call says so: by a flag if the format has one, else in its first line.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
@@ -23,7 +22,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.per_message import Converted, PerMessage, in_order
+from codeagent.llm.per_message import Converted, in_order
 from codeagent.llm.stream import is_object
 
 Family = Literal["anthropic", "openai"]
@@ -44,34 +43,20 @@ _ROOM_FOR_WORDS = 2_048
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 
 
-class Transcript:
-    """Writes the system prompt and the messages of one model's requests, converting each message once."""
+def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:
+    """Return the system prompt and the transcript, new objects each time: litellm changes what it is given.
 
-    def __init__(self, family: Family, *, error_flag: bool = True) -> None:
-        """`error_flag`: the Anthropic family's adapter passes `is_error` on.
-
-        Without it, and for the other family, the text of a failed call's result begins with `[error]`.
-        """
-        self._family = family
-        self._openai = PerMessage(chat_messages)
-        self._anthropic = {
-            thinks: PerMessage(partial(anthropic_message, error_flag=error_flag, thinks=thinks))
-            for thinks in (True, False)
-        }
-
-    def messages(self, request: ModelRequest, *, thinking: bool = True) -> list[Wire]:
-        """Return new objects for every request, as litellm changes what it is given.
-
-        `thinking`: the model gets its thinking back.
-        """
-        if self._family == "openai":
-            shown = in_order(self._openai(request.messages), from_results)
-            return [{"role": "system", "content": request.system}, *map(_copy, shown)]
-        system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, **MARKED}]}
-        messages = [_copy(message) for message in self._anthropic[thinking](request.messages)]
-        if messages:
-            messages[-1] = _marked(messages[-1])
-        return [system, *messages]
+    `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
+    text of a failed call's result begins with `[error]`. `thinking`: the model gets its thinking back.
+    """
+    if family == "openai":
+        shown = in_order(map(chat_messages, request.messages), from_results)
+        return [{"role": "system", "content": request.system}, *shown]
+    system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, **MARKED}]}
+    messages = [anthropic_message(each, error_flag=error_flag, thinks=thinking) for each in request.messages]
+    if messages:
+        messages[-1] = _marked(messages[-1])
+    return [system, *messages]
 
 
 def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
@@ -261,10 +246,3 @@ def _marked(message: Wire) -> Wire:
     if not content:
         return message
     return {**message, "content": [*content[:-1], {**content[-1], **MARKED}]}
-
-
-def _copy(value: Any) -> Any:
-    """Copy what is made of dictionaries and lists."""
-    if isinstance(value, dict):
-        return {key: _copy(each) for key, each in value.items()}
-    return [_copy(each) for each in value] if isinstance(value, list) else value

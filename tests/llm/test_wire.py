@@ -19,8 +19,7 @@ from codeagent.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from codeagent.core.model import ModelRequest
-from codeagent.llm.wire import Family, Transcript, may_think, thinking_arguments, to_tools
+from codeagent.llm.wire import Family, may_think, thinking_arguments, to_messages, to_tools
 from tests.llm.asking import BASH, READ, request, result
 from tests.servers import openai_problems
 
@@ -32,10 +31,6 @@ PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SIGNED = Thinking(text="hm", signature="sig")
 MARKER = {"cache_control": {"type": "ephemeral"}}
 MARKER_TEXT = ', "cache_control": {"type": "ephemeral"}'
-
-
-def to_messages(asked: ModelRequest, family: Family, *, error_flag: bool = True) -> list[dict[str, Any]]:
-    return Transcript(family, error_flag=error_flag).messages(asked)
 
 
 def wire(family: Family, *messages: Message) -> list[dict[str, Any]]:
@@ -215,19 +210,3 @@ def test_the_limit_of_an_answer_is_above_its_budget_of_thought(tokens: int, limi
 )
 def test_off_is_the_least_that_a_model_of_openais_format_knows(facts: dict[str, object], word: str | None) -> None:
     assert thinking_arguments("off", "openai", 8192, facts).get("reasoning_effort") == word
-
-
-@pytest.mark.parametrize("family", ["anthropic", "openai"])
-@given(rounds=MESSAGES)
-def test_what_litellm_does_to_its_messages_does_not_come_back(
-    family: Family, rounds: list[tuple[str, int, bool, str]]
-) -> None:
-    """A message that was converted for an earlier request is sent as if for the first time."""
-    growing = Transcript(family)
-    asked = request(*transcript(rounds))
-    for message in growing.messages(asked):
-        for part in [*(message["content"] or ()), *message.get("tool_calls", ())]:
-            if isinstance(part, dict):
-                part.clear()
-        message.clear()
-    assert growing.messages(asked) == to_messages(asked, family)
