@@ -1,5 +1,6 @@
 """Markdown as lines: calm, left aligned, never wider than asked for, and copied as the text it is."""
 
+import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def warm_up() -> None:
     To be called in a thread, once there is something on screen.
     """
     render_markdown(_SAMPLE, 80, Palette())
+    gc.freeze()  # what was loaded stays: the next search for garbage, which stops everything, passes over it
 
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:

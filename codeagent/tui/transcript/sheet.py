@@ -1,6 +1,5 @@
 """The document as rows at one width: draws the blocks in view, and keeps the rows of those drawn last."""
 
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -245,12 +244,12 @@ class Sheet:
         if growth is None or growth.replaced != pieces.replaced:
             growth = self._answers[block.key] = _Growth(GrowingMarkdown(look.width, look.palette), pieces.replaced)
         # What is being written is drawn for so long at a time; what is drawn again comes whole, so that nothing moves.
-        until = time.monotonic() + _AT_A_TIME if block.open or growth.fed else math.inf
+        in_portions, until = block.open or growth.fed > 0, time.monotonic() + _AT_A_TIME
         while growth.fed < pieces.length:
-            piece = pieces.since(growth.fed)[:_PORTION]
+            piece = pieces.since(growth.fed)[: _PORTION if in_portions else None]
             growth.text.append(piece)
             growth.fed += len(piece)
-            if len(growth.text.lines) and time.monotonic() > until:
+            if in_portions and len(growth.text.lines) and time.monotonic() > until:
                 break
         whole = not block.open and growth.fed == pieces.length
         if whole:

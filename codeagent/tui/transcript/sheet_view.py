@@ -23,7 +23,8 @@ from codeagent.tui.transcript.sheet import Anchor, Sheet
 _FIRST_FLUSH = 0.012
 _FLUSH_EVERY = 1 / 30
 _SLOW = 0.020
-_SLOW_FLUSH_EVERY = 0.1
+_SLOWDOWN, _SLOWEST_FLUSH = 5, 0.25
+"""What is slow is drawn every so many times as long as it takes, and this often at least."""
 _WORK_MS = 8.0
 """At most so long at a time for what is not urgent."""
 _TRIES = 4
@@ -168,8 +169,9 @@ class SheetView(ScrollView):
         self.settle()
         if self.sheet.work(_WORK_MS):
             self._arm()
-        self._slow = time.monotonic() - started > _SLOW
-        self._earliest = started + (_SLOW_FLUSH_EVERY if self._slow else _FLUSH_EVERY)
+        took = time.monotonic() - started
+        self._slow = took > _SLOW
+        self._earliest = started + (min(_SLOWDOWN * took, _SLOWEST_FLUSH) if self._slow else _FLUSH_EVERY)
 
     def follow(self, splice: BlockSplice) -> None:
         """Keep everything where it is on screen while blocks are put in above."""
