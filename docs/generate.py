@@ -216,7 +216,7 @@ def _spelled(action: argparse.Action) -> str:
 def _own_words(kind: type) -> str:
     """Return its docstring; empty if it is only the one that `dataclass` generates."""
     words = inspect.cleandoc(kind.__doc__ or "")
-    return "" if words.startswith(f"{kind.__name__}(") else words
+    return "" if words.partition("(")[0] == kind.__name__ else words
 
 
 def _table(kind: type, *, inherited: bool) -> str:
