@@ -75,15 +75,16 @@ def _from_results(images: list[bytes]) -> bytes:
 class _Heard:
     """Which parts of one call were passed on."""
 
-    id: bool
-    arguments: bool
+    id: bool = False
+    name: bool = False
+    arguments: bool = False
 
 
 class ResponsesReader:
     """Reads one stream.
 
-    Servers differ in where they say a call's id and arguments: when it begins, in pieces, when it ends, or only in the
-    list at the end of the answer. Whatever comes first counts; what repeats it is left out.
+    Servers differ in where they say a call's id, name and arguments: when it begins, in pieces, when it ends, or only
+    in the list at the end of the answer. Whatever comes first counts; what repeats it is left out.
     """
 
     def __init__(self) -> None:
@@ -103,11 +104,13 @@ class ResponsesReader:
                 return (StreamPiece(Delta(thinking=(Thinking(text="\n"),)), None),)
             case "response.function_call_arguments.delta" if isinstance(delta, str) and delta:
                 index = _index(event)
-                self._heard.setdefault(index, _Heard(id=True, arguments=True)).arguments = True
+                self._heard.setdefault(index, _Heard()).arguments = True
                 return _calls(CallPiece(index, arguments=delta))
             case "response.function_call_arguments.done":
                 return _calls(*self._rest(_index(event), event, None))
-            case "response.output_item.added" | "response.output_item.done":
+            case "response.output_item.added":
+                return _calls(*self._item(_index(event), event.get("item"), begins=True))
+            case "response.output_item.done":
                 return _calls(*self._item(_index(event), event.get("item")))
             case "response.completed" | "response.incomplete":
                 return self._ended(event.get("response") or {})
@@ -119,24 +122,21 @@ class ResponsesReader:
     def end(self) -> Iterable[StreamPiece]:
         return ()
 
-    def _item(self, index: int, item: Any) -> Iterator[CallPiece]:
-        if not isinstance(item, dict) or item.get("type") != "function_call":
-            return
-        if index in self._heard:
-            yield from self._rest(index, item, item.get("call_id") or item.get("id"))
-            return
-        arguments = item.get("arguments") or ""
-        self._heard[index] = _Heard(id=bool(item.get("call_id")), arguments=bool(arguments))
-        yield CallPiece(index, item.get("call_id") or None, item.get("name") or None, arguments)
+    def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
+        """Yield what is new of a call; one that has ended without an id of its own has that of its item."""
+        if isinstance(item, dict) and item.get("type") == "function_call":
+            yield from self._rest(index, item, item.get("call_id") or (None if begins else item.get("id")))
 
     def _rest(self, index: int, item: dict[str, Any], call_id: str | None) -> Iterator[CallPiece]:
         """Yield what no earlier event said."""
-        heard = self._heard.setdefault(index, _Heard(id=True, arguments=False))
-        new_id = None if heard.id else call_id
+        heard = self._heard.setdefault(index, _Heard())
+        new_id = None if heard.id else call_id or None
+        name = None if heard.name else item.get("name") or None
         arguments = "" if heard.arguments else item.get("arguments") or ""
-        heard.id, heard.arguments = heard.id or new_id is not None, heard.arguments or bool(arguments)
-        if new_id or arguments:
-            yield CallPiece(index, new_id, arguments=arguments)
+        heard.id, heard.name = heard.id or bool(new_id), heard.name or bool(name)
+        heard.arguments = heard.arguments or bool(arguments)
+        if new_id or name or arguments:
+            yield CallPiece(index, new_id, name, arguments)
 
     def _ended(self, response: dict[str, Any]) -> Iterator[StreamPiece]:
         """Yield what only the whole response says; a new call counts only if none was heard of: the indices differ."""

@@ -91,6 +91,15 @@ def test_reasoning_of_the_responses_api_is_heard_in_whatever_form() -> None:
     assert thought(read("responses", responses(("reasoning_text.delta", {"delta": "hm"})))) == ["hm"]
 
 
+def test_a_call_that_begins_with_its_arguments_gets_its_name_at_its_end() -> None:
+    whole = {"type": "function_call", "id": "fc_1", "call_id": "call_abcd1234", "name": "read", "arguments": "{}"}
+    message = read(
+        "responses",
+        responses(("function_call_arguments.delta", {"delta": "{}"}), ("output_item.done", {"item": whole})),
+    )
+    assert [(call.id, call.name, call.arguments) for call in message.calls] == [("call_abcd1234", "read", "{}")]
+
+
 def test_a_text_that_only_the_whole_response_has_is_kept() -> None:
     parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
     output = [{"type": "message", "content": parts}]
