@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
@@ -106,20 +106,27 @@ def _host_folder(name: str) -> str:
 def _host_name(name: str) -> str:
     """When a file of this name runs, as a phrase; a link may have the name of a folder and lead to one."""
     folded = plain_name(name)
-    return next((kind.when for kind in HOST_FILES if kind.names.fullmatch(folded) or folded in kind.folders), "")
+    found = (kind for kind in HOST_FILES if _pattern(kind.names).fullmatch(folded) or folded in kind.folders)
+    return next((kind.when for kind in found), "")
 
 
 class HostFiles(NamedTuple):
     when: str
     """Where and when it runs, as a phrase."""
-    names: re.Pattern[str]
-    """Of the file, folded: see `plain_name`."""
+    names: str
+    """A regular expression for the file's name, folded: see `plain_name`."""
     folders: frozenset[str] = frozenset()
     """Everything below a folder of this name."""
 
 
-def _names(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns))
+def _names(*patterns: str) -> str:
+    return "|".join(patterns)
+
+
+@cache
+def _pattern(names: str) -> re.Pattern[str]:
+    """Compiled when it is first needed: all of them take 7 ms."""
+    return re.compile(names)
 
 
 _HERE = "may run on your machine, outside the sandbox: "
