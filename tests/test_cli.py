@@ -71,6 +71,34 @@ def test_what_needs_no_heavy_library_loads_none() -> None:
         assert "codeagent.cli" in loaded and loaded.isdisjoint(heavy), step
 
 
+UNUSED = {
+    *("yaml", "jsonschema", "referencing", "regex", "keyring", "git", "docker", "requests", "urllib3"),
+    *("litellm", "openai", "httpx", "aiohttp", "textual", "rich", "pygments", "markdown_it"),
+    *("codeagent.tools.user", "codeagent.agent.hooks.python", "codeagent.agent.hooks.command", "codeagent.tui"),
+    *("codeagent.workspace.commits", "codeagent.workspace.git", "codeagent.sandbox.docker_sandbox"),
+}
+"""What a run imports only if it has user-defined tools or hooks, commits, uses the container, or checks a schema."""
+
+
+def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text('[{"calls": [["read", {"path": "script.json"}]]}, {"text": "done"}]')
+    arguments = ["run", "hi", "--model", "script:script.json", "--sandbox", "off", "--output", "json"]
+    code = f"import sys\nfrom codeagent import cli\nprint(cli.main({arguments!r}), *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name == "PATH"} | {"HOME": str(tmp_path)},
+    )
+    exit_code, *loaded = done.stdout.splitlines()[-1].split()
+    assert exit_code == "0"
+    assert UNUSED.isdisjoint(loaded)
+    assert sum(name.startswith("codeagent") for name in loaded) <= 200
+
+
 def test_the_modes_of_the_screen_are_those_there_are() -> None:
     assert get_args(Mode) == MODES
 

@@ -16,7 +16,7 @@ from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.prompt import PromptBuilder
+from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
@@ -36,7 +36,7 @@ from codeagent.session.outputs import FileOutputs
 from codeagent.session.recording import Recording, without_collecting
 from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
-from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
@@ -65,7 +65,7 @@ async def open_runtime(
     """
     if settings.model is None:
         raise ConfigError("no model is set")
-    uncounted = await asyncio.to_thread(_uncounted, settings, attended)
+    uncounted = await asyncio.to_thread(_uncounted, settings, attended) if settings.limits.budget else ()
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
@@ -79,17 +79,14 @@ async def open_runtime(
         log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
-        catalog = await asyncio.to_thread(dependencies.catalog)
-        found = await catalog.refresh()
-        misnamed = _misnamed(catalog, policy.rules)
-        hooks, broken = await asyncio.to_thread(_hooks, settings, place, workspace, tell)
+        files = await asyncio.to_thread(_read_files, settings, dependencies, policy.rules, tell)
+        catalog, hooks = files.catalog, files.hooks
         around = ToolEnvironment(
             catalog, workspace, sandbox.sandbox, sandbox.kind, dependencies.outputs, policy, _limits(settings), hooks
         )
         around = replace(around, attended=attended, book=book, scratchpad=dependencies.scratchpad)
         around = replace(around, objection=partial(_objection, catalog))
-        prompt = await asyncio.to_thread(prompt_for, dependencies)
-        builder = PromptBuilder(catalog, prompt, dependencies.skills.refresh, _written(policy.rules))
+        builder = PromptBuilder(catalog, files.prompt, dependencies.skills.refresh, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(
@@ -100,12 +97,32 @@ async def open_runtime(
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
-        agent.tell_tools(found)
-        for code, text in (*session.troubles, *broken, *misnamed, *uncounted, *_troubles(dependencies, sandbox)):
+        agent.tell_tools(files.first_look)
+        for code, text in (*session.troubles, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What the files of the user, the project and the installed packages make of a conversation."""
+
+    catalog: ToolCatalog
+    first_look: CatalogChange | None
+    hooks: Hooks
+    prompt: MakePrompt
+    troubles: tuple[Told, ...]
+
+
+def _read_files(settings: Settings, dependencies: ToolDependencies, rules: Sequence[Rule], tell: Tell) -> _Files:
+    """Load tools, hooks and instructions, in one thread: each hand-over costs. Raises ConfigError."""
+    catalog = dependencies.catalog()
+    first_look = catalog.look()
+    misnamed = _misnamed(catalog, rules)
+    hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
+    return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *misnamed))
 
 
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:

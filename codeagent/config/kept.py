@@ -27,7 +27,7 @@ LASTS = timedelta(days=90)
 class _Entry(BaseModel):
     """One line of a file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     v: Literal[1] = 1
     workspace: str

@@ -23,7 +23,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/]")]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class LimitSettings(Section):

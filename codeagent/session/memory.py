@@ -133,7 +133,7 @@ def _said(event: Any) -> Iterator[tuple[Literal["prompt", "answer", "command"], 
 class _Pages(BaseModel):
     """The file's content."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     v: Literal[1] = 1
     notes: dict[str, str] = {}  # pydantic copies it
