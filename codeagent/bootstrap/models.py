@@ -8,10 +8,11 @@ from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import Model, ModelInUse
+from codeagent.llm.catalog import context_window, has_price
 from codeagent.llm.factory import ModelOptions
 from codeagent.llm.factory import open_model as resolve_model
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
-from codeagent.llm.providers import context_window, has_price, key_variables
+from codeagent.llm.providers import key_variables
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
 

@@ -18,7 +18,8 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
-from codeagent.llm.providers import OFFERED, LocalServer, key_variables, local_servers, try_key
+from codeagent.llm.local_servers import LocalServer, local_servers
+from codeagent.llm.providers import OFFERED, key_variables, try_key
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files

@@ -1,6 +1,7 @@
 """Any model litellm knows, behind the Model port: the one importer of litellm."""
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -57,7 +58,7 @@ class LitellmModel(ProviderModel):
             await _close_connections(_import())
 
     async def _find_target(self) -> Target:
-        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key)
+        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key, os.environ)
 
     async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
         library, arguments = await self.ready(), self._arguments(target, request)

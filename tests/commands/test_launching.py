@@ -21,7 +21,8 @@ from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted,
 from codeagent.core.messages import text_of
 from codeagent.core.notices import ModelChanged
 from codeagent.core.runtime import Runtime
-from codeagent.llm.providers import KeyTrial, LocalServer
+from codeagent.llm.local_servers import LocalServer
+from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
 from codeagent.tui.launcher import LaunchOptions, ModelRow
 from codeagent.workspace.files import LocalWorkspace

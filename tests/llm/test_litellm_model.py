@@ -552,7 +552,7 @@ async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> N
     [
         ("openai/gpt-4o", "openai/gpt-4o: no key; set OPENAI_API_KEY in the environment"),
         ("claude-sonnet-4-5", "claude-sonnet-4-5: no key; set ANTHROPIC_API_KEY in the environment"),
-        ("gemini/gemini-2.5-flash", "set GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("gemini/gemini-2.5-flash", "set GEMINI_API_KEY or GOOGLE_API_KEY"),
         ("no-such-model", "no-such-model: no provider has this model; write provider/model"),
     ],
 )

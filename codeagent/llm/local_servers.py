@@ -1,0 +1,86 @@
+"""Finds model servers on this machine: Ollama, llama.cpp, vLLM and LM Studio."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+_PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
+_HOSTS = ("127.0.0.1", "::1")
+_SECONDS = 0.3
+_LARGEST_ANSWER = 1 << 20
+_MOST_MODELS = 50
+_REQUEST = b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
+"""HTTP/1.0, so that the answer comes whole and ends with the connection."""
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A model server on this machine."""
+
+    name: str
+    """The product whose usual port it has."""
+    api_base: str
+    """The value for `--api-base`."""
+    models: tuple[str, ...]
+    """As the server names them."""
+
+
+async def local_servers(seconds: float = _SECONDS) -> tuple[LocalServer, ...]:
+    """Find the servers that name at least one model in time, on the usual ports of the products that we know.
+
+    Only loopback is asked, and no redirect is followed.
+    """
+    return await ask_ports(_PORTS, seconds)
+
+
+async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer, ...]:
+    """Do as `local_servers`, for other ports."""
+    asked = [_server(name, port, seconds) for name, port in ports.items()]
+    return tuple(server for server in await asyncio.gather(*asked) if server is not None)
+
+
+async def _server(name: str, port: int, seconds: float) -> LocalServer | None:
+    """Ask over IPv4 and IPv6; IPv4 counts if both answer."""
+    found = await asyncio.gather(*(_models(host, port, seconds) for host in _HOSTS))
+    for host, models in zip(_HOSTS, found, strict=True):
+        if models:
+            address = f"[{host}]" if ":" in host else host
+            return LocalServer(name, f"http://{address}:{port}/v1", models)
+    return None
+
+
+async def _models(host: str, port: int, seconds: float) -> tuple[str, ...]:
+    try:
+        async with asyncio.timeout(seconds):
+            return _names(await _answer(host, port))
+    except (OSError, ValueError, RecursionError):
+        return ()
+
+
+async def _answer(host: str, port: int) -> bytes:
+    """Read the whole answer. Raises OSError, ValueError."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(_REQUEST)
+        answer = bytearray()
+        while chunk := await reader.read(65536):
+            answer += chunk
+            if len(answer) > _LARGEST_ANSWER:
+                raise ValueError("the answer is too long")
+        return bytes(answer)
+    finally:
+        writer.close()
+
+
+def _names(answer: bytes) -> tuple[str, ...]:
+    """Read the names of the models. Raises ValueError if the answer is not a list of models."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n")[0].split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or words[1] != b"200":
+        raise ValueError("not a successful answer")
+    match json.loads(body):
+        case {"data": list(models)}:
+            named = [model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)]
+            return tuple(name for name in named if name.isprintable() and 0 < len(name) <= 200)[:_MOST_MODELS]
+        case _:
+            raise ValueError("not a list of models")

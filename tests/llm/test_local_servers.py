@@ -1,0 +1,87 @@
+"""How model servers on this machine are found."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from codeagent.llm.local_servers import LocalServer, ask_ports
+
+OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"data": [{"id": "qwen3"}, {"id": "gpt-oss"}]}'
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(answer: bytes | Serve, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """A port that answers every connection so."""
+    requests: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not isinstance(answer, bytes):
+            await answer(reader, writer)
+            return
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, host, 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+    assert all(request.startswith(b"GET /v1/models HTTP/1.0\r\n") for request in requests)
+
+
+async def found(port: int) -> tuple[LocalServer, ...]:
+    return await ask_ports({"A server": port}, 0.3)
+
+
+async def test_a_server_is_found_with_its_models_and_address() -> None:
+    async with listening(OK) as port:
+        assert await found(port) == (LocalServer("A server", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")),)
+
+
+async def test_one_on_ipv6_alone_is_found_too() -> None:
+    async with listening(OK, "::1") as port:
+        [server] = await found(port)
+        assert server.api_base == f"http://[::1]:{port}/v1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 301 Moved\r\nLocation: http://203.0.113.9/v1/models\r\n\r\n",
+        b"HTTP/1.1 404 Not Found\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n<html>a web page</html>",
+        b'HTTP/1.1 200 OK\r\n\r\n{"data": []}',
+        b'HTTP/1.1 200 OK\r\n\r\n{"data": [{"id": 7}, "x", {"id": "\\u001b[2J"}, {"id": ""}]}',
+        b"HTTP/1.1 200 OK\r\n\r\n[1, 2]",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\xff\xfe\x00",
+        b"",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20),
+    ],
+    ids=lambda answer: repr(answer[:60]),
+)
+async def test_anything_else_that_listens_is_no_server(answer: bytes) -> None:
+    async with listening(answer) as port:
+        assert await found(port) == ()
+
+
+async def test_one_that_never_answers_is_given_up_and_holds_up_no_other() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with listening(silent) as slow, listening(OK) as quick:
+        async with asyncio.timeout(5):
+            servers = await ask_ports({"slow": slow, "quick": quick}, 0.2)
+    assert [server.name for server in servers] == ["quick"]
+
+
+async def test_a_port_nobody_listens_on_is_no_error() -> None:
+    async with listening(OK) as port:
+        pass
+    assert await found(port) == ()
