@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+
+from codeagent.core.dataclass import dataclass
 
 _PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
 _HOSTS = ("127.0.0.1", "::1")

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.llm.catalog import entry, is_scripted, routed_provider, whole_number
 from codeagent.llm.wire import Family
@@ -234,8 +235,6 @@ def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFo
             return "responses"
         case "openai" if _thinks_only_in_responses(bare) and _is_openai(base):
             return "responses"
-        case "mistral" if "magistral" in bare:
-            return None  # a system prompt makes these think
         case "anthropic" if bare in ("claude-2", "claude-2.1", "claude-instant-1", "claude-instant-1.2"):
             return None
         case _:

@@ -23,7 +23,7 @@ from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, ToolC
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm import litellm_model
-from codeagent.llm.wire import thinking_arguments, to_messages, to_tools
+from codeagent.llm.wire import Transcript, thinking_arguments, to_tools
 
 FILE = Path(codeagent.llm.__file__).with_name("providers.json")
 OWN = "http://own.example/v1"
@@ -36,11 +36,13 @@ ONLY_LITELLM = SIGN_IN | {
     *("azure", "azure_ai", "azure_text", "bedrock", "bedrock_mantle", "cloudflare", "databricks", "datarobot"),
     *("gigachat", "heroku", "oci", "predibase", "sagemaker", "sagemaker_chat", "sagemaker_nova", "sap", "snowflake"),
     *("vertex_ai", "vertex_ai_beta", "watsonx", "watsonx_text"),
-    # litellm translates names of models there, or adds to the messages of models that it knows.
-    *("fireworks_ai", "moonshot", "tencent"),
+    # litellm translates names of models there, or what they take as reasoning.
+    *("fireworks_ai", "tencent"),
     # Not one provider.
     *("aiohttp_openai", "custom", "custom_openai", "litellm_proxy", "openai_like"),
 }
+ADAPTED = {"deepseek", "moonshot"}
+"""`native/chat.py` writes what is special to them; `tests/llm/native/test_bodies.py` compares it."""
 CHANGES: tuple[dict[str, Any], ...] = ({}, {"stream_options": None}, {"usage": {"include": True}})
 """What a native provider's body may have besides, or, with null, lack; the first that fits."""
 QUESTION = ModelRequest(
@@ -125,7 +127,7 @@ async def sent(
 
     arguments = {
         "model": name,
-        "messages": to_messages(QUESTION, "openai"),
+        "messages": Transcript("openai").messages(QUESTION),
         "tools": copy.deepcopy(to_tools(QUESTION.tools, "openai")) if tools else None,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -267,7 +269,7 @@ async def table(library: Any) -> dict[str, dict[str, Any]]:
             row = replace(KNOWN[name], keys=asked)
         elif name not in ONLY_LITELLM:
             found = await addresses(library, name)
-            changes = await native_changes(library, name, found)
+            changes = {} if name in ADAPTED else await native_changes(library, name, found)
             if changes is not None:
                 row = replace(found, format="chat", changes=changes, keys=list(dict.fromkeys((*found.keys, *asked))))
             else:

@@ -170,7 +170,7 @@ def test_the_format_follows_from_the_model_and_the_server(
     "name",
     [
         *("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0", "azure/gpt-5", "vertex_ai/gemini-3-pro", "ollama/qwen3"),
-        *("gemini/gemini-2.5-pro", "deepseek/deepseek-chat", "mistral/magistral-medium-latest", "anthropic/claude-2"),
+        *("gemini/gemini-2.5-pro", "fireworks_ai/glm-4p7", "hosted_vllm/qwen3", "anthropic/claude-2"),
         *("xai/grok-4.20-multi-agent", "unheard-of", "nobody/knows", "openai/gpt-3.5-turbo-instruct", "lm_studio/one"),
     ],
 )

@@ -17,8 +17,6 @@ from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9](?!-chat)")
 """Models of OpenAI's own that take `max_completion_tokens` for `max_tokens`."""
-_NO_STREAM_OPTIONS = {"mistral", "cerebras", "nvidia_nim", "hyperbolic"}
-"""They reject the field, or send their usage without it."""
 _THINKING_SWITCH = {"deepseek"}
 _REASONING_BACK = {"deepseek", "moonshot"}
 """They refuse answers that come back without their reasoning, if the model thinks."""
@@ -50,14 +48,12 @@ class ChatWriter:
             "model": target.bare_name,
             "max_completion_tokens" if new_limit else "max_tokens": target.max_tokens,
             "stream": True,
+            "stream_options": {"include_usage": True},
+            "tools": to_tools(request.tools, "openai") or None,
             **self._asked,
+            **(target.endpoint.changes if target.endpoint is not None else {}),
         }
-        if target.provider not in _NO_STREAM_OPTIONS:
-            head["stream_options"] = {"include_usage": True}
-        if target.provider == "openrouter":
-            head["usage"] = {"include": True}
-        if request.tools:
-            head["tools"] = to_tools(request.tools, "openai")
+        head = {name: value for name, value in head.items() if value is not None}
         system = encoded({"role": "system", "content": request.system})
         return json_body(head, "messages", [system, *in_order(self._messages(request.messages), _from_results)])
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.model import ModelRequest
 from codeagent.llm.litellm_model import LitellmModel
-from codeagent.llm.providers import Target, resolve_target
+from codeagent.llm.providers import Target, native_target
 from tests.llm.asking import ask
 from tests.servers import FakeProvider, Turn, running
 
@@ -28,13 +28,14 @@ class Asked:
 
 
 async def posted(asked: Asked, requests: Iterable[ModelRequest]) -> tuple[Target, list[Json]]:
-    """Return what litellm makes of the name, and the bodies; every request is refused once it has come."""
+    """Return what the name stands for, and the bodies; every request is refused once it has come."""
     server = FakeProvider([Turn(status=400)], lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=True)
     async with running(server, "" if asked.name.startswith("anthropic/") else "/v1"):
         model = LitellmModel(asked.name, api_base=server.base_url, api_key="k", thinking=asked.effort, idle_timeout=20)
-        target = resolve_target(await model.ready(), asked.name, server.base_url, "k")
+        target = native_target(asked.name, server.base_url, "k", {})
         for request in requests:
             with suppress(ModelError):
                 await ask(model, request)
         await model.close()
-    return replace(target, bare_name=target.bare_name.removeprefix("responses/")), [r.body for r in server.requests]
+    assert target is not None
+    return target, [r.body for r in server.requests]
