@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int:
     try:
         if arguments[:1] and arguments[0] in COMMANDS:
-            return _run(load(arguments[0]), build_parser(arguments[:1]).parse_args(arguments))
+            return _run(load(arguments[0]), build_parser(arguments[0]).parse_args(arguments[1:]))
         parser = build_screen_parser()
         if arguments[:1] and not arguments[0].startswith("-"):
             _refuse_what_is_no_folder(parser, arguments[0])
@@ -111,15 +111,11 @@ def _dispatch(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def build_parser(loaded: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser, with the arguments of the commands in `loaded`; the others are only listed."""
-    parser = _Parser(prog="codeagent", description="A terminal coding agent.")
-    parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name in loaded:
-            load(name).add_arguments(command)
+def build_parser(name: str) -> argparse.ArgumentParser:
+    """Make the parser for what follows the name of a command."""
+    summary = COMMANDS[name]
+    parser = _Parser(prog=f"codeagent {name}", description=f"{summary[0].upper()}{summary[1:]}.")
+    load(name).add_arguments(parser)
     return parser
 
 

@@ -97,8 +97,8 @@ def command_line() -> str:
     """Return the page about every command, its arguments and the exit codes."""
     screen = build_screen_parser()
     parts = ["# Command line", _NOTE, _intro(), "## codeagent", screen.description or "", *_arguments(screen)]
-    parser = build_parser(list(COMMANDS))
-    for name, command in _subcommands(parser).items():
+    for name in COMMANDS:
+        command = build_parser(name)
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
         for action, below in _subcommands(command).items():
             parts += [f"### codeagent {name} {action}", _summary(command, action), *_arguments(below)]

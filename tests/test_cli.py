@@ -194,18 +194,18 @@ def test_a_mistake_leaves_no_session_behind(tmp_path: Path) -> None:
     ],
 )
 def test_options_stand_before_or_behind_the_prompt(arguments: list[str]) -> None:
-    args = cli.build_parser(["run"]).parse_args(arguments)
+    args = cli.build_parser("run").parse_args(arguments[1:])
     assert (args.prompt, args.model, args.yes) == ("fix it", "m", True)
 
 
 def test_behind_two_dashes_a_prompt_may_look_like_an_option() -> None:
-    args = cli.build_parser(["run"]).parse_args(["run", "--model", "m", "--", "--help me"])
+    args = cli.build_parser("run").parse_args(["--model", "m", "--", "--help me"])
     assert args.prompt == "--help me"
 
 
 def test_rules_and_injections_repeat() -> None:
-    line = ["run", "x", "--allow", "a", "--allow", "b(c d)", "--deny", "e", "--inject", "f", "--inject", "g"]
-    args = cli.build_parser(["run"]).parse_args(line)
+    line = ["x", "--allow", "a", "--allow", "b(c d)", "--deny", "e", "--inject", "f", "--inject", "g"]
+    args = cli.build_parser("run").parse_args(line)
     assert (args.allow, args.deny, args.inject) == (["a", "b(c d)"], ["e"], ["f", "g"])
 
 

@@ -45,10 +45,11 @@ def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
         for action in below:
             for word, one in action.choices.items():
                 walk((*name, word), one)
-        if name and not below:
+        if not below:
             found[name] = parser
 
-    walk((), cli.build_parser(list(cli.COMMANDS)))
+    for command in cli.COMMANDS:
+        walk((command,), cli.build_parser(command))
     return found
 
 

@@ -34,8 +34,8 @@ def run(folders: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 
     async def run(*arguments: str, config: str = "") -> dict[str, Any]:
         (folders / "config/codeagent/config.toml").write_text(config)
-        fixed = ["run", "hi", "--sandbox", "off", "--output", "jsonl", "--cwd", str(folders / "project")]
-        args = build_parser(["run"]).parse_args([*fixed, *arguments])
+        fixed = ["hi", "--sandbox", "off", "--output", "jsonl", "--cwd", str(folders / "project")]
+        args = build_parser("run").parse_args([*fixed, *arguments])
         capfd.readouterr()
         work: Any = load("run").main(args)
         code = await work
