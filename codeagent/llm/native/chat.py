@@ -18,6 +18,7 @@ from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9](?!-chat)")
 """Models of OpenAI's own that take `max_completion_tokens` for `max_tokens`."""
 _THINKING_SWITCH = {"deepseek"}
+"""They think or not, besides how much."""
 _REASONING_BACK = {"deepseek", "moonshot"}
 """They refuse answers that come back without their reasoning, if the model thinks."""
 _BLANK = " "
@@ -28,11 +29,9 @@ class ChatWriter:
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
         self._target = target
-        thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
-        self._asked: Wire = {key: thinking[key] for key in ("reasoning_effort",) if key in thinking}
-        if self._asked and target.provider in _THINKING_SWITCH:
-            self._asked["thinking"] = {"type": "disabled" if self._asked["reasoning_effort"] == "none" else "enabled"}
-        thinks = bool(target.facts.get("supports_reasoning")) and effort != "off"
+        self._asked = _thinking(target, effort)
+        switched_off = effort == "off" and target.provider in _THINKING_SWITCH
+        thinks = bool(target.facts.get("supports_reasoning")) and not switched_off
         self._messages = PerMessage(
             partial(
                 _message,
@@ -56,6 +55,16 @@ class ChatWriter:
         head = {name: value for name, value in head.items() if value is not None}
         system = encoded({"role": "system", "content": request.system})
         return json_body(head, "messages", [system, *in_order(self._messages(request.messages), _from_results)])
+
+
+def _thinking(target: Target, effort: Effort | None) -> Wire:
+    """Return the fields that ask for an effort; there are none for a model known not to think."""
+    word = thinking_arguments(effort, "openai", target.max_tokens, target.facts).get("reasoning_effort")
+    if word is None or target.provider not in _THINKING_SWITCH:
+        return {} if word is None else {"reasoning_effort": word}
+    if effort == "off":
+        return {"thinking": {"type": "disabled"}}
+    return {"reasoning_effort": word, "thinking": {"type": "enabled"}}
 
 
 def _message(message: Message, *, images: bool, reasoning: bool) -> Converted[bytes]:
@@ -109,7 +118,7 @@ def read_delta(chunk: Any) -> Delta:
         return Delta(finish=finish)
     content = field(delta, "content")
     text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
-    thinking = tuple(map(_thinking, field(delta, "thinking_blocks") or ()))
+    thinking = tuple(map(_block, field(delta, "thinking_blocks") or ()))
     if not thinking:
         reasoning += _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
         thinking = (Thinking(text=reasoning),) if reasoning else ()
@@ -142,7 +151,7 @@ def _from_parts(parts: list[Any]) -> tuple[str, str]:
     return text, reasoning
 
 
-def _thinking(block: Any) -> Thinking:
+def _block(block: Any) -> Thinking:
     if field(block, "type") == "redacted_thinking":
         return Thinking(redacted=_text(field(block, "data")))
     return Thinking(text=_text(field(block, "thinking")), signature=field(block, "signature") or None)

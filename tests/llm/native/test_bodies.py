@@ -53,6 +53,7 @@ OTHERS: tuple[tuple[WireFormat, Asked], ...] = (
     ("chat", Asked("mistral/magistral-medium-2506", "high")),
     ("chat", Asked("deepseek/deepseek-v4-pro")),
     ("chat", Asked("deepseek/deepseek-reasoner", "high")),
+    ("chat", Asked("deepseek/deepseek-reasoner", "off")),
     ("chat", Asked("deepseek/deepseek-chat", "off")),
     ("chat", Asked("xai/grok-4.7")),
     ("chat", Asked("groq/openai/gpt-oss-120b", "low")),
@@ -172,7 +173,7 @@ def captured() -> dict[tuple[Asked, str], tuple[Target, Json]]:
     return asyncio.run(capture())
 
 
-def as_ours(body: Json, target: Target, conversation: ModelRequest) -> Json:
+def as_ours(body: Json, asked: Asked, target: Target, conversation: ModelRequest) -> Json:
     """Return litellm's body with the differences that ADR 15 explains."""
     body = copy.deepcopy(body)
     if "input" in body:
@@ -180,6 +181,11 @@ def as_ours(body: Json, target: Target, conversation: ModelRequest) -> Json:
             tool["strict"] = False
     if target.bare_name == "o3" or "magistral" in target.bare_name:
         body["messages"][0] = {"role": "system", "content": conversation.system}
+    if asked == Asked("deepseek/deepseek-reasoner", "off"):
+        del body["reasoning_effort"]
+        body["thinking"] = {"type": "disabled"}
+        for message in body["messages"]:
+            message.pop("reasoning_content", None)
     if target.bare_name == "deepseek-v4-pro":
         for message in body["messages"]:
             if message["role"] == "assistant":
@@ -200,7 +206,7 @@ def ours(wire_format: WireFormat, asked: Asked, target: Target, *conversations: 
 def test_a_body_is_the_one_that_litellm_sends(wire_format: WireFormat, asked: Asked, conversation: str) -> None:
     target, theirs = captured()[asked, conversation]
     assert ours(wire_format, asked, target, CONVERSATIONS[conversation]) == [
-        as_ours(theirs, target, CONVERSATIONS[conversation])
+        as_ours(theirs, asked, target, CONVERSATIONS[conversation])
     ]
 
 
@@ -245,7 +251,7 @@ def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]
         return [(wire_format, asked, target, body) for wire_format, asked, (target, (body,)) in found]
 
     for wire_format, asked, target, theirs in asyncio.run(sent()):
-        assert ours(wire_format, asked, target, conversation) == [as_ours(theirs, target, conversation)]
+        assert ours(wire_format, asked, target, conversation) == [as_ours(theirs, asked, target, conversation)]
 
 
 @pytest.mark.parametrize(("wire_format", "asked"), MAIN, ids=str)
