@@ -23,6 +23,7 @@ from codeagent.tui.rendering.markdown_parser import (
     stays,
 )
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.table import TableDrawing
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -49,6 +50,16 @@ class _Fence:
         mark = line.strip(" \t")
         indent = len(line) - len(line.lstrip(" "))
         return indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
+
+
+@dataclass
+class _OpenTable:
+    """A table that is not closed yet: its rows are read once, behind its first two lines."""
+
+    head: Sequence[str]
+    first: int
+    """The index in `lines` of its first row."""
+    drawing: TableDrawing
 
 
 @dataclass
@@ -84,6 +95,7 @@ class GrowingMarkdown:
         self._gap = True
         self._fence: _Fence | None = None
         self._flow: Row | None = None
+        self._table: _OpenTable | None = None
         self._colouring: deque[_Colouring] = deque()
 
     def append(self, text: str) -> None:
@@ -110,8 +122,8 @@ class GrowingMarkdown:
     def stable(self) -> int:
         """The lines before it will never change again, neither their text nor their colours."""
         unsure = [self._frozen]
-        if self._fence is not None:
-            unsure.append(self._fence.first)
+        if (growing := self._fence or self._table) is not None:
+            unsure.append(growing.first)
         if self._colouring:
             unsure.append(self._colouring[0].at)
         return min(unsure)
@@ -148,7 +160,7 @@ class GrowingMarkdown:
             if last:
                 self._freeze("\n".join(source[blocks[last].start :]), gap=blocks[last].gap)
                 continue
-            if blocks and self._open_fence(blocks[0], source):
+            if blocks and (self._open_fence(blocks[0], source) or self._open_table(blocks[0], source)):
                 continue
             if len(blocks) == 1 and blocks[0].tokens[0].type == "paragraph_open":
                 self._freeze_rows(blocks[0].tokens[1].content)
@@ -163,7 +175,7 @@ class GrowingMarkdown:
     def _freeze(self, rest: str, *, gap: bool) -> None:
         """What is drawn stays as it is; `rest` of the source comes after it."""
         self._frozen = len(self._lines)
-        self._source, self._gap, self._flow = rest, gap, None
+        self._source, self._gap, self._flow, self._table = rest, gap, None, None
 
     def _draw(self, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
         if self._flow is not None and block.start == 0:
@@ -171,6 +183,9 @@ class GrowingMarkdown:
             for joint, piece in pieces_of(block.tokens[1].content.removeprefix(_CUT)):
                 rows = self._extended(rows, joint, piece)
             self._lines += map(draw, rows)
+            return
+        if self._table is not None and block.start == 0:
+            self._draw_rows(self._table, block, source, final=final)
             return
         self._begin(block.gap if block.start else self._gap)
         token = block.tokens[0]
@@ -217,6 +232,26 @@ class GrowingMarkdown:
         self._fence = self._fence_of(token)
         self._freeze("\n".join(source[block.start + 1 :]), gap=True)
         return True
+
+    def _open_table(self, block: ParsedBlock, source: Sequence[str]) -> bool:
+        """Begin to read a table row by row, if it is one and its first two lines are complete."""
+        if self._table is not None or block.tokens[0].type != "table_open" or block.start + 2 >= len(source):
+            return False
+        self._begin(self._gap)
+        self._freeze("\n".join(source[block.start :]), gap=True)
+        head = source[block.start : block.start + 2]
+        self._table = _OpenTable(head, len(self._lines), TableDrawing(self._width, self._palette))
+        return True
+
+    def _draw_rows(self, table: _OpenTable, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
+        """Draw the rows that came; those that are complete are not read again."""
+        head = len(table.head)
+        complete = (block.end if final else min(block.end, len(source) - 1)) - head
+        rest = table.drawing.add(block.tokens, complete)
+        self._lines[table.first :] = table.drawing.lines
+        self._frozen = len(self._lines)
+        self._source = "\n".join([*table.head, *source[head + complete :]])
+        self._lines += rest
 
     def _fence_of(self, token: "Token") -> _Fence:
         """Draw the row above a code block."""

@@ -20,19 +20,74 @@ _BETWEEN = " │ "
 Cell = list[tuple[str, Style | None]]
 
 
-def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> Iterator[Line]:
+def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> list[Line]:
     """The rows of a table in at most `width` cells; copied, they are Markdown where no cell wraps."""
-    rows, aligned = _read(tokens, palette)
-    natural = [max(_width(row[column]) for row in rows) for column in range(len(aligned))]
-    columns = _fitted(natural, width - len(_BETWEEN) * (len(natural) - 1))
-    if columns is None:
-        yield from _listed(rows, width, palette)
-        return
-    for number, row in enumerate(rows):
-        yield from _row(row, columns, aligned, palette)
-        if number == 0:
-            between = "─┼─".join("─" * column for column in columns)
-            yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
+    table = TableDrawing(width, palette)
+    table.add(tokens, None)
+    return table.lines
+
+
+class TableDrawing:
+    """A table that may still grow: what is drawn of it stays, unless a column gets another width."""
+
+    def __init__(self, width: int, palette: Palette) -> None:
+        """`width` in cells."""
+        self.lines: list[Line] = []
+        """Of the rows that are complete."""
+        self._width = width
+        self._palette = palette
+        self._rows: list[list[Cell]] = []
+        self._aligned: list[str] = []
+        self._natural: list[int] = []
+        self._columns: list[int] | None = None
+
+    def add(self, tokens: "Sequence[Token]", complete: int | None) -> list[Line]:
+        """Add the first `complete` rows below the heading, which is always the same; None: all of them.
+
+        Returns the lines of the others.
+        """
+        (heading, *rows), self._aligned = _read(tokens, self._palette)
+        if not self._rows:
+            self._rows, self._natural = [heading], [_width(cell) for cell in heading]
+        known, added, rest = len(self._rows), rows[:complete], rows[len(rows[:complete]) :]
+        self._natural = _widest(self._natural, added)
+        columns = _fitted(_widest(self._natural, rest), self._width - len(_BETWEEN) * (len(heading) - 1))
+        self._rows += added
+        if known == 1 or columns != self._columns:
+            self._columns = columns
+            self.lines = list(self._drawn(self._rows, 0))
+        else:
+            self.lines += self._drawn(added, known)
+        return list(self._drawn(rest, len(self._rows)))
+
+    def _drawn(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
+        """Some rows, of which the first has that number; that of the heading is 0."""
+        columns, palette = self._columns, self._palette
+        if columns is None:
+            yield from self._listed(rows, first)
+            return
+        for number, row in enumerate(rows, first):
+            yield from _row(row, columns, self._aligned, palette)
+            if number == 0:
+                between = "─┼─".join("─" * column for column in columns)
+                yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
+
+    def _listed(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
+        """As `_drawn`, each row as its headings with what belongs to them; if there is no row yet, the heading."""
+        heading, palette = self._rows[0], self._palette
+        for number, row in enumerate(rows, first):
+            if number > 1:
+                yield Line(Strip([segment("─" * min(self._width, NARROWEST), palette.rule)]), "---")
+            for name, cell in zip(heading, row, strict=True) if number else ():
+                for part in wrap([*name, (": ", palette.muted), *cell], self._width):
+                    yield draw(part)
+        if first == 0 and len(rows) == 1:
+            yield from (draw(part) for name in heading for part in wrap(name, self._width))
+
+
+def _widest(widths: list[int], rows: Sequence[list[Cell]]) -> list[int]:
+    """The width of each column once it holds these rows, too."""
+    return [max(width, *(_width(row[at]) for row in rows)) if rows else width for at, width in enumerate(widths)]
 
 
 def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]], list[str]]:
@@ -100,15 +155,3 @@ def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palet
             segments += [*line.strip, Segment(" " * after)]
             text += " " * before + line.text + " " * after
         yield Line(Strip(segments), text.rstrip())
-
-
-def _listed(table: Sequence[list[Cell]], width: int, palette: Palette) -> Iterator[Line]:
-    """Every row as its headings with what belongs to them."""
-    heading, *rows = table
-    for number, row in enumerate(rows or [heading]):
-        if number:
-            yield Line(Strip([segment("─" * min(width, NARROWEST), palette.rule)]), "---")
-        for name, cell in zip(heading, row, strict=True):
-            parts = [*name, (": ", palette.muted), *cell] if rows else cell
-            for part in wrap(parts, width):
-                yield draw(part)

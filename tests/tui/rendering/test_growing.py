@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeagent.tui.rendering import growing, markdown_parser
+from codeagent.tui.rendering import growing, markdown_parser, table
 from codeagent.tui.rendering.growing import GrowingMarkdown
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.markdown import render_markdown
@@ -111,6 +111,42 @@ def test_once_closed_it_is_what_is_drawn_at_once(text: str, places: list[int], w
 @given(TEXTS, st.integers(4, 40))
 def test_also_when_it_comes_character_by_character(text: str, width: int) -> None:
     assert shown(grown(list(text), width).lines) == shown(render_markdown(text, width, PALETTE))
+
+
+ROWS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["| 1 | 2 |", "| **bo | ld** |", "one", "| a | b | c |", "|", "| `x\\|y` | 漢字 | ", "w | " * 9]
+        ),
+        st.text("ab |*`", max_size=30),
+    ),
+    max_size=20,
+)
+
+
+@given(
+    st.sampled_from(["", "text\n\n", "\n\n"]),
+    st.sampled_from(["| a | b |\n|---|---|\n", "a | b\n:-|-:\n", "|head|\n|-|\n"]),
+    ROWS,
+    st.one_of(st.just(""), LINES),
+    st.lists(st.integers(0, 900), max_size=40),
+    st.integers(4, 60),
+)
+def test_also_with_tables_that_come_row_by_row(
+    before: str, head: str, rows: list[str], after: str, places: list[int], width: int
+) -> None:
+    text = before + head + "\n".join([*rows, after])
+    assert shown(grown(cut(text, places), width).lines) == shown(render_markdown(text, width, PALETTE))
+
+
+def test_the_rows_of_a_long_table_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    parts = table.inline_parts
+    monkeypatch.setattr(table, "inline_parts", lambda text, *styles: read.append(text) or parts(text, *styles))
+    rows = [f"| r{number} | {number} |\n" for number in range(100)]
+    drawing = grown(["| a | b |\n|---|---|\n", *rows], 40)
+    assert len(drawing.lines) == 102
+    assert sum(text.startswith("r") for text in read) == 100
 
 
 @given(TEXTS, st.lists(st.integers(0, 900), max_size=40), st.integers(4, 40), st.integers(2, 20), st.integers(0, 3))
