@@ -1,6 +1,7 @@
 """`codeagent`: the chat screen on a folder. Imports nothing heavy: the first frame comes first."""
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -97,6 +98,7 @@ def require_terminal(instead: str) -> None:
 
 def open_screen(workspace: Path, **options: Any) -> int:
     """Show the screen until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
+    gc.disable()  # until `_client` has imported the last of them: modules are never garbage
     # Another command, or --help, imports nothing of the screen.
     import asyncio
 
@@ -133,7 +135,10 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
 
 def _client(workspace: Path, state: "UiState") -> "SessionClient":
     """Make the client, in a thread after the first frame: these imports take most of the start."""
-    from codeagent.commands.launcher import LocalLauncher
-    from codeagent.tui.session_client import SessionClient
-
+    try:
+        from codeagent.commands.launcher import LocalLauncher
+        from codeagent.tui.session_client import SessionClient
+    finally:
+        gc.freeze()  # what was imported stays: later searches for garbage, which stop everything, pass over it
+        gc.enable()
     return SessionClient(LocalLauncher(workspace), state)

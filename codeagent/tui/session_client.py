@@ -66,7 +66,6 @@ class SessionClient:
 
         Returns before they are ready, with what has to be there first. Raises CodeagentError.
         """
-        gc.freeze()  # what was imported stays: later searches for garbage, which stop everything, pass over it
         before = self._launcher.workspace
         try:
             resume = None if options.resume is None else await asyncio.to_thread(self._launcher.enter, options.resume)
