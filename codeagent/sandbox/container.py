@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import count
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine, EngineError, unanswered
 from codeagent.sandbox.exec import (
@@ -16,6 +16,7 @@ from codeagent.sandbox.exec import (
     CommandEnd,
     Execution,
     Stopped,
+    close_started,
     listening_ports,
     ran_out_of_memory,
     stop_call,
@@ -23,7 +24,8 @@ from codeagent.sandbox.exec import (
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
-from codeagent.sandbox.launch import SelfTest, launch, self_test
+from codeagent.sandbox.launch import SelfTest, describe, launch, self_test
+from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
 
@@ -39,6 +41,10 @@ class _RunningCall:
     environment: CommandVariables | None
     container: Container | None = None
     starting: asyncio.Task[Execution] | None = None
+    started: int = 0
+    """How many commands and shells the container had seen with this one."""
+    nothing_lives: bool = False
+    """It has ended, and only the container's keepers were left."""
     notices: list[str] = field(default_factory=list)
 
 
@@ -70,6 +76,8 @@ class SessionContainer:
         self._left = False
         """Whether an ended call left processes behind."""
         self._guard = ContainerGuard(resources, spec.state_dir)
+        self._spare: Spare | None = None
+        """Only while the container is idle: whatever starts inside takes it, or throws it away."""
         self._idle = False
         """Only the keepers live inside, and nothing was started there since that was seen."""
         self._started = 0  # commands and shells, ever
@@ -79,12 +87,14 @@ class SessionContainer:
 
     async def start(self) -> SandboxInfo:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
-        return self._describe(await self._ready())
+        container = await self._ready()
+        return describe(container, self._resources.opened()[0], self._test, self._resources.around.warnings)
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
         container = await self._ready()
-        self._started, self._idle = self._started + 1, False
+        if (spare := self._starts()) is not None:
+            spare.discard()
         return self._resources.opened()[1], self._target(container)
 
     @property
@@ -103,6 +113,7 @@ class SessionContainer:
         try:
             execution = await self._begin(call, text, on_output)
             ending = await execution.finish()
+            call.nothing_lives = ending.nothing_lives
             return await self._result(call, ending)
         except asyncio.CancelledError:
             return await run_to_end(self._stop(call))
@@ -117,7 +128,9 @@ class SessionContainer:
         finally:
             self._running.discard(call.mark.number)
             if call.starting is not None:
-                await run_to_end(_close(call.starting))
+                await run_to_end(close_started(call.starting))
+            if call.nothing_lives and call.container is self._container and call.started == self._started:
+                self._is_idle()
             if self._spec.per_command and not self._running:
                 self._give_up(self._container)
                 if not self._resources.shut:
@@ -140,7 +153,10 @@ class SessionContainer:
             self._resources.opened()[1], container.container_id, container.processes, beside
         )
         same = (container, started) == (self._container, self._started)
-        self._idle = empty and not beside and nothing_starts and same
+        if empty and not beside and nothing_starts and same:
+            self._is_idle()
+        else:
+            self._idle = False
         return empty
 
     async def is_quiet(self) -> bool:
@@ -228,14 +244,14 @@ class SessionContainer:
         call.notices += self._to_say
         self._to_say.clear()
         self._running.add(call.mark.number)
-        self._started, self._idle = self._started + 1, False
+        spare, call.started = self._starts(), self._started
         moved = self._freeze_lock.begin_activity()
         _, engine = self._resources.opened()
         target = self._target(container)
 
         async def begin() -> Execution:
             variables = () if call.environment is None else await call.environment(engine, container)
-            return await Execution.start(engine, target, text, call.mark, on_output, variables)
+            return await Execution.start(engine, target, text, call.mark, on_output, variables, spare)
 
         task = asyncio.create_task(begin())
         task.add_done_callback(lambda _: moved())
@@ -301,7 +317,7 @@ class SessionContainer:
             )
         self._container = container
         self._resources.guarded = frozenset(found.name for found in container.protected)
-        self._idle = True
+        self._is_idle()
         return container
 
     async def _result(self, call: _RunningCall, ending: CommandEnd) -> CommandResult:
@@ -355,35 +371,28 @@ class SessionContainer:
             return tuple(call.notices)
         return (*call.notices, *self._guard.quarantined(call.container))
 
+    def _is_idle(self) -> None:
+        """Note that only the keepers live inside, and start a spare for the next command."""
+        self._idle, self._left = not self._running, False
+        hosts = self._spec.egress_folder is not None
+        if self._idle and self._container and not self._spare and not hosts and not self._resources.shut:
+            self._spare = Spare(self._resources.opened()[1], self._target(self._container))
+
+    def _starts(self) -> Spare | None:
+        """Note that something starts inside; return the spare, which is the caller's."""
+        self._started, self._idle = self._started + 1, False
+        spare, self._spare = self._spare, None
+        return spare
+
     def _give_up(self, container: Container | None) -> None:
         if container is None or (container is not self._container and self._container is not None):
             return
+        if (spare := self._starts()) is not None:
+            spare.discard()
         container.disconnect()
         self._stale = container.container_id
         self._container = None
 
     def _target(self, container: Container) -> ExecTarget:
         root, _ = self._resources.opened()
-        return ExecTarget(container.container_id, f"{root.uid}:{root.gid}", str(root.path))
-
-    def _describe(self, container: Container) -> SandboxInfo:
-        root, _ = self._resources.opened()
-        absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := self._test.missing_tools) else ()
-        return SandboxInfo(
-            kind="docker",
-            image=container.image,
-            image_origin=container.image_origin,
-            user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
-            network="none",
-            warnings=container.warnings + absent,
-            narrowed=self._resources.around.warnings,
-        )
-
-
-async def _close(starting: asyncio.Task[Execution]) -> None:
-    starting.cancel()
-    try:
-        execution = await starting
-    except (SandboxError, asyncio.CancelledError):
-        return
-    await execution.close()
+        return ExecTarget(container.container_id, f"{root.uid}:{root.gid}", str(root.path), container.processes)

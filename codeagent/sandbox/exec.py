@@ -2,17 +2,21 @@
 
 import asyncio
 import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxLost
+from codeagent.core.errors import SandboxError, SandboxLost
 from codeagent.core.ports import OnOutput
 from codeagent.sandbox.engine import Engine, EngineError
-from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, lost, run_script, script_command, start_exec
-from codeagent.sandbox.freeze import FreezeLock, is_ending
+from codeagent.sandbox.exec_stream import ExecTarget, lost, run_script
+from codeagent.sandbox.freeze import FreezeLock, is_ending, only_keepers
+from codeagent.sandbox.spare import Spare, Wrapper
 
 LONGEST_ARGUMENT = 100_000
-"""Bytes of a command that travel as an argument (the kernel's limit is 128 KiB); longer ones go over stdin."""
+"""Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer ones from a file."""
 DRAIN_SECONDS = 0.2
 """How long to wait for output once the command has ended."""
 _DRAIN_STEP = 0.02
@@ -22,7 +26,9 @@ _BEGIN_SECONDS = 30.0
 _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
 _LONGEST_TRAILER = 100
-_BEGUN = b"begun"
+_BEGUN, _STOPPING, _STOPPED = b"begun", b"stopping", b"stopped"
+_STOPPING_SECONDS = 0.3
+"""Until a wrapper that was told to stop must have said that it does."""
 _KILLED_BY_SIGNAL = 137
 _LISTENING_SECONDS = 3.0
 _HIGHEST = 65_535
@@ -49,19 +55,30 @@ class CommandEnd:
     out_of_memory: bool
     reported: bool
     """Whether the command's end was reported from inside; if not, even its container may be gone."""
+    nothing_lives: bool = False
+    """Only the container's keepers were alive afterwards, by the kernel's list."""
 
 
 class Execution:
     """Follows a command from its start to its end; `close` gives up the stream, not the processes."""
 
-    def __init__(self, engine: Engine, exec_id: str, stream: ExecStream, mark: CallMark, on_output: OnOutput) -> None:
+    def __init__(
+        self, engine: Engine, wrapper: Wrapper, mark: CallMark, on_output: OnOutput, processes: Path | None = None
+    ) -> None:
+        """`processes`: see ExecTarget."""
         self._engine = engine
-        self._id = exec_id
-        self._stream = stream
+        self._id = wrapper.exec_id
+        self._wrapper = wrapper
+        self._stream = wrapper.stream
         self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
         """By `is_stderr`."""
         self._on_output = on_output
+        self._processes = processes
+        self._nothing_lives: CommandEnd | None = None
+        """The end, once it was reported and nothing lives that could say otherwise."""
         self._begun = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._reading = True
         self._passed = 0
         self._pump = asyncio.create_task(self._pass_on())
@@ -75,27 +92,39 @@ class Execution:
         mark: CallMark,
         on_output: OnOutput,
         variables: tuple[str, ...] = (),
+        spare: Spare | None = None,
     ) -> "Execution":
-        """Start a command; return once it runs. Raises SandboxLost, and EngineError if nothing ran (404, 409: gone)."""
-        script = text.encode("utf-8", "replace")
-        long = len(script) > LONGEST_ARGUMENT or b"\0" in script
-        what = ["input", str(len(script))] if long else ["text", script.decode()]
-        command = script_command("run", [mark.word, str(mark.number), *what])
-        exec_id, stream = await start_exec(engine, target, command, variables)
-        execution = cls(engine, exec_id, stream, mark, on_output)
+        """Start a command, through the spare if that is fit for it; return once it runs.
+
+        Raises SandboxLost, and EngineError if nothing ran (404, 409: gone).
+        """
         try:
-            if long:
-                await stream.send(script)
             # The engine answers before anything runs inside; if it were paused in between, nothing would run at all.
             async with asyncio.timeout(_BEGIN_SECONDS):
-                await execution._begun.wait()
+                wrapper = None if spare is None else await spare.take(target, variables)
+                if wrapper is None:
+                    wrapper = await Wrapper.start(engine, target, variables)
+                execution = cls(engine, wrapper, mark, on_output, target.processes)
+                try:
+                    if not wrapper.said:
+                        await execution._hand_over(text.encode("utf-8", "replace"), mark)
+                except BaseException:
+                    await execution.close()
+                    raise
         except TimeoutError as error:
-            await execution.close()
             raise SandboxLost(lost(f"it did not begin within {_BEGIN_SECONDS:g} s")) from error
-        except BaseException:
-            await execution.close()
-            raise
         return execution
+
+    async def _hand_over(self, script: bytes, mark: CallMark) -> None:
+        """Give the wrapper its command, and wait until it has begun. Raises SandboxLost: it may have run."""
+        kind = "file" if len(script) > LONGEST_ARGUMENT or b"\0" in script else "text"
+        try:
+            await self._stream.send(f"{mark.word} {mark.number} {kind} {len(script)}\n".encode() + script)
+        except EngineError as error:
+            raise SandboxLost(lost(str(error))) from error
+        await self._begun.wait()
+        if not self._passed:
+            raise SandboxLost(lost("it ended before it had begun"))
 
     async def finish(self) -> CommandEnd:
         """Wait for the end. Raises SandboxLost, and whatever `on_output` raised."""
@@ -104,6 +133,8 @@ class Execution:
             await asyncio.wait({self._pump}, timeout=interval)
             if self._pump.done():
                 self._pump.result()
+            if self._nothing_lives is not None:
+                return self._nothing_lives
             try:
                 state = await self._engine.ask(lambda api: api.exec_inspect(self._id))
             except EngineError as error:
@@ -119,7 +150,10 @@ class Execution:
                 interval, settling = interval if settling else _SETTLE_SECONDS, True
                 await asyncio.sleep(interval)
         await self.drain()
-        return self._ending(state.get("ExitCode"))
+        end, code = self._reported(), state.get("ExitCode")
+        if end is None or code is None:
+            return CommandEnd(-1 if code is None else code, 0, False, reported=False)
+        return replace(end, exit_code=code)
 
     async def drain(self, limit: float | None = None) -> None:
         """Pass on the rest of the output, waiting no more than DRAIN_SECONDS in total.
@@ -139,25 +173,58 @@ class Execution:
     async def close(self) -> None:
         self._pump.cancel()
         await asyncio.wait({self._pump})
+        await self._wrapper.pieces.aclose()
         self._stream.close()
 
-    async def _pass_on(self) -> None:
-        acknowledged = False
+    async def stop(self) -> "tuple[Stopped | None, bool]":
+        """Have the wrapper stop the call; return what it says, if anything, and whether nothing at all is left."""
         try:
-            async for is_stderr, piece in self._stream.pieces():
+            if self._pump.done():
+                return None, False
+            await self._stream.send(b"stop\n")
+            async with asyncio.timeout(_STOPPING_SECONDS):
+                await self._stopping.wait()
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._stopped.wait()
+        except (TimeoutError, EngineError):
+            return None, False
+        said = Stopped.read(self._trailers[True].stopped)
+        return said, said is not None and not said.left and await only_keepers(self._processes)
+
+    async def _pass_on(self) -> None:
+        acknowledged = 0
+        try:
+            for is_stderr, piece in self._wrapper.said:
+                await self._give(is_stderr, piece)
+            async for is_stderr, piece in self._wrapper.pieces:
                 self._passed += len(piece)
                 data = self._trailers[is_stderr].feed(piece)
                 # Output on one stream may overtake the report of the begin on the other, and a reader may be slow.
                 if data or self._trailers[is_stderr].begun:
                     self._begun.set()
                 await self._give(is_stderr, data)
-                if not acknowledged and all(trailer.report is not None for trailer in self._trailers.values()):
-                    acknowledged = True
+                self._hear_of_a_stop()
+                reports = min(trailer.reports for trailer in self._trailers.values())
+                if reports > acknowledged:
+                    acknowledged = reports
+                    # The wrapper ends by itself if nothing is left running; otherwise it waits to be told.
+                    end = self._reported()
+                    if end is not None and not end.left_running and await only_keepers(self._processes):
+                        self._nothing_lives = replace(end, nothing_lives=True)
+                        break
                     await self._stream.send(b"\n")
             for is_stderr, trailer in self._trailers.items():
                 await self._give(is_stderr, trailer.flush())
         finally:
             self._begun.set()
+            self._stopping.set()
+            self._stopped.set()
+
+    def _hear_of_a_stop(self) -> None:
+        if self._trailers[True].stopping:
+            self._stopping.set()
+        if self._trailers[True].stopped:
+            self._stopped.set()
 
     async def _give(self, is_stderr: bool, data: bytes) -> None:
         if not data:
@@ -167,11 +234,13 @@ class Execution:
         await self._on_output(stream, data)
         self._reading = True
 
-    def _ending(self, exit_code: int | None) -> CommandEnd:
+    def _reported(self) -> CommandEnd | None:
+        """Return what the wrapper has reported on both streams; None if it has not, or in other words."""
         numbers = (self._trailers[True].report or b"").split()
-        if exit_code is None or len(numbers) != 2 or not all(number.isdigit() for number in numbers):
-            return CommandEnd(-1 if exit_code is None else exit_code, 0, False, reported=False)
-        return CommandEnd(exit_code, int(numbers[0]), numbers[1] != b"0", reported=True)
+        if self._trailers[False].report is None or len(numbers) != 3 or not all(map(bytes.isdigit, numbers)):
+            return None
+        left, out_of_memory, code = map(int, numbers)
+        return CommandEnd(code, left, out_of_memory != 0, reported=True)
 
 
 class TrailerFilter:
@@ -181,7 +250,12 @@ class TrailerFilter:
         self._mark = b"\0" + mark.encode() + b" "
         self._held = b""
         self.begun = False
+        self.stopping = False
+        self.stopped = b""
+        """What a wrapper that was told to stop has reported."""
         self.report: bytes | None = None
+        self.reports = 0
+        """How often an end was reported: whoever knows the mark can do that, too."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the part of `data` that is output; the beginning of a possible report is held back."""
@@ -205,8 +279,12 @@ class TrailerFilter:
     def _take(self, word: bytes) -> None:
         if word == _BEGUN:
             self.begun = True
+        elif word == _STOPPING:
+            self.stopping = True
+        elif word.startswith(_STOPPED):
+            self.stopped = word.removeprefix(_STOPPED)
         else:
-            self.report = word
+            self.report, self.reports = word, self.reports + 1
 
     def flush(self) -> bytes:
         held, self._held = self._held, b""
@@ -255,14 +333,23 @@ class Stopped:
     everything: bool
     """Whether every process of the sandbox had to be killed, other calls' included."""
 
+    @classmethod
+    def read(cls, answer: bytes) -> "Stopped | None":
+        """Read what `stop_all` says (scripts/processes.sh); None if it is something else."""
+        words = answer.split()
+        if len(words) != 3 or not all(word.isdigit() for word in words):
+            return None
+        killed, left, everything = map(int, words)
+        return cls(killed, left, bool(everything))
+
 
 async def stop_call(
     engine: Engine, target: ExecTarget, number: int, starting: "asyncio.Task[Execution]", freeze_lock: FreezeLock
 ) -> tuple[Execution, Stopped | None]:
     """Stop all that a call started, and nothing else, once it has started and nobody holds the freeze lock.
 
-    Without a Stopped if the container did not answer. An engine that does not answer is not waited for. Raises
-    EngineError, SandboxLost.
+    The wrapper does it, and if it is not certain that nothing at all is left, an exec of its own. Without a Stopped if
+    the container did not answer. An engine that does not answer is not waited for. Raises EngineError, SandboxLost.
     """
     if not await engine.answers():
         raise EngineError("the Docker engine does not answer")
@@ -270,9 +357,21 @@ async def stop_call(
         async with asyncio.timeout(_MOST_STOP_SECONDS):
             execution = await asyncio.shield(starting)
             async with freeze_lock.activity():
-                return execution, await _stopped(engine, target, number)
+                first, certain = await execution.stop()
+                if first is None or not certain:
+                    second = await _stopped(engine, target, number)
+                    already = 0 if first is None else first.killed
+                    first = None if second is None else replace(second, killed=second.killed + already)
+                return execution, first
     except TimeoutError as error:
         raise EngineError(f"the command was not stopped within {_MOST_STOP_SECONDS:g} s") from error
+
+
+async def close_started(starting: "asyncio.Task[Execution]") -> None:
+    """Close what is starting, or has started; nothing if it did not."""
+    starting.cancel()
+    with suppress(SandboxError, asyncio.CancelledError):
+        await (await starting).close()
 
 
 async def _stopped(engine: Engine, target: ExecTarget, number: int) -> Stopped | None:
@@ -283,8 +382,6 @@ async def _stopped(engine: Engine, target: ExecTarget, number: int) -> Stopped |
             if error.status is not None or "did not answer" not in str(error):
                 raise
             return None
-        words = answer.split()
-        if len(words) == 3 and all(word.isdigit() for word in words):
-            killed, left, everything = map(int, words)
-            return Stopped(killed, left, bool(everything))
+        if (stopped := Stopped.read(answer)) is not None:
+            return stopped
     return None

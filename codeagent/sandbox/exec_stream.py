@@ -5,9 +5,10 @@ docker-py has no part in that connection: it drops the bytes that arrive togethe
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
@@ -27,6 +28,8 @@ class ExecTarget:
     user: str
     """`uid:gid`."""
     directory: str
+    processes: Path | None = None
+    """The file with the kernel's list of the container's processes; None if this machine does not show it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class ExecStream:
                 raise EngineError(f"the engine went away: {error or type(error).__name__}") from error
             raise
 
-    async def pieces(self) -> AsyncIterator[tuple[bool, bytes]]:
+    async def pieces(self) -> AsyncGenerator[tuple[bool, bytes], None]:
         """Yield `(is_stderr, bytes)`, at most READ_SIZE at a time however long the frame, to the stream's end.
 
         Nothing is read from the engine until the caller asks for more.

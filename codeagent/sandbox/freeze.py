@@ -10,11 +10,13 @@ from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.tasks import run_to_end
 from codeagent.sandbox.thaw import FrozenList
 
-_KEEPERS = 2
+KEEPERS = 2
 """Processes of a container in which nothing runs: the engine's init and the keeper."""
 _SHARES_OUR_KERNEL = ("runc", "io.containerd.runc.v2")
 _ENDING_SECONDS = 1.0
 _TRIES = 3
+_MOST_LOOKS = 40
+_LOOK_SECONDS = 0.0005
 
 
 class FreezeLock:
@@ -174,22 +176,33 @@ async def is_idle(engine: Engine, container_id: str, processes: Path | None, bes
     `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked only if the
     kernel's list is not enough. False when in doubt. A command is not asked about itself: it may lie.
     """
-    if processes is not None and 0 < _count(processes) <= _KEEPERS + beside:
+    if 0 < len(living(processes)) <= KEEPERS + beside:
         return True
     try:
         listed = await engine.ask(lambda api: api.top(container_id, "-eo pid,stat"))
     except EngineError as error:
         return error.status == 404
-    living = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
-    return 0 < len(living) <= _KEEPERS + beside
+    alive = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
+    return 0 < len(alive) <= KEEPERS + beside
 
 
-def _count(processes: Path) -> int:
-    """Count the lines of a kernel's list; 0 if the container is gone."""
+def living(processes: Path | None) -> frozenset[int]:
+    """Return the pids on a kernel's list, see `process_list`; none if there is no list, or the container is gone."""
     try:
-        return len(processes.read_bytes().split())
+        return frozenset() if processes is None else frozenset(map(int, processes.read_bytes().split()))
     except OSError:
-        return 0
+        return frozenset()
+
+
+async def only_keepers(processes: Path | None) -> bool:
+    """Tell whether the last of a container's commands has just ended, with all it started; soon, or it is False."""
+    for _ in range(_MOST_LOOKS):
+        if not (alive := living(processes)):
+            break
+        if len(alive) == KEEPERS:
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
 
 
 async def kill(engine: Engine, container_id: str) -> bool:

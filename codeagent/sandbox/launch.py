@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.ports import SandboxInfo
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
@@ -253,3 +254,17 @@ def _remove(root: PinnedRoot, name: str) -> None:
         os.unlink(name, dir_fd=root.fd)
     except FileNotFoundError:
         return
+
+
+def describe(container: Container, root: PinnedRoot, test: SelfTest, narrowed: tuple[str, ...]) -> SandboxInfo:
+    """Describe a container that may be used; `narrowed`: see SandboxInfo."""
+    absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
+    return SandboxInfo(
+        kind="docker",
+        image=container.image,
+        image_origin=container.image_origin,
+        user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
+        network="none",
+        warnings=container.warnings + absent,
+        narrowed=narrowed,
+    )

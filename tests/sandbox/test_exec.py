@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec import CallMark, Execution, TrailerFilter
 from codeagent.sandbox.exec_stream import ExecStream
+from codeagent.sandbox.spare import Wrapper
 
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
@@ -90,7 +91,8 @@ async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_howeve
     async def on_output(stream: str, data: bytes) -> None:
         await go_on.wait()
 
-    execution = Execution(Engine("/nonexistent"), "exec", stream, CallMark(MARK, 1), on_output)
+    wrapper = Wrapper("exec", stream, stream.pieces())
+    execution = Execution(Engine("/nonexistent"), wrapper, CallMark(MARK, 1), on_output)
     reader.feed_data(b"\1\0\0\0\0\0\0\5first")
     reader.feed_eof()
     await asyncio.wait_for(execution._begun.wait(), 30)

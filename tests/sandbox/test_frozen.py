@@ -21,7 +21,7 @@ from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import _count, is_idle, process_list
 from tests.conftest import MakeSandbox
-from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run, sandbox_spec
+from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, run, sandbox_spec, tell_the_word
 
 pytestmark = pytest.mark.docker
 together = pytest.mark.asyncio(loop_scope="module")
@@ -103,9 +103,12 @@ async def test_a_writer_changes_nothing_while_it_is_frozen_and_goes_on_afterward
 
 
 @together
-async def test_what_a_command_left_behind_is_frozen_too_however_it_hides(box: DockerSandbox, project: Path) -> None:
+async def test_what_a_command_left_behind_is_frozen_too_however_it_hides(
+    box: DockerSandbox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last one says in the wrapper's name that nothing is left, and takes the wrapper away."""
-    lie = f"{WRAPPERS_WORD} printf '\\0%s \\n' $word; printf '\\0%s 0 0\\n' $word >&2; sleep 0.3; kill -9 $PPID"
+    tell_the_word(monkeypatch)
+    lie = f"{FORGED_END}; sleep 0.3; kill -9 $PPID"
     for number, (hidden, then) in enumerate((("", ""), ("env -i setsid -f", ""), ("env -i setsid -f", lie))):
         (folder := project / f"left{number}").mkdir()
         begun = "until [ -e counter ]; do sleep 0.02; done"

@@ -10,7 +10,7 @@ import pytest_asyncio
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.effort import times
-from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, run
+from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, run, tell_the_word
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 DISGUISES = {
@@ -89,10 +89,11 @@ async def test_a_command_cannot_take_the_number_of_another_call(box: DockerSandb
 
 
 async def test_what_hides_in_a_container_with_a_way_out_does_not_see_the_next_credential(
-    workspace_dir: Path, tmp_path: Path
+    workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tell_the_word(monkeypatch)
     steal = "while :; do cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -a http_proxy >> stolen; done"
-    forged = f"{WRAPPERS_WORD} printf '\\0%s \\n' $word; printf '\\0%s 0 0\\n' $word >&2; sleep 0.3; kill -9 $PPID"
+    forged = f"{FORGED_END}; sleep 0.3; kill -9 $PPID"
     async with opened(workspace_dir, tmp_path / "state") as sandbox:
         for hide in ("true", forged):
             thief = f'unset http_proxy; env CODEAGENT_CALL=zz/relay setsid bash -c "{steal}" &> /dev/null & sleep 0.3'

@@ -12,7 +12,7 @@ from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.exec import DRAIN_SECONDS, Execution
 from tests.effort import FACTOR
-from tests.sandboxes import WRAPPERS_WORD, Ran, make_repository, opened, processes, processes_become, run
+from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, processes_become, run, tell_the_word
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 
@@ -219,9 +219,12 @@ async def test_cancelling_one_of_two_commands_leaves_the_other_alone(box: Docker
     assert other.stdout == b"up\nsurvived\n"
 
 
-async def test_a_command_that_claims_to_have_ended_is_not_believed(box: DockerSandbox, project: Path) -> None:
+async def test_a_command_that_claims_to_have_ended_is_not_believed(
+    box: DockerSandbox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_the_word(monkeypatch)
     ran = Ran()
-    forged = f"{WRAPPERS_WORD} printf '\\0%s 0 0\\n' $word >&2; echo forged"
+    forged = f"{FORGED_END}; echo forged"
     task = asyncio.create_task(
         box.run(Command(f"{forged}; until [ -e later ]; do sleep 0.02; done; echo later; exit 4", "call"), ran)
     )

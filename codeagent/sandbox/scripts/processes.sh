@@ -43,3 +43,48 @@ find_mine() {
     [[ ${fields[1]} == 0 ]] && ENTRY=$pid
   done 2> /dev/null
 }
+
+# stop_all NUMBER: stops the call: TERM, two seconds, KILL; sets STOPPED to `KILLED LEFT ALL`. The command that the
+# engine started is not counted. Standard input stays open and silent: reading it with a limit is a sleep without a
+# process.
+stop_all() {
+  local end all=0
+  local -A seen=()
+  ENTRY=
+  now
+  end=$((NOW + 200))
+  while end_politely "$1"; [[ ${#MINE[@]} -gt 0 && $NOW -lt $end ]]; do
+    read -r -t 0.003
+    now
+  done
+  end=$((NOW + 100))
+  while [[ ${#MINE[@]} -gt 0 && $NOW -lt $end ]]; do
+    kill -KILL "${MINE[@]}" 2> /dev/null
+    read -r -t 0.003
+    end_politely "$1"
+    now
+  done
+  if [[ ${#MINE[@]} -gt 0 ]]; then
+    kill -KILL -1 2> /dev/null
+    all=1
+    end=$((NOW + 100))
+    while end_politely "$1"; [[ ${#MINE[@]} -gt 0 && $NOW -lt $end ]]; do
+      read -r -t 0.003
+      now
+    done
+  fi
+  [[ -n $ENTRY ]] && unset "seen[$ENTRY]"
+  STOPPED="${#seen[@]} ${#MINE[@]} $all"
+}
+
+# end_politely NUMBER: sends TERM to the processes of the call that are not in `seen` yet, and adds them to it.
+end_politely() {
+  local pid
+  find_mine "$1"
+  for pid in "${MINE[@]}"; do
+    [[ -n ${seen[$pid]:-} ]] && continue
+    seen[$pid]=1
+    kill -TERM "$pid" 2> /dev/null
+    kill -CONT "$pid" 2> /dev/null
+  done
+}

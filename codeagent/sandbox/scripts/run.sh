@@ -1,9 +1,15 @@
-# Runs one command; says, behind a NUL and the mark, that it begins, and how it ended at the end of both streams.
-# $1 mark  $2 the call's number  $3 `text` or `input`  $4 the command, or its length in bytes on stdin
+# Waits for one command, runs it, and says on standard error, behind a NUL and the call's mark, that it begins; how it
+# ended is said at the end of both streams.
+#
+# Standard input has lines from the host. An empty one asks whether the wrapper waits, which `waiting` answers; it says
+# so by itself, too, once all its own processes run. `MARK NUMBER KIND LENGTH` gives the command: the mark and number of
+# the call, `text` for a command that goes to bash as an argument or `file` for one that bash reads from a file, and its
+# length in bytes; then come those bytes. During the command the line `stop` stops it.
 #
 # The command writes to relays, not to the engine: what it leaves running keeps their pipes, so the
 # engine sees its streams end and the child never finds a closed pipe. Before the relays are taken
 # away the host says, with a line on stdin, that it has everything that was written until the end.
+# Like the relays, the process that waits for `stop` has no number: it is not stopped with the call.
 
 exec 3>&2 4<&0 2> /dev/null
 
@@ -16,32 +22,56 @@ oom_kills() {
   done
 }
 
+# Gets the call's mark and number on its standard input, once the command has been read from the host. The wrapper waits
+# until all is over: when it ends, the engine soon closes the streams, and the report would be lost.
+stop_when_told() {
+  local call
+  read -r -a call || exit
+  while [[ $REPLY != stop ]]; do read -r -u 4 || exit; done
+  kill -STOP "$$"
+  printf '\0%s stopping\n' "${call[0]}" >&3
+  stop_all "${call[1]}" <&4
+  printf '\0%s stopped %s\n' "${call[0]}" "$STOPPED" >&3
+  kill -KILL "$$"
+}
+
+exec 7> >(stop_when_told > /dev/null)
+stopper=$!
+exec 5> >(exec cat 3>&- 4<&- 7>&-)
+out=$!
+exec 6> >(exec cat >&3 3>&- 4<&- 5>&- 7>&-)
+err=$!
 oom_kills
 before=$OOM
-exec 5> >(exec cat 3>&- 4<&-)
-out=$!
-exec 6> >(exec cat >&3 3>&- 4<&- 5>&-)
-err=$!
+while printf 'waiting\n' >&3; do
+  read -r -u 4 || exit
+  [[ -n $REPLY ]] && break
+done
+set -- $REPLY
+if [[ $3 == text ]]; then
+  LC_ALL=C read -r -N "$4" -u 4 || exit
+  set -- "$1" "$2" -c "$REPLY"
+else
+  head -c "$4" > "/tmp/.command-$1" <&4
+  (($(wc -c < "/tmp/.command-$1") == $4)) && set -- "$1" "$2" "/tmp/.command-$1"
+fi
+printf '%s %d\n' "$1" "$2" >&7
 take_number "$2" || exit 126
 printf '\0%s begun\n' "$1" >&3
-if [[ $3 == text ]]; then
-  bash -c "$4" >&5 2>&6 3>&- 4<&- 5>&- 6>&- < /dev/null
-  code=$?
+if [[ $3 == file ]]; then
+  printf 'the script of %d bytes does not fit into /tmp\n' "$4" >&6
+  code=126
 else
-  script=/tmp/.command-$1
-  if head -c "$4" > "$script" <&4; then
-    bash "$script" >&5 2>&6 3>&- 4<&- 5>&- 6>&- < /dev/null
-    code=$?
-  else
-    printf 'the script of %d bytes does not fit into /tmp\n' "$4" >&6
-    code=126
-  fi
-  rm -f "$script"
+  bash "${@:3}" >&5 2>&6 3>&- 4<&- 5>&- 6>&- 7>&- < /dev/null
+  code=$?
 fi
+[[ $3 == -c ]] || rm -f "/tmp/.command-$1"
 oom_kills
 find_mine "$2"
+kill -KILL "$stopper"
+exec 7>&-
 printf '\0%s \n' "$1" >&5
-printf '\0%s %d %d\n' "$1" "${#MINE[@]}" "$((OOM > before))" >&6
+printf '\0%s %d %d %d\n' "$1" "${#MINE[@]}" "$((OOM > before))" "$code" >&6
 if [[ ${#MINE[@]} -gt 0 ]]; then
   exec 7< /proc/self/fd/5 8< /proc/self/fd/6 5>&- 6>&-
   read -r -u 4
