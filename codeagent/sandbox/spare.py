@@ -19,6 +19,8 @@ _WAITING = b"waiting\n"
 _PROCESSES = 4
 """Of a wrapper that waits: itself, its two relays, and the one that waits to be told to stop."""
 _ANSWER_SECONDS = 1.0
+_LATER_SECONDS = 0.002
+"""The result of the command before this one is passed on first."""
 
 
 @dataclass
@@ -105,6 +107,7 @@ class Spare:
 
     async def _start(self) -> Wrapper | None:
         """Start the wrapper; None if anything is, or was, not as it must be. Raises SandboxError."""
+        await asyncio.sleep(_LATER_SECONDS)
         keepers = living(self._target.processes)
         if len(keepers) != KEEPERS:
             return None
