@@ -19,6 +19,7 @@ _WAITING = b"waiting\n"
 _PROCESSES = 4
 """Of a wrapper that waits: itself, its two relays, and the one that waits to be told to stop."""
 _ANSWER_SECONDS = 1.0
+_MOST_TRIES = 50
 _LATER_SECONDS = 0.002
 """The result of the command before this one is passed on first."""
 
@@ -113,11 +114,11 @@ class Spare:
             return None
         wrapper = await Wrapper.start(self._engine, self._target)
         try:
-            facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))
+            entry = await self._pid_of(wrapper)
             now = living(self._target.processes)
             ours = now - keepers
-            family = all(pid == facts["Pid"] or _parent(pid) == facts["Pid"] for pid in ours)
-            if not wrapper.said and now > keepers and len(ours) == _PROCESSES and facts["Pid"] in ours and family:
+            family = all(pid == entry or _parent(pid) == entry for pid in ours)
+            if not wrapper.said and now > keepers and len(ours) == _PROCESSES and entry in ours and family:
                 self._expected = now
                 return wrapper
         except BaseException:
@@ -125,6 +126,16 @@ class Spare:
             raise
         wrapper.stream.close()
         return None
+
+    async def _pid_of(self, wrapper: Wrapper) -> int:
+        """Return its pid on this machine; 0 if the engine does not know it, which may hear of it after we did."""
+        pid = 0
+        for _ in range(_MOST_TRIES):
+            pid = int((await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id)))["Pid"])
+            if pid:
+                break
+            await asyncio.sleep(_LATER_SECONDS)
+        return pid
 
 
 def _end(starting: asyncio.Task[Wrapper | None]) -> None:

@@ -19,14 +19,16 @@ now() {
   NOW=${up/./}
 }
 
-# find_mine NUMBER: sets MINE to the pids of the call, without this shell, and ENTRY to the one the engine started.
+OURS=" 1 $$ "
+
+# find_mine NUMBER: sets MINE to the pids of the call, without OURS, and ENTRY to the one the engine started.
 find_mine() {
   local number=$1 dir pid line
   local -a limits locks resident fields
   MINE=()
   for dir in /proc/[0-9]*; do
     pid=${dir#/proc/}
-    [[ $pid == 1 || $pid == "$$" ]] && continue
+    [[ $OURS == *" $pid "* ]] && continue
     kill -0 "$pid" || continue
     limits=() # found by their place, checked by their name: searching all of it takes twenty times as long
     mapfile -t limits < "$dir/limits"

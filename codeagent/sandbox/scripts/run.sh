@@ -9,7 +9,6 @@
 # The command writes to relays, not to the engine: what it leaves running keeps their pipes, so the
 # engine sees its streams end and the child never finds a closed pipe. Before the relays are taken
 # away the host says, with a line on stdin, that it has everything that was written until the end.
-# Like the relays, the process that waits for `stop` has no number: it is not stopped with the call.
 
 exec 3>&2 4<&0 2> /dev/null
 
@@ -26,7 +25,8 @@ oom_kills() {
 # until all is over: when it ends, the engine soon closes the streams, and the report would be lost.
 stop_when_told() {
   local call
-  read -r -a call || exit
+  read -r -a call && take_number "${call[1]}" || exit
+  OURS+="$BASHPID "
   while [[ $REPLY != stop ]]; do read -r -u 4 || exit; done
   kill -STOP "$$"
   printf '\0%s stopping\n' "${call[0]}" >&3
@@ -37,6 +37,7 @@ stop_when_told() {
 
 exec 7> >(stop_when_told > /dev/null)
 stopper=$!
+OURS+="$stopper "
 exec 5> >(exec cat 3>&- 4<&- 7>&-)
 out=$!
 exec 6> >(exec cat >&3 3>&- 4<&- 5>&- 7>&-)
