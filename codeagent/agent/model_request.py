@@ -1,5 +1,6 @@
 """One request to the model: its stream as events, and what is left of it when it breaks off."""
 
+import asyncio
 from dataclasses import replace
 from typing import assert_never
 
@@ -32,31 +33,29 @@ class StreamedAnswer:
         self._executor = executor
         self._known_ids = known_ids
         self._text: list[str] = []
+        self._kind: type[TextDelta | ReasoningDelta] | None = None
+        """Of the pieces that came since the event loop turned; the first was emitted, the others are `_merged`."""
+        self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
 
     async def receive(self, model: Model, request: ModelRequest) -> AssistantMessage:
         """Send the request; the answer, with ids of calls that are unique in the session. Raises ModelError."""
         answer: AssistantMessage | None = None
-        async for event in model.stream(request):
-            match event:
-                case TextPiece(text):
-                    self._text.append(text)
-                    self._emitter.emit(TextDelta(text=text))
-                case ReasoningPiece(text):
-                    self._emitter.emit(ReasoningDelta(text=text))
-                case CallClosed(call):
-                    self._announce(call)
-                case Heartbeat():
-                    pass
-                case Retrying():
-                    self._forget(event)
-                case FellBack():
-                    self._replace_model(event)
-                case ModelAnswer(message, usage):
-                    answer, self.usage = message, usage
-                case _:
-                    assert_never(event)
+        try:
+            async for event in model.stream(request):
+                match event:
+                    case TextPiece(text):
+                        self._text.append(text)
+                        self._show(TextDelta, text)
+                    case ReasoningPiece(text):
+                        self._show(ReasoningDelta, text)
+                    case ModelAnswer(message, usage):
+                        answer, self.usage = message, usage
+                    case _:
+                        self._take(event)
+        finally:
+            self._emit_merged()
         if answer is None:
             raise ModelError("the model's stream ended without an answer", kind="cut")
         calls = tuple(self._announce(call) for call in answer.calls)
@@ -70,6 +69,40 @@ class StreamedAnswer:
         self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
+
+    def _show(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
+        """Emit a piece; what follows it before the event loop turns is one event."""
+        if kind is not self._kind:
+            self._emit_merged()
+            self._kind = kind
+            self._emitter.emit(kind(text=text))
+            asyncio.get_running_loop().call_soon(self._turn)
+        else:
+            self._merged.append(text)
+
+    def _turn(self) -> None:
+        self._emit_merged()
+        self._kind = None
+
+    def _emit_merged(self) -> None:
+        if self._merged and self._kind is not None:
+            text = "".join(self._merged)
+            self._merged.clear()
+            self._emitter.emit(self._kind(text=text))
+
+    def _take(self, event: CallClosed | Heartbeat | Retrying | FellBack) -> None:
+        self._emit_merged()
+        match event:
+            case CallClosed(call):
+                self._announce(call)
+            case Heartbeat():
+                pass
+            case Retrying():
+                self._forget(event)
+            case FellBack():
+                self._replace_model(event)
+            case _:
+                assert_never(event)
 
     def _announce(self, call: ToolCall) -> ToolCall:
         """The call with an id that no earlier answer used; it is announced once."""

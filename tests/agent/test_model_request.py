@@ -1,0 +1,93 @@
+"""What a model streams as events: the first piece at once, and nothing lost or out of order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.model_request import StreamedAnswer
+from codeagent.core.errors import ModelError
+from codeagent.core.events import KnownEvent
+from codeagent.core.messages import AssistantMessage, ToolCall, Usage
+from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, TextPiece
+from tests.agent.doubles import MemoryJournal
+
+TURN = "the event loop turns"
+CALL = ToolCall(id="c1", name="read", arguments="{}")
+ANSWER = ModelAnswer(AssistantMessage(text="ab", calls=(CALL,)), Usage())
+
+
+class Streamed:
+    """A model that gives these things; `TURN` stands for a wait."""
+
+    name, context_window = "streamed", None
+
+    def __init__(self, things: Sequence[Any]) -> None:
+        self._things = things
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        for thing in self._things:
+            if thing == TURN:
+                await asyncio.sleep(0)
+            elif isinstance(thing, Exception):
+                raise thing
+            else:
+                yield thing
+
+    async def close(self) -> None:
+        return None
+
+
+async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
+    """Type of each event, and its text."""
+    events: list[KnownEvent] = []
+    emitter = Emitter(MemoryJournal())
+    emitter.observe(events.append)
+    executor: Any = None  # only an answer that breaks off within a call needs it
+    try:
+        await StreamedAnswer(emitter, executor, set()).receive(Streamed(things), ModelRequest("", (), ()))
+    except ModelError:
+        pass
+    count = len(events)
+    await asyncio.sleep(0)
+    assert len(events) == count
+    return [(event.type, getattr(event, "text", "")) for event in events]
+
+
+async def test_the_first_piece_is_an_event_and_what_comes_in_the_same_turn_of_the_loop_another() -> None:
+    pieces = [TextPiece("a"), TextPiece("b"), TextPiece("c"), TURN, TextPiece("d"), TextPiece("e")]
+    assert await emitted([*pieces, CallClosed(CALL), ANSWER]) == [
+        ("text.delta", "a"),
+        ("text.delta", "bc"),
+        ("text.delta", "d"),
+        ("text.delta", "e"),
+        ("tool.call", ""),
+    ]
+
+
+async def test_what_came_before_a_stream_breaks_is_an_event() -> None:
+    broken = ModelError("it broke", kind="cut")
+    assert await emitted([TextPiece("a"), TextPiece("b"), broken]) == [("text.delta", "a"), ("text.delta", "b")]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.just(TURN),
+            st.builds(TextPiece, st.text("ab", min_size=1)),
+            st.builds(ReasoningPiece, st.text("xy", min_size=1)),
+        )
+    )
+)
+def test_merged_pieces_are_the_same_text_in_the_same_order(things: list[Any]) -> None:
+    kinds = {TextPiece: "text.delta", ReasoningPiece: "reasoning.delta"}
+    expected = [(kinds[type(thing)], thing.text) for thing in things if thing != TURN]
+
+    def joined(events: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(kind, "".join(text for _, text in group)) for kind, group in groupby(events, lambda event: event[0])]
+
+    assert joined(asyncio.run(emitted([*things, ModelAnswer(AssistantMessage(), Usage())]))) == joined(expected)
