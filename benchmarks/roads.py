@@ -27,6 +27,8 @@ from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 
 OURS = str(Path(codeagent.__file__).parent)
+LANGUAGE = f"{OURS}/core/dataclass.py"
+"""Makes the methods of dataclasses, as the library would: no station on a road."""
 COUNTED = """
 import sys, codeagent.cli
 codeagent.cli.main(sys.argv[1:])
@@ -60,7 +62,8 @@ class Road:
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(OURS) or (self._goal is not None and self._goal.exists()):
+        ours = file.startswith(OURS) and file != LANGUAGE
+        if event != "call" or not ours or (self._goal is not None and self._goal.exists()):
             return
         beside = self.before_mark is not None and file.startswith(f"{OURS}/tui/")
         if file not in self.files and not beside and not _draws(frame):
@@ -136,7 +139,13 @@ async def _bash_call(root: Path, state: Path) -> int:
 
     settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
     runtime = await open_runtime(
-        settings, Folders(root, state, os.environ), resume=None, tell=lambda _: None, observer=observe, attended=False
+        settings,
+        Folders(root, state, os.environ),
+        resume=None,
+        tell=lambda _: None,
+        observer=observe,
+        attended=False,
+        needs_sandbox=True,
     )
     try:
         async for _ in runtime.agent.run("list the files"):

@@ -1,8 +1,13 @@
-"""The append-only log of one session, which every durable event goes to first."""
+"""The append-only log of one session, which every durable event goes to first, and how a line of it is sealed.
+
+A line is one event's JSON, the checksum of the line before, and its own: a CRC32 finds damage; it does not protect
+against deliberate tampering.
+"""
 
 import asyncio
 import errno
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +16,48 @@ from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent
 from codeagent.core.redact import Redactor
 from codeagent.disk.opens import open_appended, sync_folder
-from codeagent.session.recording import Recording, checksum_of, seal
+
+FIRST = b"00000000"
+"""Used for the first line."""
+_SEAL_LENGTH = len(b',"crc":"01234567"}')
+_LINK = b',"prev":"'
+_LINK_LENGTH = len(b',"prev":"01234567"}')
+
+
+def seal(body: str, before: bytes = b"") -> bytes:
+    """Make a log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
+
+    `before` is the checksum of the line before; without it, as in old logs, a missing line is not noticed.
+    """
+    raw = body.encode()
+    if before:
+        raw = raw[:-1] + _LINK + before + b'"}'
+    return raw[:-1] + _seal_of(raw) + b"\n"
+
+
+def checksum_of(line: bytes) -> bytes:
+    """Return the checksum that the next line carries; `line` is without its line break."""
+    return line[-len(b'01234567"}') : -len(b'"}')]
+
+
+def unseal(line: bytes) -> bytes | None:
+    """Return the event's JSON of a line without its line break; None if the checksum does not match."""
+    return None if (found := opened(line)) is None else found[0]
+
+
+def opened(line: bytes) -> tuple[bytes, bytes] | None:
+    """Return the event's JSON and the checksum of the line before, empty if it carries none."""
+    body = line[:-_SEAL_LENGTH] + b"}"
+    if line[-_SEAL_LENGTH:] != _seal_of(body):
+        return None
+    link = body[-_LINK_LENGTH:]
+    if not link.startswith(_LINK):
+        return body, b""
+    return body[:-_LINK_LENGTH] + b"}", checksum_of(link)
+
+
+def _seal_of(body: bytes) -> bytes:
+    return b',"crc":"%08x"}' % zlib.crc32(body)
 
 
 class SessionLog:
@@ -22,16 +68,26 @@ class SessionLog:
     """
 
     def __init__(
-        self, path: Path, session_id: str, *, recording: Recording, redactor: Redactor, release: Callable[[], None]
-    ):
-        """`recording` is what the file holds, repaired; `release` lets go of the session, and `close` calls it."""
+        self,
+        path: Path,
+        session_id: str,
+        *,
+        next_seq: int,
+        last: bytes,
+        redactor: Redactor,
+        release: Callable[[], None],
+    ) -> None:
+        """`last` is the checksum of the file's last sound record; `release` lets go of the session when it is closed.
+
+        The file is repaired: it ends with a whole line.
+        """
         self._path = path
         self._session_id = session_id
         self._redactor = redactor
         self._release = release
-        self._next_seq = recording.events[-1].seq + 1 if recording.events else 1
+        self._next_seq = next_seq
         self._fd = open_appended(path)
-        self._before = recording.last
+        self._before = last
         status = os.fstat(self._fd)
         self._file = status.st_dev, status.st_ino
         self._good = status.st_size

@@ -18,7 +18,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
-from codeagent.session.recording import unseal
+from codeagent.session.log import unseal
 from codeagent.session.store import LOG, SessionStore
 
 _SECONDS = 2.0

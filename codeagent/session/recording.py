@@ -1,14 +1,9 @@
-"""Reads session logs: events, and what damage leaves of them.
-
-A line is one event's JSON, the checksum of the line before, and its own: a CRC32 finds damage; it does not protect
-against deliberate tampering.
-"""
+"""Reads session logs: events, and what damage leaves of them."""
 
 import gc
 import json
 import os
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
@@ -18,12 +13,8 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.event_json import TYPE_WITHIN, parse_event, parse_event_json, type_near_start
 from codeagent.core.events import EVENT_TYPES, KnownEvent, UnknownEvent
+from codeagent.session.log import FIRST, checksum_of, opened
 
-FIRST = b"00000000"
-"""Used for the first line."""
-_SEAL_LENGTH = len(b',"crc":"01234567"}')
-_LINK = b',"prev":"'
-_LINK_LENGTH = len(b',"prev":"01234567"}')
 _START = b'{"v":'
 
 
@@ -44,44 +35,12 @@ class Recording:
     """The checksum of the last sound record in the file, which the next one carries."""
 
     @property
+    def next_seq(self) -> int:
+        return self.events[-1].seq + 1 if self.events else 1
+
+    @property
     def torn(self) -> bool:
         return bool(self.tail) and not self.tail_is_record
-
-
-def seal(body: str, before: bytes = b"") -> bytes:
-    """Make a log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
-
-    `before` is the checksum of the line before; without it, as in old logs, a missing line is not noticed.
-    """
-    raw = body.encode()
-    if before:
-        raw = raw[:-1] + _LINK + before + b'"}'
-    return raw[:-1] + _seal_of(raw) + b"\n"
-
-
-def checksum_of(line: bytes) -> bytes:
-    """Return the checksum that the next line carries; `line` is without its line break."""
-    return line[-len(b'01234567"}') : -len(b'"}')]
-
-
-def unseal(line: bytes) -> bytes | None:
-    """Return the event's JSON of a line without its line break; None if the checksum does not match."""
-    return None if (opened := _open(line)) is None else opened[0]
-
-
-def _open(line: bytes) -> tuple[bytes, bytes] | None:
-    """Return the event's JSON and the checksum of the line before, empty if it carries none."""
-    body = line[:-_SEAL_LENGTH] + b"}"
-    if line[-_SEAL_LENGTH:] != _seal_of(body):
-        return None
-    link = body[-_LINK_LENGTH:]
-    if not link.startswith(_LINK):
-        return body, b""
-    return body[:-_LINK_LENGTH] + b"}", checksum_of(link)
-
-
-def _seal_of(body: bytes) -> bytes:
-    return b',"crc":"%08x"}' % zlib.crc32(body)
 
 
 @dataclass(frozen=True)
@@ -243,19 +202,19 @@ def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | Unkno
 
 
 def _read_line(line: bytes) -> _Line:
-    opened = _open(line)
+    found = opened(line)
     note = ""
-    if opened is None:
+    if found is None:
         # A crash may leave zeros or half a record in front of a whole one.
         start = line.rfind(_START)
-        opened = _open(line[start:]) if start > 0 else None
-        if opened is None:
+        found = opened(line[start:]) if start > 0 else None
+        if found is None:
             return _Line(None, f"{_kind_of_damage(line)}, left out")
         note = f"{start} damaged bytes before a record, left out"
-    event = _parse(opened[0])
+    event = _parse(found[0])
     if event is None:
         return _Line(None, "not an event that this version of codeagent can read, left out")
-    return _Line(event, note, opened[1])
+    return _Line(event, note, found[1])
 
 
 def _kind_of_damage(line: bytes) -> str:

@@ -296,9 +296,15 @@ class SessionStore:
         try:
             recording = read_recording(path) if path.exists() else Recording()
             cut_torn_tail(path, recording)
-            return SessionLog(
-                path, session_id, recording=recording, redactor=self._redactor, release=lock.release
-            ), recording
+            log = SessionLog(
+                path,
+                session_id,
+                next_seq=recording.next_seq,
+                last=recording.last,
+                redactor=self._redactor,
+                release=lock.release,
+            )
+            return log, recording
         except BaseException:
             lock.release()
             raise

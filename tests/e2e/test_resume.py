@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from codeagent.session.recording import seal, unseal
+from codeagent.session.log import seal, unseal
 from tests.e2e.product import Product, bash, calls, of, read, results, say, text_of
 
 

@@ -10,8 +10,8 @@ from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, ToolResu
 from codeagent.core.messages import AssistantMessage, TextPart, UserMessage, UserSource
 from codeagent.core.ports import Found
 from codeagent.core.redact import Redactor
+from codeagent.session.log import seal
 from codeagent.session.memory import SessionMemory
-from codeagent.session.recording import seal
 from codeagent.session.store import SessionStore
 
 NOTHING = Redactor({})

@@ -6,7 +6,8 @@ import pytest
 
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.redact import Redactor
-from codeagent.session.recording import read_recording, unseal
+from codeagent.session.log import unseal
+from codeagent.session.recording import read_recording
 from codeagent.session.repair import check_recording
 from tests.core.test_events import CONTRACT
 from tests.session.recorded_logs import LOGS, PASSING, outcome

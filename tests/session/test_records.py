@@ -13,17 +13,8 @@ from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import KnownEvent, Notice, UnknownEvent
 from codeagent.core.redact import Redactor
 from codeagent.session import recording
-from codeagent.session.recording import (
-    FIRST,
-    LogReader,
-    checksum_of,
-    read_end,
-    read_head,
-    read_kinds,
-    read_recording,
-    seal,
-    unseal,
-)
+from codeagent.session.log import FIRST, checksum_of, seal, unseal
+from codeagent.session.recording import LogReader, read_end, read_head, read_kinds, read_recording
 from tests.effort import times
 from tests.session.eventlogs import SESSION, finished_run
 
