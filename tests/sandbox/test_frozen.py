@@ -19,7 +19,7 @@ from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec import Execution
-from codeagent.sandbox.freeze import _count, is_idle, process_list
+from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox
 from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, run, sandbox_spec, tell_the_word
 
@@ -156,10 +156,10 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
 async def lives(listed: Path, count: int) -> None:
     """Wait until so many processes are on the kernel's list: what ended with a command leaves it a moment later."""
     for _ in range(1500):
-        if _count(listed) == count:
+        if len(living(listed)) == count:
             return
         await asyncio.sleep(0.02)
-    raise AssertionError(f"not {count} processes but {_count(listed)}")
+    raise AssertionError(f"not {count} processes but {len(living(listed))}")
 
 
 @together
