@@ -73,6 +73,7 @@ def model_options(settings: Settings) -> ModelOptions:
         text_tools=TextTools(tuple(choices), settings.text_tools.when_refused),
         silence=settings.limits.model_timeout,
         thinking=settings.thinking,
+        wire=settings.wire,
         prices={name: Price(**price.model_dump()) for name, price in settings.prices.items()},
         fallback=settings.fallback_model,
     )

@@ -16,7 +16,7 @@ from codeagent.core.sanitize import visible_json
 from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
-_PLAIN = ("model", "api_base", "fallback_model", "thinking", "mode", "strategy", "theme")
+_PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:

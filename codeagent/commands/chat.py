@@ -49,6 +49,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--api-base", metavar="URL", help="address of the model's server")
     add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
     add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
+    add("--wire", choices=("auto", "litellm"), help="litellm sends every request through litellm (default: auto)")
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
 
 
@@ -71,6 +72,7 @@ def main(args: argparse.Namespace) -> int:
         api_base=args.api_base,
         fallback_model=args.fallback_model,
         thinking=args.thinking,
+        wire=args.wire,
         mode=args.mode,
         sandbox=args.sandbox,
         theme=args.theme,

@@ -56,6 +56,7 @@ class LocalLauncher:
             api_base=options.api_base,
             fallback_model=options.fallback_model,
             thinking=options.thinking,
+            wire=options.wire,
             mode=options.mode,
             sandbox=options.sandbox,
             theme=options.theme,

@@ -168,6 +168,8 @@ class CommonSettings(Section):
     """Takes over once `model` is overloaded or refused after its retries."""
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
     """A level, or a budget in tokens; None leaves it to the provider."""
+    wire: Literal["auto", "litellm"] = "auto"
+    """`auto` sends requests straight to the providers that this works with, `litellm` all through litellm."""
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()

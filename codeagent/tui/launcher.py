@@ -27,6 +27,7 @@ class LaunchOptions:
     api_base: str | None = None
     fallback_model: str | None = None
     thinking: Effort | None = None
+    wire: str | None = None
     mode: str | None = None
     sandbox: str | None = None
     theme: str | None = None

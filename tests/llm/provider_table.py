@@ -23,7 +23,7 @@ from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, ToolC
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm import litellm_model
-from codeagent.llm.wire import Transcript, thinking_arguments, to_tools
+from codeagent.llm.wire import thinking_arguments, to_messages, to_tools
 
 FILE = Path(codeagent.llm.__file__).with_name("providers.json")
 OWN = "http://own.example/v1"
@@ -127,7 +127,7 @@ async def sent(
 
     arguments = {
         "model": name,
-        "messages": Transcript("openai").messages(QUESTION),
+        "messages": to_messages(QUESTION, "openai"),
         "tools": copy.deepcopy(to_tools(QUESTION.tools, "openai")) if tools else None,
         "stream": True,
         "stream_options": {"include_usage": True},
