@@ -60,7 +60,7 @@ class Usage:
     cost_usd: float | None = None
     """None if no price is known for the model."""
     estimated: bool = False
-    """True if the provider sent no usage and the figures come from a tokenizer."""
+    """True if the provider sent no usage and the figures are estimated from the text."""
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]

@@ -37,7 +37,12 @@ def context_window(model: str) -> int | None:
 
 def has_price(model: str) -> bool:
     """Tell whether the table has a price, or the model is scripted and costs nothing."""
-    return is_scripted(model) or "input_cost_per_token" in entry(*spellings(model))
+    return is_scripted(model) or has_rates(entry(*spellings(model)))
+
+
+def has_rates(facts: Mapping[str, Any]) -> bool:
+    """Tell whether an entry has prices for tokens."""
+    return "input_cost_per_token" in facts or bool(facts.get("tiered_pricing"))
 
 
 def spellings(model: str) -> tuple[str, ...]:

@@ -4,25 +4,19 @@ import asyncio
 import os
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from typing import Any
 
 from codeagent.core.errors import ModelError
-from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm import litellm_setup
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Delta, StreamPiece
-from codeagent.llm.usage import estimated_usage, with_cost
 from codeagent.llm.wire import asked_effort, thinking_arguments, to_messages, to_tools
 
 _CONNECT_SECONDS = 30.0
-_FIRST_REQUEST_SECONDS = 0.2
-"""The time a request takes to leave once litellm is imported; nothing competes with it for that long."""
 
 _import_lock = threading.Lock()
 _connected: set["LitellmModel"] = set()
@@ -73,15 +67,6 @@ class LitellmModel(ProviderModel):
         finally:
             reader.cancel()
             await asyncio.wait({reader})
-
-    async def _usage(
-        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
-    ) -> Usage:
-        library = await self.ready()
-        if figures is not None:
-            return with_cost(library, target, figures)
-        arguments = self._arguments(target, request)
-        return await asyncio.to_thread(estimated_usage, library, target, arguments, message)
 
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """Return the keyword arguments for litellm's `acompletion`."""
@@ -140,6 +125,7 @@ def _import() -> Any:
         litellm_setup.patch_error_flags(litellm)
         litellm_setup.patch_native_streaming(litellm)
         litellm_setup.patch_responses(litellm)
+        litellm_setup.defer_tokenizer(litellm)
         return litellm
 
 
@@ -150,7 +136,8 @@ def _import_client(name: str) -> None:
     if provider.startswith("claude") or (slash and provider in others):
         return
     with litellm_setup.collector_paused():
-        import openai.resources.chat  # noqa: F401  # imported for what it takes with it
+        import openai.resources.chat.completions.completions as client
+    litellm_setup.send_as_given(client)
 
 
 def _import_in_thread(name: str) -> "asyncio.Future[Any]":
@@ -178,10 +165,6 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
             loop.call_soon_threadsafe(settle, library, failure)
         except RuntimeError:
             return  # the loop has ended: nobody is waiting
-        if library is not None:
-            time.sleep(_FIRST_REQUEST_SECONDS)
-            with suppress(Exception):  # a failure shows when the tokenizer is needed
-                library.token_counter(model="", text="")  # loaded here; litellm would load it on the event loop
 
     threading.Thread(target=run, name="litellm-import", daemon=True).start()
     return future

@@ -15,7 +15,7 @@ from codeagent.core.redact import Redactor
 from codeagent.llm.errors import FailedRequest, model_error
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import Accumulator, StreamPiece
-from codeagent.llm.usage import Price
+from codeagent.llm.usage import Price, estimated_usage, with_cost
 
 _LONGEST_TURN = 0.004
 
@@ -68,12 +68,6 @@ class ProviderModel(ABC):
         Raises whatever went wrong. Closing it closes the socket.
         """
 
-    @abstractmethod
-    async def _usage(
-        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
-    ) -> Usage:
-        """Return what the answer used and cost; `figures` are the provider's own, if it sent any."""
-
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if self._target is None:
             self._target = await self._find_target()
@@ -100,7 +94,10 @@ class ProviderModel(ABC):
             yield call
         if message.stop == "content_filter" and not (message.text or message.calls):
             raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
-        usage = await self._usage(target, request, message, figures)
+        if figures is not None:
+            usage = with_cost(target, figures)
+        else:
+            usage = await asyncio.to_thread(estimated_usage, target, request, message)
         yield ModelAnswer(message, usage if self._price is None else self._price.priced(usage))
 
 

@@ -49,7 +49,6 @@ class Target:
     """None: litellm takes it from the environment itself."""
     context_window: int | None
     max_tokens: int
-    priced: bool
     facts: Mapping[str, Any]
     """litellm's entry for the model; empty if it has none."""
     endpoint: Endpoint | None = None
@@ -201,7 +200,6 @@ def _target(
         api_key=key,
         context_window=whole_number(info.get("max_input_tokens")),
         max_tokens=min(whole_number(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
-        priced="input_cost_per_token" in info,
         facts=info,
         endpoint=endpoint,
     )

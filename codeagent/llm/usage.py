@@ -1,11 +1,24 @@
 """What one answer used and cost: the provider's own figures, or an estimate that says so."""
 
+import json
+import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import AssistantMessage, Usage
+from codeagent.core.messages import AssistantMessage, Message, TextPart, Usage
+from codeagent.core.model import ModelRequest
+from codeagent.llm.catalog import has_rates
 from codeagent.llm.providers import Target
+
+_INPUT, _OUTPUT, _REASONING = "input_cost_per_token", "output_cost_per_token", "output_cost_per_reasoning_token"
+_CACHE_READ, _CACHE_WRITE = "cache_read_input_token_cost", "cache_creation_input_token_cost"
+_ALL = (_INPUT, _OUTPUT, _REASONING, _CACHE_READ, _CACHE_WRITE)
+"""Names of litellm's table for dollars per token."""
+_ABOVE = re.compile(rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens")
+_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n\s*|[^\x00-\x7f]|[^\sA-Za-z0-9\x80-\U0010ffff]+")
+_PER_MESSAGE = 4
+_PER_IMAGE = 1_000
 
 
 @dataclass(frozen=True)
@@ -44,57 +57,118 @@ def read_usage(chunk: Any) -> Usage | None:
 
 
 def to_usage(raw: Any) -> Usage:
-    """Translate the provider's figures: input tokens include those read from and written to the cache."""
+    """Translate the provider's figures.
+
+    Input tokens include those read from and written to the cache, and output tokens the reasoning, which xAI counts
+    beside them.
+    """
     prompt, completion = field(raw, "prompt_tokens_details"), field(raw, "completion_tokens_details")
+    asked, said, thought = (
+        _count(raw, "prompt_tokens"),
+        _count(raw, "completion_tokens"),
+        _count(completion, "reasoning_tokens"),
+    )
     cost = field(raw, "cost")
+    beside = _count(raw, "total_tokens") == asked + said + thought
     return Usage(
-        input_tokens=_count(raw, "prompt_tokens"),
-        output_tokens=_count(raw, "completion_tokens"),
+        input_tokens=asked,
+        output_tokens=said + thought if beside else said,
         cache_read_tokens=_count(prompt, "cached_tokens")
         or _count(raw, "cache_read_input_tokens")
         or _count(raw, "prompt_cache_hit_tokens"),
         cache_write_tokens=_count(raw, "cache_creation_input_tokens") or _count(prompt, "cache_creation_tokens"),
-        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        reasoning_tokens=thought,
         cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
 
 
-def with_cost(library: Any, target: Target, usage: Usage) -> Usage:
-    """Add litellm's price to what the provider counted but named no cost for; `library` is litellm."""
-    return usage if usage.cost_usd is not None else replace(usage, cost_usd=_cost(library, target, usage))
+def with_cost(target: Target, usage: Usage) -> Usage:
+    """Add the price from litellm's table to what the provider counted, unless it named the cost itself."""
+    return usage if usage.cost_usd is not None else replace(usage, cost_usd=_cost(target, usage))
 
 
-def estimated_usage(library: Any, target: Target, arguments: dict[str, Any], message: AssistantMessage) -> Usage:
-    """Count with litellm's bundled tokenizer; a long request takes milliseconds, so not on the event loop."""
-    said = [message.text, *(block.text for block in message.thinking)]
-    said += [f"{call.name} {call.arguments}" for call in message.calls]
-    usage = Usage(
-        input_tokens=library.token_counter(
-            model=target.wire_name, messages=arguments["messages"], tools=arguments["tools"]
-        ),
-        output_tokens=library.token_counter(model=target.wire_name, text="\n".join(said)),
-        estimated=True,
-    )
-    return with_cost(library, target, usage)
+def _cost(target: Target, usage: Usage) -> float | None:
+    """Return US dollars; None if no price is known.
 
-
-def _cost(library: Any, target: Target, usage: Usage) -> float | None:
-    """Return US dollars at litellm's price; None if it is not known."""
-    if not target.priced:
+    A lower price outside of the provider's busy hours is not applied.
+    """
+    if not has_rates(target.facts):
         return None
-    figures = library.Usage(
-        prompt_tokens=usage.input_tokens,
-        completion_tokens=usage.output_tokens,
-        cache_read_input_tokens=usage.cache_read_tokens,
-        cache_creation_input_tokens=usage.cache_write_tokens,
+    rate = _rates(target, usage.input_tokens)
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    thought = min(usage.reasoning_tokens, usage.output_tokens)
+    cost = max(usage.input_tokens - read - written, 0) * rate(_INPUT)
+    cost += read * rate(_CACHE_READ, _INPUT) + written * rate(_CACHE_WRITE, _INPUT)
+    return cost + (usage.output_tokens - thought) * rate(_OUTPUT) + thought * rate(_REASONING, _OUTPUT)
+
+
+class _Rate(Protocol):
+    def __call__(self, *names: str) -> float:
+        """Return the first of the rates that there is, in dollars per token."""
+
+
+def _rates(target: Target, prompt: int) -> _Rate:
+    """Return the rates for a prompt of that many tokens: a long one costs more for every token of the request."""
+    rates = {name: value for name, value in target.facts.items() if isinstance(value, int | float)}
+    tiers = sorted(
+        (tier for tier in target.facts.get("tiered_pricing") or () if len(tier.get("range", ())) == 2),
+        key=lambda tier: float(tier["range"][0]),
     )
-    try:
-        prompt, completion = library.cost_per_token(
-            model=target.bare_name, custom_llm_provider=target.provider, usage_object=figures
-        )
-    except Exception:
-        return None  # a price table with gaps must not lose the answer
-    return float(prompt + completion)
+    if tiers and _INPUT in tiers[-1]:
+        fitting = (tier for tier in tiers if tier["range"][0] < prompt <= tier["range"][1])
+        tier = next(fitting, tiers[-1])
+        rates = {_OUTPUT: rates.get(_OUTPUT, 0.0)} | {name: tier[name] for name in _ALL if tier.get(name) is not None}
+    else:
+        inclusive = target.provider == "xai"
+        above = [found for found in map(_ABOVE.fullmatch, rates) if found is not None]
+        for found in sorted(above, key=_threshold):
+            if prompt > _threshold(found) or (inclusive and prompt == _threshold(found)):
+                rates[found[1]] = rates[found[0]]
+
+    def rate(*names: str) -> float:
+        return float(next((rates[name] for name in names if name in rates), 0.0))
+
+    return rate
+
+
+def _threshold(found: re.Match[str]) -> int:
+    return int(found[2]) * (1000 if found[3] else 1)
+
+
+def estimated_usage(target: Target, request: ModelRequest, message: AssistantMessage) -> Usage:
+    """Count for a provider that does not; a long request takes milliseconds, so not on the event loop."""
+    tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in request.tools], ensure_ascii=False)
+    asked = sum(_PER_MESSAGE + _of_message(one) for one in request.messages)
+    usage = Usage(
+        input_tokens=tokens(request.system) + tokens(tools) + asked, output_tokens=_of_message(message), estimated=True
+    )
+    return with_cost(target, usage)
+
+
+def _of_message(message: Message) -> int:
+    match message:
+        case AssistantMessage():
+            said = [message.text, *(block.text for block in message.thinking)]
+            return sum(map(tokens, (*said, *(f"{call.name} {call.arguments}" for call in message.calls))))
+        case _:
+            return sum(tokens(part.text) if isinstance(part, TextPart) else _PER_IMAGE for part in message.content)
+
+
+def tokens(text: str) -> int:
+    """Estimate the tokens of a text, without a tokenizer: within a tenth for code, prose and JSON."""
+    return round(sum(map(_of_run, _RUN.findall(text))))
+
+
+def _of_run(run: str) -> float:
+    """Return about how many tokens a run of letters, digits or signs is; fitted to a tokenizer of OpenAI's."""
+    first = run[0]
+    if not first.isascii():
+        return 0.45 if "\u0250" <= first < "\u2000" else 1.0
+    if first.isalpha():
+        return 0.9 + max(0, len(run) - 7) / 5
+    if first.isdigit():
+        return (len(run) + 2) // 3
+    return 0.6 if first == "\n" else 1 + max(0, len(run) - 3) / 4
 
 
 def _count(value: Any, name: str) -> int:

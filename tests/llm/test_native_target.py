@@ -194,7 +194,7 @@ def test_no_key_of_one_provider_goes_to_another() -> None:
 
 def test_a_model_keeps_what_the_table_says_of_it() -> None:
     target = native("claude-sonnet-4-5", ANTHROPIC_API_KEY="k")
-    assert target.facts == entry("claude-sonnet-4-5") and target.priced and target.context_window == 200_000
+    assert target.facts == entry("claude-sonnet-4-5") and target.context_window == 200_000
     assert (target.family, target.max_tokens, target.owner, target.address) == (
         "anthropic",
         32_000,

@@ -1,10 +1,19 @@
-"""A provider's figures are read under whatever name it gives them."""
+"""A provider's figures are read under whatever name it gives them, priced as litellm does, or estimated."""
 
+import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-from codeagent.core.messages import Usage
-from codeagent.llm.usage import read_usage, to_usage
+import pytest
+
+from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, Usage, UserMessage
+from codeagent.llm import litellm_model
+from codeagent.llm.catalog import entry
+from codeagent.llm.providers import Target, native_target
+from codeagent.llm.usage import estimated_usage, read_usage, to_usage, tokens, with_cost
+from tests.llm.asking import request
 
 
 def test_usage_is_read_where_the_provider_sent_figures() -> None:
@@ -35,3 +44,113 @@ def test_usage_counts_the_cache_under_each_providers_names() -> None:
         input_tokens=1000, output_tokens=9, cache_read_tokens=700, cache_write_tokens=200
     )
     assert to_usage({"prompt_tokens": 5, "prompt_cache_hit_tokens": 2}).cache_read_tokens == 2
+
+
+def test_reasoning_counted_beside_the_output_is_output_too() -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": 4}}
+    xai = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 16, **details}
+    assert to_usage(xai).output_tokens == 6
+    assert to_usage(xai | {"completion_tokens": 6}).output_tokens == 6
+
+
+def usage(asked: int, said: int, read: int = 0, written: int = 0, thought: int = 0) -> Usage:
+    return Usage(
+        input_tokens=asked,
+        output_tokens=said,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=thought,
+    )
+
+
+USAGES = (
+    usage(1_000, 200),
+    usage(1_000, 200, 300, 400, 50),
+    usage(128_000, 10),
+    usage(150_000, 5_000, 100_000, 0, 1_000),
+    usage(200_000, 10),
+    usage(250_000, 9_000, 0, 50_000),
+    usage(300_000, 100, 1_000, 1_000, 100),
+    usage(900_000, 100, 1_000, 1_000, 100),
+)
+EXPLAINED = {
+    "fireworks_ai": "litellm guesses a price for reading the cache where the table has none",
+    "perplexity": "it reports its costs itself",
+    "xai": "litellm adds the reasoning to the output here; ours is added when the figures are read",
+    "bedrock": "some are priced by the second",
+    "vertex_ai": "litellm does not find some of its own names",
+    "gemini": "litellm prices one experimental model at nothing",
+}
+
+
+def target(name: str, **changes: Any) -> Target:
+    found = native_target(name, "http://127.0.0.1:1/v1", None, {})
+    assert found is not None
+    return replace(found, **changes)
+
+
+def litellm_cost(library: Any, provider: str, bare: str, used: Usage) -> float | None:
+    figures = library.Usage(
+        prompt_tokens=used.input_tokens,
+        completion_tokens=used.output_tokens,
+        reasoning_tokens=used.reasoning_tokens,
+        cache_read_input_tokens=used.cache_read_tokens,
+        cache_creation_input_tokens=used.cache_write_tokens,
+    )
+    try:
+        return float(sum(library.cost_per_token(model=bare, custom_llm_provider=provider, usage_object=figures)))
+    except Exception:
+        return None
+
+
+@pytest.mark.xdist_group("litellm")
+def test_a_cost_is_the_one_litellm_counts_for_every_chat_model() -> None:
+    library = litellm_model._import()
+    any_target, compared = target("some-model"), 0
+    for name, info in library.model_cost.items():
+        provider = info.get("litellm_provider", "")
+        busy_hours = "off_peak_pricing" in info
+        if info.get("mode") not in ("chat", "responses") or provider in EXPLAINED or busy_hours:
+            continue
+        bare = name.removeprefix(f"{provider}/")
+        asked = replace(any_target, provider=provider, facts=entry(f"{provider}/{bare}", bare, name))
+        for used in USAGES:
+            ours, theirs = with_cost(asked, used).cost_usd, litellm_cost(library, provider, bare, used)
+            compared += ours is not None
+            assert ours is None or theirs is None or math.isclose(ours, theirs, abs_tol=1e-12), (
+                name,
+                used,
+                ours,
+                theirs,
+            )
+            assert ours is not None or not theirs, name
+    assert compared > 8_000
+
+
+def test_a_cost_that_the_provider_names_is_kept() -> None:
+    priced = with_cost(target("gpt-5"), replace(usage(1_000, 10), cost_usd=0.5))
+    assert priced.cost_usd == 0.5
+
+
+def test_a_model_without_a_price_has_no_cost() -> None:
+    assert with_cost(target("some-model"), usage(1_000, 10)).cost_usd is None
+
+
+def test_every_token_of_a_long_prompt_costs_more() -> None:
+    facts = entry("gemini/gemini-2.5-pro")
+    short, long = (with_cost(target("x", facts=facts), usage(asked, 0)).cost_usd for asked in (200_000, 200_001))
+    assert short is not None and long is not None and long > 1.9 * short
+
+
+def test_without_figures_the_texts_are_counted_and_it_says_so() -> None:
+    asked = request(UserMessage(content=(TextPart(text="word " * 400), ImagePart(media_type="image/png", data="x"))))
+    counted = estimated_usage(target("gpt-5"), asked, AssistantMessage(text="done " * 40))
+    assert counted.estimated and 1_300 < counted.input_tokens < 1_700 and 30 < counted.output_tokens < 50
+    assert counted.cost_usd is not None
+
+
+@pytest.mark.xdist_group("litellm")
+@pytest.mark.parametrize("path", ["codeagent/llm/usage.py", "docs/how-to/models.md", "codeagent/llm/providers.json"])
+def test_an_estimate_is_within_a_tenth_of_a_tokenizer(path: str) -> None:
+    text = Path(path).read_text()
+    assert abs(tokens(text) / litellm_model._import().token_counter(model="gpt-4", text=text) - 1) < 0.1

@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncGenerator
 
-from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected
 from codeagent.llm.native.events import EventReader
@@ -51,11 +50,6 @@ class NativeModel(ProviderModel):
                     yield piece
             for piece in reader.end():
                 yield piece
-
-    async def _usage(
-        self, target: Target, request: ModelRequest, message: AssistantMessage, figures: Usage | None
-    ) -> Usage:
-        return figures or Usage(estimated=True)
 
 
 async def _refusal(response: Response) -> Exception:
