@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Literal
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -14,6 +15,8 @@ from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
 from codeagent.llm.usage import Price
 
+Wire = Literal["auto", "litellm"]
+"""auto: without litellm wherever that is possible."""
 _SCRIPTED_DELAY = 0.05
 """Seconds before the first repetition of a scripted failure: no server has to recover."""
 _IDLE = 90.0
@@ -31,6 +34,7 @@ class ModelOptions:
     """By model; they override the known ones."""
     fallback: str | None = None
     """The model that takes over when the first one cannot answer, if any."""
+    wire: Wire = "auto"
 
 
 def open_model(
