@@ -211,6 +211,7 @@ LOOSENING = [
     '[provider.openai]\nbase_url = "x"',
     'litellm = {api_base = "x"}',
     'fallback_model = "x"',
+    'wire = "litellm"',
 ]
 
 
