@@ -165,7 +165,7 @@ def _of_run(run: str) -> float:
     if not first.isascii():
         return 0.45 if "\u0250" <= first < "\u2000" else 1.0
     if first.isalpha():
-        return 0.9 + max(0, len(run) - 7) / 5
+        return 0.95 + max(0, len(run) - 7) / 5
     if first.isdigit():
         return (len(run) + 2) // 3
     return 0.6 if first == "\n" else 1 + max(0, len(run) - 3) / 4
