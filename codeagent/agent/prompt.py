@@ -1,7 +1,7 @@
 """Builds the prompt: the system prompt and the tools, as they are from boundary to boundary, and notes on the mode."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -38,8 +38,8 @@ PLAN = (
 NO_PLAN = "(Plan mode is over: you may change files again.)"
 MakePrompt = Callable[[Sequence[Tool[Any]]], str]
 """The system prompt for these tools: the same text for the same tools."""
-LookAgain = Callable[[], bool]
-"""Checks what else the prompt is made of; True if it has changed. May block on small files."""
+LookAgain = Callable[[], Awaitable[bool]]
+"""Checks what else the prompt is made of; True if it has changed."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,7 @@ class PromptBuilder:
     """The system prompt and the tools, byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
-        self,
-        catalog: ToolCatalog,
-        prompt: MakePrompt,
-        look_again: LookAgain = lambda: False,
-        rules: Sequence[Rule] = (),
+        self, catalog: ToolCatalog, prompt: MakePrompt, look_again: LookAgain | None = None, rules: Sequence[Rule] = ()
     ) -> None:
         """`rules`: those of files and the command line; one for an unknown tool is reported once that is certain."""
         self.catalog = catalog
@@ -123,7 +119,7 @@ class PromptBuilder:
     async def at_boundary(self, emitter: Emitter) -> None:
         """Reload tool files that changed, and report it."""
         async with self._looking:
-            others = await asyncio.to_thread(self._look_again)
+            others = self._look_again is not None and await self._look_again()
             change = await self.catalog.refresh()
             if change is not None or others:
                 self._rebuild()

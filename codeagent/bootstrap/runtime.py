@@ -86,7 +86,7 @@ async def open_runtime(
         )
         around = replace(around, attended=attended, book=book, scratchpad=dependencies.scratchpad)
         around = replace(around, objection=partial(_objection, catalog))
-        builder = PromptBuilder(catalog, files.prompt, dependencies.skills.refresh, _written(policy.rules))
+        builder = PromptBuilder(catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(

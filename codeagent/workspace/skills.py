@@ -1,5 +1,6 @@
 """Text that the project or the user wrote for the model: AGENTS.md, and skills, read without leaving their folders."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -69,6 +70,17 @@ class _SkillSource:
     def path(self, *parts: str) -> str:
         return "/".join(parts if self.below == "." else (self.below, *parts))
 
+    @property
+    def may_exist(self) -> bool:
+        """Whether the folder is there, or cannot be seen: then reading it says why."""
+        try:
+            (self.files.root / self.below).lstat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def shown(self, path: str) -> str:
         return visible(path if self.place == "project" else str(self.files.root / path))
 
@@ -105,6 +117,12 @@ class SkillFolders:
     def problems(self) -> tuple[ToolProblem, ...]:
         """An error keeps its skill out; a warning does not."""
         return self._problems
+
+    async def look(self) -> bool:
+        """As `refresh`, in a thread; without one if there is nothing to read, as before most requests."""
+        if not self._found and not self._problems and not any(source.may_exist for source in self._sources):
+            return False
+        return await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> bool:
         """Read the folders again; True if the list or the problems have changed. Blocks on small files."""

@@ -1,6 +1,7 @@
 """Skills: folders with a SKILL.md, of a project and of a user; what is wrong with one keeps only it out."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,6 +166,18 @@ def test_a_look_says_whether_anything_changed(shelves: Shelves) -> None:
     shelves.write("a", skill("a"))
     assert found.refresh() and not found.refresh()
     assert [s.name for s in found.listed] == ["a"]
+
+
+async def test_a_look_before_a_request_finds_a_first_skill_and_the_end_of_the_last(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    found = open_skills(workspace, None)
+    assert not await found.look()
+    written = put(tmp_path, ".codeagent/skills/a/SKILL.md", skill("a"))
+    assert await found.look() and not await found.look()
+    assert [one.name for one in found.listed] == ["a"]
+    shutil.rmtree(written.parent.parent)
+    assert await found.look() and found.listed == ()
+    workspace.close()
 
 
 def test_no_folder_and_a_folder_that_cannot_be_listed_give_no_skill(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from functools import cache
+from functools import cache, lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import ignorable
@@ -72,6 +72,7 @@ class _NotStrict(Exception):
     """The line holds something outside of the strict language."""
 
 
+@lru_cache(maxsize=64)
 def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     """Every simple command in order; None if anything is outside the strict language.
 
