@@ -327,6 +327,8 @@ def _end_line(event: RunFinished) -> str:
     counts = f"{_count(event.turns, 'turn')}, {_count(event.calls, 'call')}"
     usage = event.usage
     about, cost = "about " if usage.estimated else "", f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
+    if usage.cost_usd is None and usage.input_tokens:
+        cost = ", no price known"
     tokens = f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
     return " · ".join([*parts, counts, tokens, _seconds(event.duration_ms), f"session {event.session}"])
 

@@ -166,6 +166,17 @@ async def test_text_reports_each_call_and_the_end_on_standard_error() -> None:
     assert lines[2].startswith("done · 1 turn, 1 call · ") and SESSION in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("cost", "said"), [(0.5, "7 out, $0.5000 · "), (None, "7 out, no price known · "), (0.0, "7 out · ")]
+)
+async def test_the_end_names_the_cost_or_says_that_no_price_is_known(cost: float | None, said: str) -> None:
+    log = Log()
+    log.run()
+    usage = Usage(input_tokens=5, output_tokens=7, cost_usd=cost)
+    log.add(RunFinished, reason="done", text="bye", usage=usage, turns=1, calls=0, duration_ms=1)
+    assert said in (await play(log.events))[1].err.decode()
+
+
 async def test_a_failed_call_is_reported_with_its_kind_target_and_reason() -> None:
     log = Log()
     log.run()

@@ -131,6 +131,10 @@ def test_what_is_not_known_is_not_said() -> None:
     assert said(Status(phase="idle"), 120) == "ready · ? keys"
 
 
+def test_where_no_price_is_known_the_line_says_so() -> None:
+    assert "18.2k/200k ctx · no price" in said(replace(FULL, cost_usd=None), 120)
+
+
 def test_estimates_say_that_they_are() -> None:
     assert "~18.2k/200k ctx · ~$0.041" in said(replace(FULL, estimated=True), 120)
 
