@@ -22,7 +22,7 @@ else:
 
         def make(cls: type) -> type:
             cls.__doc__ = cls.__doc__ or cls.__name__  # the library would take a class apart for it
-            own = vars(cls).keys()
+            own = set(vars(cls))
             methods: dict[str, Any] = {"__repr__": _show}
             if eq:
                 methods |= {"__eq__": _equals, "__hash__": _hash if frozen else None}
@@ -30,11 +30,11 @@ else:
                 methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
             if frozen and slots:
                 methods |= {"__getstate__": _state, "__setstate__": _set_state}
-            methods = {name: method for name, method in methods.items() if name not in own}
-            if "__init__" not in own:
-                methods["__init__"] = _Init(frozen)
+            missing = {name: method for name, method in methods.items() if name not in own}
             made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
-            for name, method in methods.items():
+            if "__init__" not in own:
+                missing["__init__"] = _Init(made, frozen)
+            for name, method in missing.items():
                 setattr(made, name, method)
             compared = [field.name for field in dataclasses.fields(made) if field.compare]
             made._compared = attrgetter(*compared or ["__class__"])
@@ -46,14 +46,14 @@ else:
 class _Init:
     """Stands for the `__init__` of a class until it is looked up: then it is compiled and takes this one's place."""
 
-    def __init__(self, frozen: bool) -> None:
+    def __init__(self, made: type, frozen: bool) -> None:
+        self._made = made
         self._frozen = frozen
-        self._owner: type | None = None
 
     def __get__(self, instance: object, owner: type) -> Any:
-        made = next(each for each in owner.__mro__ if vars(each).get("__init__") is self)
-        made.__init__ = _compiled_init(made, self._frozen)  # type: ignore[misc]  # it is what takes this one's place
-        return made.__init__.__get__(instance, owner)  # type: ignore[misc]  # as above
+        init = _compiled_init(self._made, self._frozen)  # twice, if two threads come at once: it is the same
+        self._made.__init__ = init  # type: ignore[misc]  # it is what takes this one's place
+        return init.__get__(instance, owner)
 
 
 def _compiled_init(made: type, frozen: bool) -> Any:

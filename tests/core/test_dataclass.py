@@ -142,3 +142,11 @@ def test_init_is_compiled_when_it_is_first_looked_up_and_then_is_a_plain_functio
     assert not inspect.isfunction(vars(kind)["__init__"])
     kind(1)
     assert inspect.isfunction(vars(kind)["__init__"])
+
+
+def test_a_thread_that_is_about_to_compile_what_another_has_compiled_gets_it_too() -> None:
+    kind = point(ours)
+    looked_up = vars(kind)["__init__"]
+    kind(1)
+    assert inspect.isfunction(looked_up.__get__(None, kind))
+    assert kind(2) == kind(2)
