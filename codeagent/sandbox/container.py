@@ -22,7 +22,7 @@ from codeagent.sandbox.exec import (
     stop_call,
 )
 from codeagent.sandbox.exec_stream import ExecTarget, lost
-from codeagent.sandbox.freeze import FreezeLock, is_idle, kill, not_paused, pause, resume
+from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
 from codeagent.sandbox.launch import SelfTest, describe, launch, self_test
 from codeagent.sandbox.spare import Spare
@@ -211,11 +211,13 @@ class SessionContainer:
         """Close; the session's resources are shut before, and closed after this."""
         if self._making is not None:
             self._making.cancel()
-        self._give_up(self._container)
-        if self._stale is not None:
-            if await self._resources.opened()[1].answers():
-                await kill(self._resources.opened()[1], self._stale)
-            self._stale = None
+        container = self._container
+        self._give_up(container)
+        if self._stale is not None and not (container is not None and await ended(container.processes)):
+            engine = self._resources.opened()[1]
+            if await engine.answers():
+                await kill(engine, self._stale)
+        self._stale = None
 
     async def _begin(self, call: _RunningCall, text: str, on_output: OnOutput) -> Execution:
         """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is unknown."""

@@ -17,6 +17,7 @@ _ENDING_SECONDS = 1.0
 _TRIES = 3
 _MOST_LOOKS = 40
 _LOOK_SECONDS = 0.0005
+_END_LOOK_SECONDS = 0.005
 
 
 class FreezeLock:
@@ -219,6 +220,15 @@ async def kill(engine: Engine, container_id: str) -> bool:
     except EngineError as error:
         return error.status == 404
     return True
+
+
+async def ended(processes: Path | None) -> bool:
+    """Tell whether a container whose keeper was let go has ended, by the kernel's list; the engine then removes it."""
+    for _ in range(_MOST_LOOKS if processes is not None else 0):
+        if not living(processes):
+            return True
+        await asyncio.sleep(_END_LOOK_SECONDS)
+    return False
 
 
 async def is_ending(engine: Engine, container_id: str) -> bool:

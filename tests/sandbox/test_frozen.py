@@ -136,6 +136,8 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
         if not (await sandbox.sweep()).alive:
             break
         await asyncio.sleep(0.02)
+    spare = sandbox._default._spare
+    assert spare is None or await spare._starting
     with monkeypatch.context() as patch:
         patch.setattr(Engine, "call", None)
         async with sandbox.frozen():

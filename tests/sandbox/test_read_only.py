@@ -316,7 +316,9 @@ async def test_it_is_made_by_the_first_command_that_needs_it_and_closed_with_the
     await reading(sandbox, "true")
     assert await containers() == 2
     await sandbox.close()
-    assert await containers() == 0
+    async with asyncio.timeout(30):  # nothing runs in them any longer, and the engine removes them
+        while await containers():
+            continue
 
 
 async def test_a_cancel_and_a_leftover_process_are_as_with_any_command(box: DockerSandbox) -> None:
