@@ -39,7 +39,7 @@ from codeagent.tui.state import UiState
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes in between is merged into one."""
 _SETTLING = 0.3
-"""Seconds after the start in which what was sent during it has the processor to itself."""
+"""Seconds for which the repository is not looked at: what was sent during the start, or an answer, goes first."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
@@ -89,7 +89,7 @@ class SessionClient:
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
-        self._spawn(self._refresh_git(once_started=True))
+        self._spawn(self._refresh_git())
         return None
 
     @property
@@ -293,10 +293,9 @@ class SessionClient:
             await asyncio.sleep(0)
         self._reducer.go_live(self._state)
 
-    async def _refresh_git(self, *, once_started: bool = False) -> None:
-        if once_started:
-            await self._settled.wait()
-            await asyncio.sleep(_SETTLING)
+    async def _refresh_git(self) -> None:
+        await self._settled.wait()
+        await asyncio.sleep(_SETTLING)
         branch, changes = await asyncio.to_thread(self._launcher.git_status)
         self._state.status.set(branch=branch, changes=changes)
 
