@@ -18,6 +18,8 @@ from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, with_cost
 
 _LONGEST_TURN = 0.004
+_TURNS = 8
+"""Of the event loop, between two of ours: a key goes through about as many before it is on the screen."""
 
 
 class ProviderModel(ABC):
@@ -102,12 +104,13 @@ class ProviderModel(ABC):
 
 
 class Pace:
-    """Gives the event loop a turn every 4 ms while much has come at once: the screen has to stay alive."""
+    """Gives way to the event loop every 4 ms while much has come at once: the screen has to stay alive."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
     async def keep(self) -> None:
         if time.perf_counter() - self._since > _LONGEST_TURN:
-            await asyncio.sleep(0)
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
             self._since = time.perf_counter()
