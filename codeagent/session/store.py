@@ -18,7 +18,7 @@ from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.disk.opens import open_file
 from codeagent.disk.private import make_private_folder
 from codeagent.session.log import SessionLog
-from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording
+from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording, reader_of
 from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
@@ -159,6 +159,8 @@ class SessionStore:
         except OSError as error:
             text = f"session {session_id} cannot be opened ({error.strerror}); nothing was changed"
             raise SessionError(text) from error
+        finally:
+            reader_of.cache_clear()  # whoever shows it has read it by now, and a long log takes much memory
 
     def discard_if_empty(self, session_id: str) -> None:
         """Remove a session in which nothing happened; its log must be closed."""

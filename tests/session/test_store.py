@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
+from codeagent.core.event_json import parse_event_json
 from codeagent.core.events import MessageAdded, Notice
 from codeagent.core.messages import UserMessage
 from codeagent.core.redact import Redactor
+from codeagent.session import recording
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import read_recording
 from codeagent.session.repair import DAMAGED, cut_torn_tail
@@ -246,3 +248,16 @@ def test_a_session_in_which_something_happened_stays(store: SessionStore) -> Non
     log.close()
     store.discard_if_empty(log.session_id)
     assert store.last() == log.session_id
+
+
+def test_showing_a_session_and_resuming_it_parse_each_line_once_and_keep_nothing(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id, parsed = finished(store), list[bytes]()
+    monkeypatch.setattr(recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line))
+    shown = store.read(session_id)
+    log, resumed = store.open(session_id)
+    log.close()
+    assert resumed == shown
+    assert len(parsed) == len(finished_run())
+    assert recording.reader_of.cache_info().currsize == 0
