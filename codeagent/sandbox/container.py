@@ -396,5 +396,4 @@ class SessionContainer:
         self._container = None
 
     def _target(self, container: Container) -> ExecTarget:
-        root, _ = self._resources.opened()
-        return ExecTarget(container.container_id, f"{root.uid}:{root.gid}", str(root.path), container.processes)
+        return container.target(self._resources.opened()[0])

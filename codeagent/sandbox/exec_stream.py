@@ -5,15 +5,17 @@ docker-py has no part in that connection: it drops the bytes that arrive togethe
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxLost
 from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024
 _HEADER = 8
@@ -30,6 +32,15 @@ class ExecTarget:
     directory: str
     processes: Path | None = None
     """The file with the kernel's list of the container's processes; None if this machine does not show it."""
+    path: str = ""
+    """PATH of commands; empty: the container's own, for our scripts as well."""
+
+    @property
+    def safe_path(self) -> str:
+        """PATH without the folders that commands can write to: what our own scripts run must not come from them."""
+        tops = (self.directory, HOME, "/tmp", "/dev", "/proc")
+        folders = (os.path.normpath(folder) for folder in self.path.split(":") if folder.startswith("/"))
+        return ":".join(each for each in folders if not any(PurePath(each).is_relative_to(top) for top in tops))
 
 
 @dataclass(frozen=True)
@@ -149,7 +160,7 @@ async def run_script(engine: Engine, target: ExecTarget, name: str, arguments: l
     answer, stream = b"", None
     try:
         async with asyncio.timeout(seconds):
-            _, stream = await start_exec(engine, target, script_command(name, arguments))
+            _, stream = await start_script(engine, target, name, arguments)
             async for is_stderr, piece in stream.pieces():
                 if not is_stderr and len(answer) < 64 * 1024:
                     answer += piece
@@ -159,6 +170,14 @@ async def run_script(engine: Engine, target: ExecTarget, name: str, arguments: l
         if stream is not None:
             stream.close()
     return answer
+
+
+async def start_script(
+    engine: Engine, target: ExecTarget, name: str, arguments: list[str], variables: tuple[str, ...] = ()
+) -> tuple[str, ExecStream]:
+    """Start one of our own scripts as `start_exec` starts a command, with programs that no command can replace."""
+    path = (f"PATH={target.safe_path}",) if target.path else ()
+    return await start_exec(engine, target, script_command(name, arguments), (*path, *variables))
 
 
 def script_command(name: str, arguments: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from codeagent.disk.opens import open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -171,11 +172,17 @@ class Container:
     mounts: tuple[tuple[str, int], ...]
     """Paths and inodes of what is mounted around the workspace."""
     warnings: tuple[str, ...]
+    path: str
+    """PATH of commands."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:
         """Names or paths, and inodes, of what must be the same inside."""
         return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+
+    def target(self, root: PinnedRoot) -> ExecTarget:
+        """Return where the workspace's owner runs commands."""
+        return ExecTarget(self.container_id, f"{root.uid}:{root.gid}", str(root.path), self.processes, self.path)
 
     def disconnect(self) -> None:
         self.stdin._response.close()  # docker-py's socket itself shares the connection with what made it

@@ -49,6 +49,7 @@ def launch(
         hidden = resources.secrets()
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
+        path = search_path(image.path, links, spec.virtual_env)
         arguments = create_arguments(
             ContainerSpec(
                 image=image.reference,
@@ -56,7 +57,7 @@ def launch(
                 uid=root.uid,
                 gid=root.gid,
                 binds=_nameable(_binds(spec, own, resources, image, protected, hidden)) + python,
-                path=search_path(image.path, links, spec.virtual_env),
+                path=path,
                 virtual_env=str(spec.virtual_env or ""),
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
@@ -74,7 +75,8 @@ def launch(
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts
     warnings = (*resources.around.warnings, *_warnings(hidden))
-    return Container(container_id, stdin, processes, image.reference, image.origin, protected, hidden, mounts, warnings)
+    made = (image.reference, image.origin, protected, hidden, mounts, warnings, path)
+    return Container(container_id, stdin, processes, *made)
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:

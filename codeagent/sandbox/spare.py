@@ -12,7 +12,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError
 from codeagent.sandbox.engine import Engine, EngineError
-from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_script
 from codeagent.sandbox.freeze import KEEPERS, living
 
 _WAITING = b"waiting\n"
@@ -38,7 +38,7 @@ class Wrapper:
     @classmethod
     async def start(cls, engine: Engine, target: ExecTarget, variables: tuple[str, ...] = ()) -> "Wrapper":
         """Start one; return once it waits, or has said something else. Raises as `start_exec`."""
-        exec_id, stream = await start_exec(engine, target, script_command("run", []), variables)
+        exec_id, stream = await start_script(engine, target, "run", [target.path], variables)
         wrapper = cls(exec_id, stream, stream.pieces())
         try:
             await wrapper._hear()

@@ -13,6 +13,7 @@ import pytest_asyncio
 from codeagent.core.errors import SandboxLost
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import start_exec
 from codeagent.sandbox.freeze import KEEPERS, living
 from codeagent.sandbox.guard import Container
@@ -164,13 +165,6 @@ async def processes_are(box: DockerSandbox, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def changes(box: DockerSandbox, before: frozenset[int]) -> None:
-    """The positive control: what was done to the container's processes shows, a moment later."""
-    async with asyncio.timeout(30):
-        while inside(box) == before:  # noqa: ASYNC110  # nobody tells
-            await asyncio.sleep(0.01)
-
-
 async def test_commands_that_only_read_or_reach_hosts_have_none_of_the_others(box: DockerSandbox) -> None:
     spare = await waiting(box)
     assert (await box.run(Command("true", "call", read_only=True), Ran())).exit_code == 0
@@ -227,10 +221,9 @@ async def test_what_meddles_with_the_spare_changes_no_result(box: DockerSandbox,
     }[hostile]
     before = inside(box)
     await intrude(box, text)
-    if hostile == "kill -STOP":
-        assert is_stopped(pid), "the positive control"
-    else:
-        await changes(box, before)
+    async with asyncio.timeout(30):  # the positive control: what was done shows, a moment later
+        while not (is_stopped(pid) if hostile == "kill -STOP" else inside(box) != before):  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
     ran = await run(box, "echo x >> ran; cat ran; rm ran; exit 3")
     assert (ran.stdout, ran.result.exit_code) == (b"x\n", 3)
 
@@ -266,6 +259,29 @@ async def test_a_spare_that_cannot_be_started_costs_nothing(
     assert box._default._spare is not None
     monkeypatch.undo()
     assert (await run(box, "echo here")).stdout == b"here\n"
+
+
+async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there(box: DockerSandbox) -> None:
+    """Otherwise a program of the workspace would run, unasked, while nothing counts as running."""
+    target = box._default._target(container(box))
+    writable = (f"{target.directory}/bin", "/home/agent/.local/bin", "/tmp/bin", "bin", "", "/usr/../tmp")
+    planted = replace(target, path=":".join((*writable, "/usr/bin", "/bin")))
+    assert planted.safe_path == "/usr/bin:/bin"
+    await run(
+        box, "mkdir bin; printf '#!/bin/sh\ntouch planted; exec /bin/cat' | tee bin/cat > bin/bash; chmod +x bin/*"
+    )
+    engine = box._resources.opened()[1]
+    wrapper = await Wrapper.start(engine, planted)
+    assert await wrapper.waits()
+    assert not (box.spec.root / "planted").exists()
+    ran = Ran()
+    execution = await Execution.start(engine, planted, "echo $PATH; type -P cat", CallMark("ab" * 8, 10_000), ran)
+    await execution.finish()
+    await execution.close()
+    wrapper.stream.close()
+    assert (box.spec.root / "planted").exists(), "the positive control: the command's own shell is the planted one"
+    (box.spec.root / "planted").unlink()
+    await run(box, "rm -r bin")
 
 
 SURROUNDINGS = """

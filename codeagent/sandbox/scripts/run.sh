@@ -1,6 +1,8 @@
 # Waits for one command, runs it, and says on standard error, behind a NUL and the call's mark, that it begins; how it
 # ended is said at the end of both streams.
 #
+# $1 PATH of the command; empty: as it is. What runs here comes from folders that commands cannot write to.
+#
 # Standard input has lines from the host. An empty one asks whether the wrapper waits, which `waiting` answers; it says
 # so by itself, too, once all its own processes run. `MARK NUMBER KIND LENGTH` gives the command: the mark and number of
 # the call, `text` for a command that goes to bash as an argument or `file` for one that bash reads from a file, and its
@@ -48,6 +50,7 @@ while printf 'waiting\n' >&3; do
   read -r -u 4 || exit
   [[ -n $REPLY ]] && break
 done
+COMMANDS_PATH=$1
 set -- $REPLY
 if [[ $3 == text ]]; then
   LC_ALL=C read -r -N "$4" -u 4 || exit
@@ -63,7 +66,7 @@ if [[ $3 == file ]]; then
   printf 'the script of %d bytes does not fit into /tmp\n' "$4" >&6
   code=126
 else
-  bash "${@:3}" >&5 2>&6 3>&- 4<&- 5>&- 6>&- 7>&- < /dev/null
+  PATH=${COMMANDS_PATH:-$PATH} bash "${@:3}" >&5 2>&6 3>&- 4<&- 5>&- 6>&- 7>&- < /dev/null
   code=$?
 fi
 [[ $3 == -c ]] || rm -f "/tmp/.command-$1"
