@@ -1,20 +1,24 @@
-"""Makes the model that a name stands for: `script:FILE.json`, `demo`, or anything litellm knows."""
+"""Makes the model that a name stands for, and chooses the lane of its requests."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
 from codeagent.llm.demo import demo_model
-from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
+from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
 from codeagent.llm.usage import Price
 
+Lane = Literal["native", "litellm"]
 Wire = Literal["auto", "litellm"]
 """auto: without litellm wherever that is possible."""
 _SCRIPTED_DELAY = 0.05
@@ -52,7 +56,7 @@ def open_model(
         tooled = _with_tools(script, options.text_tools)
         return RetryingModel(tooled, first_delay=_SCRIPTED_DELAY, silence=options.silence)
     idle = max(_IDLE, options.silence / MAX_ATTEMPTS)
-    model = LitellmModel(
+    model = _lane_class(lane(name, api_base, api_key, options.wire))(
         name,
         api_base=api_base,
         api_key=api_key,
@@ -61,6 +65,27 @@ def open_model(
         price=options.prices.get(name),
     )
     return RetryingModel(_with_tools(model, options.text_tools), silence=options.silence)
+
+
+def lane(name: str, api_base: str | None, api_key: str | None, wire: Wire) -> Lane:
+    """Return how the model's requests are sent. A missing key shows at the first request, in the same words."""
+    if wire == "litellm":
+        return "litellm"
+    try:
+        return "native" if native_target(name, api_base, api_key, os.environ) is not None else "litellm"
+    except ModelError:
+        return "native"
+
+
+def _lane_class(chosen: Lane) -> type[ProviderModel]:
+    """Import only the lane that is taken."""
+    if chosen == "native":
+        from codeagent.llm.native.model import NativeModel
+
+        return NativeModel
+    from codeagent.llm.litellm_model import LitellmModel
+
+    return LitellmModel
 
 
 def _with_tools(model: Model, tools: TextTools) -> Model:

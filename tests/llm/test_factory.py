@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import ConfigError
-from codeagent.llm.factory import open_model
+from codeagent.llm.factory import Wire, lane, open_model
 from tests.llm.asking import ask
 
 
@@ -30,10 +30,30 @@ def test_the_demo_has_a_name() -> None:
     assert open_model("demo").name == "demo"
 
 
-def test_anything_else_is_for_litellm_which_is_not_loaded_yet() -> None:
+@pytest.mark.parametrize(
+    ("name", "api_base", "wire", "taken"),
+    [
+        ("openai/gpt-5-mini", None, "auto", "native"),
+        ("anthropic/claude-sonnet-4-5", None, "auto", "native"),
+        ("claude-sonnet-4-5", None, "auto", "native"),
+        ("qwen3", "http://127.0.0.1:8080/v1", "auto", "native"),
+        ("gemini/gemini-2.5-flash", None, "auto", "litellm"),
+        ("bedrock/anthropic.claude-3-sonnet", None, "auto", "litellm"),
+        ("no-such-model", None, "auto", "litellm"),
+        ("openai/gpt-5-mini", None, "litellm", "litellm"),
+    ],
+)
+def test_a_model_takes_the_lane_without_litellm_if_it_can_and_may(
+    name: str, api_base: str | None, wire: Wire, taken: str
+) -> None:
+    assert lane(name, api_base, None, wire) == taken
+
+
+@pytest.mark.parametrize(("name", "client"), [("openai/x", {"pycurl"}), ("gemini/x", set())])
+def test_a_lane_loads_only_its_own_client_and_litellm_not_before_a_request(name: str, client: set[str]) -> None:
     code = (
-        "import sys; from codeagent.llm.factory import open_model; print(open_model('openai/x').name);"
-        " print({'litellm', 'openai', 'httpx', 'aiohttp'} & sys.modules.keys())"
+        "import sys; from codeagent.llm.factory import Wire, lane, open_model; print(open_model(sys.argv[1]).name);"
+        " print(sorted({'litellm', 'openai', 'httpx', 'aiohttp', 'pycurl'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["openai/x", "set()"]
+    done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == [name, str(sorted(client))]

@@ -1,10 +1,12 @@
-"""What loading litellm and a whole request through it may not do to the machine, the terminal and the keys."""
+"""What a whole request, and loading litellm for it, may not do to the machine, the terminal and the keys."""
 
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 CANARY = "sk-canary-0123456789abcdef"
@@ -24,7 +26,7 @@ sys.addaudithook(watch)
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import ModelAnswer, ModelRequest
-from codeagent.llm.factory import open_model
+from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import BASH, READ
 from tests.servers import Turn, anthropic_server, openai_server, responses_stream
@@ -33,7 +35,7 @@ REQUEST = ModelRequest("system", (UserMessage.from_text("hi"),), (READ, BASH))
 answers, errors = [], []
 
 async def ask(name, address, key):
-    model = open_model(name, api_base=address, api_key=key)
+    model = open_model(name, api_base=address, api_key=key, options=ModelOptions(wire=sys.argv[2]))
     await model.prepare()
     try:
         async for event in model.stream(REQUEST):
@@ -61,17 +63,22 @@ async def main():
 asyncio.run(main())
 import os
 environment = {name: value for name, value in os.environ.items() if name.startswith("HOSTILE") or "BASE_URL" in name}
+found = {"contacts": contacts, "answers": answers, "errors": errors, "environment": environment}
 with open("report.json", "w") as report:
-    json.dump({"contacts": contacts, "answers": answers, "errors": errors, "environment": environment}, report)
+    json.dump(found | {"litellm": "litellm" in sys.modules}, report)
 """
 
 
-def test_requests_through_litellm_leave_no_trace_but_their_answers(tmp_path: Path) -> None:
-    """One process: no contact beyond loopback, no `.env` read, nothing printed, no key in an error."""
+@pytest.mark.parametrize("wire", ["auto", "litellm"])
+def test_requests_leave_no_trace_but_their_answers(tmp_path: Path, wire: str) -> None:
+    """One process: no contact beyond loopback, no `.env` read, nothing printed, no key in an error.
+
+    libcurl's contacts are not seen; but without litellm, nothing else makes any.
+    """
     (tmp_path / ".env").write_text(f"OPENAI_BASE_URL=http://127.0.0.1:9/evil\nOPENAI_API_KEY={CANARY}\nHOSTILE=1\n")
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-W", "default", "-c", PROGRAM, CANARY],
+        [sys.executable, "-W", "default", "-c", PROGRAM, CANARY, wire],
         cwd=tmp_path,
         env={**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -86,7 +93,7 @@ def test_requests_through_litellm_leave_no_trace_but_their_answers(tmp_path: Pat
     assert "set OPENAI_API_KEY" in report["errors"][-1]
     assert CANARY not in json.dumps(report)
     assert report["environment"] == {}
-    assert report["contacts"], "the watch itself works"
+    assert (bool(report["contacts"]), report["litellm"]) == (wire == "litellm", wire == "litellm")
     assert {contact for contact in report["contacts"] if "127.0.0.1" not in contact} == set()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".env", "report.json"]
 

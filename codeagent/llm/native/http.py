@@ -186,12 +186,14 @@ class HttpClient:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Response]:
         """Send the request; entered once the response begins, whatever its status.
 
-        Leaving it early, by an exception, closes the socket. Raises ValueError for an address that is not one of
-        HTTP; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and TransferError, here and when
-        the response is read.
+        Leaving it early, by an exception, closes the socket. Raises ValueError for an address that is not one of HTTP,
+        or a header that cannot be sent; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and
+        TransferError, here and when the response is read.
         """
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError(f"{url} is not an address that begins with http:// or https://")
+        if (bad := next((name for name, value in headers.items() if not _sendable(value)), None)) is not None:
+            raise ValueError(f"the header {bad} has characters that cannot be sent; check the key")
         if self._pool is None:
             self._pool = pycurl.AsyncCurlMulti()
         pool, curl, proxy = self._pool, pycurl.Curl(), _proxy(url, os.environ)
@@ -216,10 +218,15 @@ class HttpClient:
             await pool.aclose()
 
 
+def _sendable(value: str) -> bool:
+    """Tell whether a header may have this value: above all, it has no line break."""
+    return value.isascii() and value.isprintable()
+
+
 def _options(url: str, headers: Mapping[str, str], body: bytes, idle: float, proxy: str) -> dict[int, Any]:
     """Return the whole request and its rules, for libcurl."""
     options = {
-        pycurl.URL: url,
+        pycurl.URL: url.encode(),
         pycurl.POSTFIELDS: body,
         # Without an empty `expect`, a large body would wait for permission.
         pycurl.HTTPHEADER: [f"{name}: {value}" for name, value in {**headers, "expect": ""}.items()],

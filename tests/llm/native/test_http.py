@@ -229,6 +229,18 @@ async def test_an_address_that_is_not_one_of_http_is_not_guessed_at(client: Http
             await post(client, address)
 
 
+async def test_a_key_that_cannot_be_sent_is_neither_sent_nor_shown(client: HttpClient) -> None:
+    async with openai_server([]) as fake:
+        for key in ("secret\nX-More: 1", "secret\r", "“secret”"):
+            with pytest.raises(
+                ValueError, match="the header Authorization has characters that cannot be sent"
+            ) as caught:
+                async with client.post(fake.base_url, {"Authorization": key}, BODY):
+                    pass
+            assert "secret" not in str(caught.value)
+    assert fake.connections == 0
+
+
 @asynccontextmanager
 async def writing(*parts: bytes, head: str = "content-type: text/event-stream") -> AsyncIterator[tuple[str, list[int]]]:
     """A server that answers every request with `parts`; yields its address and how many bytes were written."""

@@ -1,4 +1,4 @@
-"""litellm behind the port, over real HTTP: both wire formats in five-byte pieces, and every connection closed."""
+"""Both lanes behind the port, over real HTTP: the wire formats in five-byte pieces, and every connection closed."""
 
 import asyncio
 import json
@@ -22,11 +22,12 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import TextPiece
+from codeagent.llm.factory import open_model
 from codeagent.llm.litellm_model import LitellmModel
-from tests.llm.asking import ask, request, result
+from codeagent.llm.provider_model import ProviderModel
+from tests.llm.asking import LANES, LITELLM_WORKER, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_stream
 
-pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 USER = UserMessage.from_text("fix it")
 CALLS = (("read", {"path": "größe.py"}), ("bash", {"command": "ls 😀"}), ("read", {}))
@@ -43,12 +44,12 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-async def model_at() -> AsyncIterator[Callable[..., LitellmModel]]:
-    opened: list[LitellmModel] = []
+@pytest.fixture(params=LANES)
+async def model_at(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., ProviderModel]]:
+    opened: list[ProviderModel] = []
 
-    def make(server: FakeProvider, name: str, **options: object) -> LitellmModel:
-        opened.append(LitellmModel(name, api_base=server.base_url, **options))  # type: ignore[arg-type]  # as given
+    def make(server: FakeProvider, name: str, **options: object) -> ProviderModel:
+        opened.append(request.param(name, api_base=server.base_url, **options))
         return opened[-1]
 
     yield make
@@ -56,7 +57,7 @@ async def model_at() -> AsyncIterator[Callable[..., LitellmModel]]:
         await model.close()
 
 
-ModelAt = Callable[..., LitellmModel]
+ModelAt = Callable[..., ProviderModel]
 
 
 @BOTH
@@ -113,7 +114,7 @@ async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: Mode
     assert sent["max_tokens"] == 34_000
 
 
-async def _second_request(fake: FakeProvider, model: LitellmModel, **fields: bool) -> list[dict[str, Any]]:
+async def _second_request(fake: FakeProvider, model: ProviderModel, **fields: bool) -> list[dict[str, Any]]:
     """The messages sent after the calls of the first answer were answered, in the order of the calls."""
     first = (await ask(model, request(USER))).message
     texts = (result(call, "out", is_error=fields.get(f"error_{n}", False)) for n, call in enumerate(first.calls))
@@ -259,14 +260,13 @@ async def test_usage_the_provider_did_not_send_is_estimated_and_says_so(model_at
     assert 90 < usage.output_tokens < 120
 
 
-async def test_limits_of_known_models_are_known() -> None:
+async def test_limits_of_known_models_are_known(model_at: ModelAt) -> None:
     async with openai_server([Turn(text="a")]) as fake:
-        model = LitellmModel("openai/gpt-4o", api_base=fake.base_url)
+        model = model_at(fake, "openai/gpt-4o")
         assert model.context_window is None
         await ask(model)
         assert model.context_window == 128_000
         assert fake.requests[0].body["max_tokens"] == 16_384
-        await model.close()
 
 
 async def test_an_answer_at_the_limit_says_length(model_at: ModelAt) -> None:
@@ -524,9 +524,9 @@ async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name:
 
 
 @BOTH
-async def test_requests_share_a_connection_and_close_ends_it(server: Server, name: str) -> None:
+async def test_requests_share_a_connection_and_close_ends_it(server: Server, name: str, model_at: ModelAt) -> None:
     async with server([Turn(text="a"), Turn(text="b"), Turn(text="c")]) as fake:
-        model = LitellmModel(name, api_base=fake.base_url)
+        model = model_at(fake, name)
         await ask(model)
         await ask(model)
         assert fake.connections == 1
@@ -534,7 +534,6 @@ async def test_requests_share_a_connection_and_close_ends_it(server: Server, nam
         await model.close()
         assert (await ask(model)).message.text == "c"
         assert fake.connections == 2
-        await model.close()
 
 
 async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> None:
@@ -562,7 +561,7 @@ async def test_what_is_missing_is_said_before_anything_is_sent(
     for key in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(key, raising=False)
     with pytest.raises(ModelError) as caught:
-        await ask(LitellmModel(name))
+        await ask(open_model(name))
     assert said in str(caught.value)
     assert not caught.value.retryable
 
@@ -586,6 +585,7 @@ async def test_a_key_that_is_given_is_the_one_that_is_sent(model_at: ModelAt) ->
         assert fake.requests[0].headers["authorization"] == "Bearer given-key"
 
 
+@LITELLM_WORKER
 async def test_preparing_returns_at_once_and_can_be_repeated() -> None:
     model = LitellmModel("openai/x")
     await model.prepare()
