@@ -124,8 +124,10 @@ def send_as_given(client: Any) -> None:
     hands over is JSON already, and in a long session that walk was two thirds of the time of a turn.
     """
 
+    is_given = importlib.import_module(f"{client.__name__.partition('.')[0]}._utils").is_given
+
     async def as_given(body: dict[str, Any], expected: object) -> dict[str, Any]:
-        return body  # what was not given is left out later
+        return {name: value for name, value in body.items() if is_given(value)}
 
     client.async_maybe_transform = as_given
 
