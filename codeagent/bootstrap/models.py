@@ -8,8 +8,8 @@ from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import Model, ModelInUse
-from codeagent.llm.catalog import context_window, has_price
-from codeagent.llm.factory import ModelOptions
+from codeagent.llm.catalog import context_window, has_price, is_scripted
+from codeagent.llm.factory import LANES, ModelOptions, lane
 from codeagent.llm.factory import open_model as resolve_model
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
 from codeagent.llm.providers import key_variables
@@ -27,7 +27,10 @@ class OpenModels:
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         model = await open_model(name, api_base, self.place, replace(self.options, thinking=effort))
         window = await asyncio.to_thread(context_window, name)
-        return model, ModelInUse(name, api_base, effort, window or model.context_window)
+        return model, ModelInUse(name, api_base, effort, window or model.context_window, self._lane(name, api_base))
+
+    def _lane(self, name: str, api_base: str | None) -> str:
+        return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]
 
 
 async def open_model(

@@ -97,7 +97,7 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     """Report the model and the keys, which are named and never shown."""
     where = f" at {settings.api_base}" if settings.api_base else ""
     model = (
-        Finding("model", "ok", f"{settings.model}{where}")
+        Finding("model", "ok", f"{settings.model}{where}{_lane(settings)}")
         if settings.model
         else Finding("model", "note", "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file")
     )
@@ -108,6 +108,12 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     if (kept := KeyStore(config_dir()).file).exists():
         found.append(f"kept in {kept}")
     return [model, Finding("keys", "ok" if found else "note", "; ".join(found) or "none set")]
+
+
+def _lane(settings: Settings) -> str:
+    if settings.model is None or is_scripted(settings.model):
+        return ""
+    return f", {LANES[lane(settings.model, settings.api_base, None, settings.wire)]}"
 
 
 def _state(place: Place) -> Finding:

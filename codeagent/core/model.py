@@ -96,6 +96,8 @@ class ModelInUse:
     """None: as the provider has it."""
     context_window: int | None = None
     """Tokens; None if unknown."""
+    lane: str = ""
+    """How its requests are sent, in a few words; empty if none are."""
 
 
 class ModelOpener(Protocol):

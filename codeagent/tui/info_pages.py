@@ -19,7 +19,7 @@ def info_page(about: About, workspace: Path, now: Status, settings: Settings | N
     """`settings` and `runtime` are None while codeagent is still starting."""
     match about:
         case "status":
-            return _status(workspace, now, None if runtime is None else runtime.sandbox_info)
+            return _status(workspace, now, runtime)
         case "cost":
             return _cost(now)
         case "context":
@@ -43,11 +43,12 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 
-def _status(workspace: Path, now: Status, info: SandboxInfo | None) -> str:
+def _status(workspace: Path, now: Status, runtime: Runtime | None) -> str:
+    info, lane = (None, "") if runtime is None else (runtime.sandbox_info, runtime.agent.model.lane)
     rows = [
         ("folder", str(workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
-        ("model", now.model or "none"),
+        ("model", ", ".join(filter(None, (now.model or "none", lane)))),
         ("mode", now.mode),
         ("session", now.session or "not begun"),
         ("sandbox", now.sandbox),
