@@ -22,6 +22,8 @@ from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, Ses
 from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
+from codeagent.llm.catalog import is_scripted
+from codeagent.llm.factory import LANES, lane
 from codeagent.sandbox.engine import local_engine, runtime_warning
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep

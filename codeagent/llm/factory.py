@@ -19,6 +19,8 @@ from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
 from codeagent.llm.usage import Price
 
 Lane = Literal["native", "litellm"]
+LANES: Mapping[Lane, str] = {"native": "straight to its server", "litellm": "through litellm"}
+"""How a user reads it."""
 Wire = Literal["auto", "litellm"]
 """auto: without litellm wherever that is possible."""
 _SCRIPTED_DELAY = 0.05

@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
@@ -17,6 +19,7 @@ _ALL = (_INPUT, _OUTPUT, _REASONING, _CACHE_READ, _CACHE_WRITE)
 """Names of litellm's table for dollars per token."""
 _ABOVE = re.compile(rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens")
 _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n\s*|[^\x00-\x7f]|[^\sA-Za-z0-9\x80-\U0010ffff]+")
+_EVERY_DAY = range(1, 8)
 _PER_MESSAGE = 4
 _PER_IMAGE = 1_000
 
@@ -88,10 +91,7 @@ def with_cost(target: Target, usage: Usage) -> Usage:
 
 
 def _cost(target: Target, usage: Usage) -> float | None:
-    """Return US dollars; None if no price is known.
-
-    A lower price outside of the provider's busy hours is not applied.
-    """
+    """Return US dollars; None if no price is known."""
     if not has_rates(target.facts):
         return None
     rate = _rates(target, usage.input_tokens)
@@ -124,11 +124,30 @@ def _rates(target: Target, prompt: int) -> _Rate:
         for found in sorted(above, key=_threshold):
             if prompt > _threshold(found) or (inclusive and prompt == _threshold(found)):
                 rates[found[1]] = rates[found[0]]
+    quiet = off_peak_rates(target.facts, datetime.now(UTC))
+    rates |= {name: quiet[name] for name in _ALL if name in quiet}
 
     def rate(*names: str) -> float:
         return float(next((rates[name] for name in names if name in rates), 0.0))
 
     return rate
+
+
+def off_peak_rates(facts: Mapping[str, Any], now: datetime) -> Mapping[str, Any]:
+    """Return the rates of the provider's quiet hours, by names as in the table; none in busy hours. `now` is in UTC."""
+    rates = facts.get("off_peak_pricing") or {}
+    windows = (rates, *rates.get("windows", ()))
+    today = (
+        window.get("hours_utc", ()) for window in windows if now.isoweekday() in window.get("weekdays", _EVERY_DAY)
+    )
+    spans = (span for hours in today for span in ((hours,) if isinstance(hours, str) else hours))
+    return rates if any(_within(span, f"{now:%H:%M}") for span in spans) else {}
+
+
+def _within(span: str, time: str) -> bool:
+    """Tell whether a time is in a span such as `22:00-04:00`; one that ends when it begins is the whole day."""
+    start, _, end = span.partition("-")
+    return start <= time < end if start < end else time >= start or time < end
 
 
 def _threshold(found: re.Match[str]) -> int:

@@ -74,6 +74,23 @@ def test_programs_sessions_and_the_missing_model_are_reported(product: Product) 
     assert found["sessions"][1].startswith("0 in ")
 
 
+@pytest.mark.parametrize(
+    ("name", "wire", "said"),
+    [
+        ("openai/gpt-5", "auto", "openai/gpt-5, straight to its server"),
+        ("openai/gpt-5", "litellm", "openai/gpt-5, through litellm"),
+        ("bedrock/x", "auto", "bedrock/x, through litellm"),
+        ("demo", "auto", "demo"),
+    ],
+)
+def test_the_way_of_the_model_s_requests_is_named(product: Product, name: str, wire: str, said: str) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'model = "{name}"\nwire = "{wire}"\n')
+    _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
+    assert found["model"] == ("ok", said)
+
+
 @pytest.mark.docker
 def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: Product) -> None:
     code, found, _ = findings(product)

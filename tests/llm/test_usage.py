@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, Usage
 from codeagent.llm import litellm_model
 from codeagent.llm.catalog import entry
 from codeagent.llm.providers import Target, native_target
-from codeagent.llm.usage import estimated_usage, read_usage, to_usage, tokens, with_cost
+from codeagent.llm.usage import estimated_usage, off_peak_rates, read_usage, to_usage, tokens, with_cost
 from tests.llm.asking import request
 
 
@@ -109,8 +110,7 @@ def test_a_cost_is_the_one_litellm_counts_for_every_chat_model() -> None:
     any_target, compared = target("some-model"), 0
     for name, info in library.model_cost.items():
         provider = info.get("litellm_provider", "")
-        busy_hours = "off_peak_pricing" in info
-        if info.get("mode") not in ("chat", "responses") or provider in EXPLAINED or busy_hours:
+        if info.get("mode") not in ("chat", "responses") or provider in EXPLAINED:
             continue
         bare = name.removeprefix(f"{provider}/")
         asked = replace(any_target, provider=provider, facts=entry(f"{provider}/{bare}", bare, name))
@@ -140,6 +140,21 @@ def test_every_token_of_a_long_prompt_costs_more() -> None:
     facts = entry("gemini/gemini-2.5-pro")
     short, long = (with_cost(target("x", facts=facts), usage(asked, 0)).cost_usd for asked in (200_000, 200_001))
     assert short is not None and long is not None and long > 1.9 * short
+
+
+@pytest.mark.parametrize(
+    ("now", "quiet"),
+    [
+        ("2026-11-20 03:59", False),
+        ("2026-11-20 04:00", True),
+        ("2026-11-20 06:00", False),
+        ("2026-11-20 23:59", True),
+        ("2026-11-21 08:00", True),
+    ],
+)
+def test_quiet_hours_cost_what_the_provider_says(now: str, quiet: bool) -> None:
+    rates = off_peak_rates(entry("deepseek/deepseek-v4-pro"), datetime.fromisoformat(now))
+    assert rates.get("input_cost_per_token") == (6.6e-07 if quiet else None)
 
 
 def test_without_figures_the_texts_are_counted_and_it_says_so() -> None:

@@ -90,6 +90,14 @@ async def test_a_prompt_is_carried_out_while_the_sandbox_starts() -> None:
     await client.close()
 
 
+async def test_the_status_page_says_which_way_the_model_s_requests_take() -> None:
+    launcher = FakeLauncher()
+    client, _, _ = await ready(launcher)
+    launcher.agent.model = ModelInUse("m", lane="through litellm")
+    assert ", through litellm |" in client.info_page("status")
+    await client.close()
+
+
 async def test_the_header_says_so_if_the_sandbox_cannot_be_had_after_all() -> None:
     launcher = FakeLauncher(starting=asyncio.Future())
     client, state, _ = await ready(launcher)
