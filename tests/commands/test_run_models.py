@@ -1,6 +1,9 @@
 """`codeagent run` against providers on loopback: what its flags and keys about models put on the wire."""
 
+import asyncio
 import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,29 @@ def run(folders: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 
 def at(fake: FakeProvider, name: str = "openai/fake") -> list[str]:
     return ["--model", name, "--api-base", fake.base_url]
+
+
+WHOLE_RUN = """
+import asyncio, sys
+from codeagent.cli import build_parser, load
+code = asyncio.run(load("run").main(build_parser("run").parse_args(sys.argv[1:])))
+heavy = {"litellm", "openai", "httpx", "aiohttp", "tiktoken", "tokenizers"}
+print(code, sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(("wire", "litellm"), [("auto", False), ("litellm", True)])
+async def test_a_run_imports_the_libraries_of_its_lane_alone(folders: Path, wire: str, litellm: bool) -> None:
+    async with openai_server([Turn(calls=(("list", {}),)), Turn(text="done", usage=None)]) as fake:
+        arguments = ["go", "--sandbox", "off", "--cwd", str(folders / "project"), *at(fake), "--wire", wire]
+        done = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WHOLE_RUN, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+        )
+        printed = (await done.communicate())[0].decode().splitlines()
+        assert len(fake.requests) == 2
+    assert printed[0] == "done" and printed[-1].startswith("0 ")
+    assert ("litellm" in printed[-1]) == litellm
+    assert litellm or printed[-1] == "0 []"
 
 
 @pytest.mark.parametrize("flag", [True, False], ids=["flag", "config"])
