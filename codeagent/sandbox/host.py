@@ -17,7 +17,7 @@ from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.sandbox.exec import DRAIN_SECONDS, LONGEST_ARGUMENT
 from codeagent.sandbox.freeze import FreezeLock
-from codeagent.sandbox.process_tree import MARK, ProcessTree, living, pause_all, resume_all, stop_all
+from codeagent.sandbox.process_tree import MARK, ProcessTree, living, pause_all, resume_all, stop_all, ticks
 from codeagent.sandbox.tasks import in_thread, run_to_end, within_disk
 from codeagent.sandbox.thaw import FrozenList, thaw_left
 
@@ -107,8 +107,9 @@ class HostSandbox:
         stdout, stderr = await _Pipe.open(), await _Pipe.open()
         try:
             async with self._freeze_lock.activity():
+                since = ticks()
                 process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
-                tree = ProcessTree(process.pid, mark)
+                tree = ProcessTree(process.pid, mark, since)
                 self._trees.add(tree)
         except BaseException:
             stdout.close()

@@ -37,8 +37,10 @@ class _Process:
 class ProcessTree:
     """A command's processes, while it runs and after."""
 
-    def __init__(self, leader: int, mark: str) -> None:
+    def __init__(self, leader: int, mark: str, since: int = 0) -> None:
+        """`since`: ticks since boot, see `ticks`, before the leader was started; nothing older has its mark."""
         self._leader = leader
+        self.since = since
         self._mark = f"{MARK}={mark}".encode()
         self.left: frozenset[tuple[int, int]] = frozenset()
         """Pid and start of what the command left behind; only after `ended`."""
@@ -46,7 +48,7 @@ class ProcessTree:
 
     def ended(self) -> int:
         """Note that the leader has ended; return how many processes it left behind."""
-        self.left = frozenset((process.pid, process.started) for process in self.members(tuple(processes())))
+        self.left = frozenset((process.pid, process.started) for process in self.members(tuple(processes(self.since))))
         self.runs = False
         return len(self.left)
 
@@ -66,7 +68,7 @@ class ProcessTree:
 
 def living(trees: Collection[ProcessTree]) -> set[ProcessTree]:
     """Return the trees that run or still have processes."""
-    everything = tuple(processes()) if trees else ()
+    everything = tuple(processes(_since(trees))) if trees else ()
     return {tree for tree in trees if tree.runs or tree.members(everything)}
 
 
@@ -120,8 +122,11 @@ def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None
     frozen.remove(stopped)
 
 
-def processes() -> Iterator[_Process]:
-    """Yield all living processes of this machine; none if there is no /proc."""
+def processes(since: int = 0) -> Iterator[_Process]:
+    """Yield all living processes of this machine, those that are older than `since` without marks.
+
+    None if there is no /proc.
+    """
     try:
         names = os.listdir("/proc")  # noqa: PTH208  # a Path takes twice as long, after every command
     except OSError:
@@ -129,13 +134,28 @@ def processes() -> Iterator[_Process]:
     for name in filter(str.isdecimal, names):
         try:
             fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
-            environment = _read(f"/proc/{name}/environ")
+            started = int(fields[19])
+            environment = _read(f"/proc/{name}/environ") if started >= since else b""
         except OSError:
             continue
         state = fields[0].decode()
         if state not in _OVER:
-            marks = frozenset(word for word in environment.split(b"\0") if word.startswith(_MARKED))
-            yield _Process(int(name), int(fields[1]), int(fields[3]), state, int(fields[19]), marks)
+            words = environment.split(b"\0") if _MARKED in environment else []
+            marks = frozenset(word for word in words if word.startswith(_MARKED))
+            yield _Process(int(name), int(fields[1]), int(fields[3]), state, started, marks)
+
+
+def ticks() -> int:
+    """Return the ticks since boot, by the clock of a process's start, and one less: the kernel rounds down.
+
+    Zero where there is no such clock, nor a list of processes.
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if clock is None else int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+def _since(trees: Collection[ProcessTree]) -> int:
+    return min((tree.since for tree in trees), default=0)
 
 
 def _read(path: str) -> bytes:
@@ -144,11 +164,11 @@ def _read(path: str) -> bytes:
 
 
 def _pids(tree: ProcessTree) -> set[int]:
-    return {process.pid for process in tree.members(tuple(processes()))}
+    return {process.pid for process in tree.members(tuple(processes(tree.since)))}
 
 
 def _running(trees: Collection[ProcessTree]) -> set[tuple[int, int]]:
-    everything = tuple(processes())
+    everything = tuple(processes(_since(trees)))
     members = {process for tree in trees for process in tree.members(everything)}
     return {(process.pid, process.started) for process in members if process.state not in _STOPPED}
 

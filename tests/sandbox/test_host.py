@@ -191,9 +191,18 @@ async def test_where_processes_cannot_be_listed_nobody_is_told_that_they_stand_s
     task = asyncio.create_task(host.run(Command("echo go; sleep 66.25", "call"), ran))
     await ran.printed(b"go")
     with monkeypatch.context() as patch:
-        patch.setattr(process_tree, "processes", lambda: iter(()))
+        patch.setattr(process_tree, "processes", lambda *_: iter(()))
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with host.frozen():
                 pass
     task.cancel()
     assert (await task).stopped
+
+
+async def test_what_a_command_leaves_is_found_by_its_mark_alone_though_nothing_older_is_searched(
+    host: HostSandbox,
+) -> None:
+    assert (await run(host, "setsid -f sleep 66.75 > /dev/null 2>&1")).result.left_running == 1
+    assert (await run(host, "pkill -f '^sleep 66.75'; until ! pgrep -f '^sleep 66.75'; do :; done")).result == (
+        CommandResult(0)
+    )
