@@ -16,6 +16,8 @@ from typing import Any
 
 CODEAGENT = [sys.executable, "-m", "codeagent"]
 SCRIPT = [str(Path(sys.executable).parent / "codeagent")]
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+"""With it every start would compile what has no cache yet; the first, uncounted, run of each kind writes the cache."""
 
 
 @dataclass(frozen=True)
