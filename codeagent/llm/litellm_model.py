@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 from codeagent.core.errors import ModelError
@@ -54,7 +54,7 @@ class LitellmModel(ProviderModel):
     async def _find_target(self) -> Target:
         return resolve_target(await self.ready(), self._name, self._api_base, self._api_key, os.environ)
 
-    async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
+    async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
         library, arguments = await self.ready(), self._arguments(target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | Exception | None] = asyncio.Queue()
@@ -63,7 +63,7 @@ class LitellmModel(ProviderModel):
             while (piece := await queue.get()) is not None:
                 if isinstance(piece, Exception):
                     raise piece
-                yield piece
+                yield (piece,)
         finally:
             reader.cancel()
             await asyncio.wait({reader})

@@ -4,13 +4,14 @@ import asyncio
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
+from itertools import groupby
 
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest
+from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, TextPiece
 from codeagent.core.redact import Redactor
 from codeagent.llm.errors import FailedRequest, model_error
 from codeagent.llm.providers import Target
@@ -64,10 +65,10 @@ class ProviderModel(ABC):
         """Find out what the name stands for. Raises ModelError."""
 
     @abstractmethod
-    def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
-        """Send the request; yield an empty piece once the answer begins, then what comes.
+    def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
+        """Send the request; yield nothing once the answer begins, then, each time something came, its pieces.
 
-        Raises whatever went wrong. Closing it closes the socket.
+        Raises whatever went wrong, and so may the pieces. Closing it closes the socket.
         """
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -77,18 +78,27 @@ class ProviderModel(ABC):
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
         figures: Usage | None = None
+        untold: list[ModelEvent] = []
         begun, pace = False, Pace()
         try:
-            async with aclosing(self._pieces(target, request)) as pieces:
-                async for piece in pieces:
+            async with aclosing(self._arrivals(target, request)) as arrivals:
+                async for pieces in arrivals:
                     begun = True
-                    figures = piece.usage or figures
-                    for event in accumulator.add(piece.delta) or [Heartbeat()]:
+                    for piece in pieces:
+                        figures = piece.usage or figures
+                        untold += accumulator.add(piece.delta)
+                        if pace.is_over():
+                            for event in _taken(untold):
+                                yield event
+                            await pace.keep()
+                    for event in _taken(untold) or [Heartbeat()]:
                         yield event
                     await pace.keep()
-        except ModelError:
-            raise
         except Exception as error:
+            for event in _taken(untold):
+                yield event
+            if isinstance(error, ModelError):
+                raise
             failed = FailedRequest(self._name, target.address, target.owner, self._idle)
             raise model_error(error, failed, streaming=begun, clean=self._redactor.clean) from None
         closed, message = accumulator.finish(self._name)
@@ -109,8 +119,23 @@ class Pace:
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
+    def is_over(self) -> bool:
+        return time.perf_counter() - self._since > _LONGEST_TURN
+
     async def keep(self) -> None:
-        if time.perf_counter() - self._since > _LONGEST_TURN:
+        if self.is_over():
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
             self._since = time.perf_counter()
+
+
+def _taken(events: list[ModelEvent]) -> list[ModelEvent]:
+    """Empty the list; return its events, with neighbouring pieces of a text as one: each has a long way to go."""
+    taken: list[ModelEvent] = []
+    for kind, run in groupby(events, type):
+        if issubclass(kind, TextPiece | ReasoningPiece):
+            taken.append(kind("".join(piece.text for piece in run if isinstance(piece, kind))))
+        else:
+            taken += run
+    events.clear()
+    return taken

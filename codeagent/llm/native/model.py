@@ -1,7 +1,8 @@
 """A model that is reached without litellm: one of three wire formats over our own client."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+from itertools import chain
 
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected
@@ -10,7 +11,7 @@ from codeagent.llm.native.formats import FORMATS, RequestWriter
 from codeagent.llm.native.http import HttpClient, Response
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.providers import Target, native_target
-from codeagent.llm.stream import Delta, StreamPiece
+from codeagent.llm.stream import StreamPiece
 
 _LARGEST_ERROR = 1 << 20
 """Bytes of the body of an error status; no more are read."""
@@ -32,24 +33,19 @@ class NativeModel(ProviderModel):
         self._writer = FORMATS[target.endpoint.format].writer(target, self._thinking)
         return target
 
-    async def _pieces(self, target: Target, request: ModelRequest) -> AsyncGenerator[StreamPiece, None]:
+    async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
         assert target.endpoint is not None
         wire, body = target.endpoint.format, self._writer.body(request)
         self._client = self._client or HttpClient(self._idle)
         async with self._client.post(target.endpoint.url, target.endpoint.headers, body) as response:
             if not 200 <= response.status < 300:
                 raise await _refusal(response)
-            yield StreamPiece(Delta(), None)
+            yield ()
             events, reader = EventReader(wire, response.headers.get("content-type", "").lower()), FORMATS[wire].reader()
             while not events.done and (chunk := await response.read()):
-                for event in events.feed(chunk):
-                    for piece in reader.read(event):
-                        yield piece
-            for event in events.end():
-                for piece in reader.read(event):
-                    yield piece
-            for piece in reader.end():
-                yield piece
+                yield chain.from_iterable(map(reader.read, events.feed(chunk)))
+            yield chain.from_iterable(map(reader.read, events.end()))
+            yield reader.end()
 
 
 async def _refusal(response: Response) -> Exception:

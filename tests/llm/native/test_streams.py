@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.errors import ModelError
+from codeagent.core.model import TextPiece
+from codeagent.llm.native.model import NativeModel
 from codeagent.llm.providers import WireFormat
 from tests.effort import times
+from tests.llm.asking import request
 from tests.llm.native.both_lanes import natively, through_litellm
 from tests.llm.native.made_streams import blocks, call, chat, responses, sse, text, use
-from tests.servers import Turn, anthropic_stream, openai_stream, responses_stream
+from tests.servers import Turn, anthropic_stream, openai_server, openai_stream, responses_stream
 
 pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 CALLS = (("read", {"path": "größe.py"}), ("bash", {"command": "ls 😀"}), ("read", {}))
@@ -154,3 +158,14 @@ def test_any_chat_completion_says_the_same(turn: Turn, drop: frozenset[str]) -> 
 def test_any_message_of_anthropic_says_the_same(turn: Turn) -> None:
     raw = anthropic_stream(turn)
     assert [natively("anthropic", raw)] == through_litellm("anthropic", [raw])
+
+
+async def test_pieces_of_text_that_arrive_together_are_told_as_one_and_before_what_fails_after_them() -> None:
+    words = [{"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}] * 400
+    async with openai_server([Turn(raw=sse([*words, {"error": {"message": "gone"}}]))]) as fake:
+        stream, told = NativeModel("openai/fake", api_base=fake.base_url, api_key="k").stream(request()), []
+        with pytest.raises(ModelError, match="gone"):
+            async for event in stream:
+                told += [event.text] if isinstance(event, TextPiece) else []
+    assert "".join(told) == "word " * 400
+    assert len(told) < 200
