@@ -1,6 +1,6 @@
 """Start `codeagent`, or a program around its screen, by a fork of a process that has imported it already.
 
-Importing costs half a second of processor time, with litellm three; a fork costs ten milliseconds. What runs is the
+Importing costs half a second of processor time; a fork costs ten milliseconds. What runs is the
 same: `codeagent.cli.main`, or the file, with its own descriptors, environment, folder, session and controlling
 terminal; at the end threads are waited for, exit functions run and streams flushed. Tests that are about the start or
 the interpreter's own end use `subprocess`.
@@ -42,10 +42,8 @@ PRELOADED = (
     "codeagent.tui.session_client",
     "markdown_it",
     "codeagent.tui.pages.opening",
-    "codeagent.llm.litellm_model",
+    "codeagent.llm.native.model",
     "codeagent.sandbox.launch",
-    "litellm",
-    "openai.resources",
     "pygments.lexers.python",
 )
 RUN = "CODEAGENT_TESTS_RUN"
@@ -280,9 +278,6 @@ if __name__ == "__main__":
     except OSError:
         sys.exit()  # another worker was faster
     listening.listen(64)
-    from codeagent.llm import litellm_setup
-
-    litellm_setup.set_environment()
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()

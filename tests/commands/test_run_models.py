@@ -12,9 +12,9 @@ import pytest
 
 from codeagent.cli import build_parser, load
 from codeagent.core.errors import ConfigError
+from tests.llm.asking import LITELLM_WORKER
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
-pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 CLAUDE = "anthropic/claude-sonnet-4-5"
 Run = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -31,13 +31,14 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def run(folders: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+@pytest.fixture(params=["auto", pytest.param("litellm", marks=LITELLM_WORKER)])
+def run(request: pytest.FixtureRequest, folders: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     """`await run(*arguments, config="")`: the exit code as `code`, the events, and standard error as `err`."""
 
     async def run(*arguments: str, config: str = "") -> dict[str, Any]:
         (folders / "config/codeagent/config.toml").write_text(config)
         fixed = ["hi", "--sandbox", "off", "--output", "jsonl", "--cwd", str(folders / "project")]
+        fixed += ["--wire", request.param]
         args = build_parser("run").parse_args([*fixed, *arguments])
         capfd.readouterr()
         work: Any = load("run").main(args)

@@ -1,4 +1,4 @@
-"""The demo's bug, fixed through litellm and real HTTP in both wire formats, five bytes at a time."""
+"""The demo's bug, fixed through real HTTP in both wire formats, five bytes at a time."""
 
 import asyncio
 import json
