@@ -60,10 +60,8 @@ OTHERS: tuple[tuple[WireFormat, Asked], ...] = (
     ("chat", Asked("openrouter/openai/gpt-5", "high")),
     ("chat", Asked("moonshot/kimi-k2-thinking")),
     ("chat", Asked("together_ai/some/model", "high")),
-    ("chat", Asked("fireworks_ai/accounts/fireworks/models/kimi-k2-instruct")),
     ("chat", Asked("cerebras/gpt-oss-120b", "high")),
     ("chat", Asked("lm_studio/some-model")),
-    ("chat", Asked("hosted_vllm/some-model", "high")),
     ("responses", Asked("openai/responses/gpt-5")),
     ("responses", Asked("openai/gpt-5.6", "medium")),
     ("responses", Asked("openai/gpt-5-pro")),
@@ -159,12 +157,15 @@ def names(asked: Asked) -> list[str]:
     return ["a cut answer", "parallel calls"] if asked.name.startswith("deepseek/") else ["everything"]
 
 
+Captured = dict[tuple[Asked, str], tuple[Target, Json]]
+
+
 @functools.cache
-def captured() -> dict[tuple[Asked, str], tuple[Target, Json]]:
+def captured() -> Captured:
     """Ask litellm for the whole matrix, once."""
 
-    async def capture() -> dict[tuple[Asked, str], tuple[Target, Json]]:
-        bodies = {}
+    async def capture() -> Captured:
+        bodies: Captured = {}
         for _, asked in (*MAIN, *OTHERS):
             target, sent = await posted(asked, [CONVERSATIONS[name] for name in names(asked)])
             bodies |= {(asked, name): (target, body) for name, body in zip(names(asked), sent, strict=True)}
@@ -173,12 +174,19 @@ def captured() -> dict[tuple[Asked, str], tuple[Target, Json]]:
     return asyncio.run(capture())
 
 
+@pytest.fixture
+def bodies() -> Captured:
+    return captured()
+
+
 def as_ours(body: Json, asked: Asked, target: Target, conversation: ModelRequest) -> Json:
     """Return litellm's body with the differences that ADR 15 explains."""
     body = copy.deepcopy(body)
     if "input" in body:
         for tool in body.get("tools", ()):
             tool["strict"] = False
+    if asked == Asked("openai/responses/gpt-5"):
+        body["max_output_tokens"] = 32_000
     if target.bare_name == "o3" or "magistral" in target.bare_name:
         body["messages"][0] = {"role": "system", "content": conversation.system}
     if asked == Asked("deepseek/deepseek-reasoner", "off"):
@@ -203,8 +211,10 @@ def ours(wire_format: WireFormat, asked: Asked, target: Target, *conversations: 
     ("wire_format", "asked", "conversation"),
     [(wire_format, asked, name) for wire_format, asked in (*MAIN, *OTHERS) for name in names(asked)],
 )
-def test_a_body_is_the_one_that_litellm_sends(wire_format: WireFormat, asked: Asked, conversation: str) -> None:
-    target, theirs = captured()[asked, conversation]
+def test_a_body_is_the_one_that_litellm_sends(
+    wire_format: WireFormat, asked: Asked, conversation: str, bodies: Captured
+) -> None:
+    target, theirs = bodies[asked, conversation]
     assert ours(wire_format, asked, target, CONVERSATIONS[conversation]) == [
         as_ours(theirs, asked, target, CONVERSATIONS[conversation])
     ]
