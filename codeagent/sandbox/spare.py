@@ -131,7 +131,8 @@ class Spare:
         """Return its pid on this machine; 0 if the engine does not know it, which may hear of it after we did."""
         pid = 0
         for _ in range(_MOST_TRIES):
-            pid = int((await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id)))["Pid"])
+            facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))
+            pid = int(facts.get("Pid") or 0)
             if pid:
                 break
             await asyncio.sleep(_LATER_SECONDS)
