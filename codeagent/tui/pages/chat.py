@@ -107,6 +107,7 @@ class ChatScreen(Screen[None]):
             yield StatusLine(self.state, clock=self.clock, to_background=keys.shown("chat.background"))
 
     def on_mount(self) -> None:
+        self._place()
         self.state.give_back = self.composer.insert_back
         self.state.failed = self._failed
         self.state.prefer = self._prefer
@@ -115,9 +116,8 @@ class ChatScreen(Screen[None]):
         self.composer.set_text(self._draft.load())
         self.composer.insert_back(self.launch_options.prompt)
         self.composer.focus()
-        for trouble in (self._draft.trouble, self._history.trouble):
-            if trouble:
-                self.state.document.remark(trouble, "warning")
+        for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
+            self.state.document.remark(trouble, "warning")
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
     @property
@@ -126,11 +126,16 @@ class ChatScreen(Screen[None]):
         if self._conversation is None:
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
-            made = self._conversation = ConversationParts(self.state, self._draft, self.clock)
-            self.mount(made.view, after=self._header)
-            self._foot.mount(made.find_bar, made.card, made.queue, before=0)
-            self._sync_composer()
+            self._conversation = ConversationParts(self.state, self._draft, self.clock)
+            self._place()
         return self._conversation
+
+    def _place(self) -> None:
+        """Mount the parts, unless the screen is not there yet, or was left meanwhile."""
+        if (parts := self._conversation) is not None and self._header.is_attached and self._foot.is_attached:
+            self.mount(parts.view, after=self._header)
+            self._foot.mount(parts.find_bar, parts.card, parts.queue, before=0)
+            self._sync_composer()
 
     @property
     def outbox(self) -> "Outbox":
