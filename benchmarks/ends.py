@@ -44,9 +44,11 @@ def _escape(model: str, here: Place) -> tuple[float, float, float]:
         screen.settle(0.3)
         screen.type("\x1b")
         screen.drain(0.2)
+        screen.watch("stopped")
         pressed = screen.type("\x1b")
         dead = _until_gone(screen) - pressed
-        screen.until("stopped", 10)
+        while not screen.watched and time.monotonic() < pressed + 10:
+            screen.drain(0.002)
         return floor, dead, time.monotonic() - pressed
 
 
