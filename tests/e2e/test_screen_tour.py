@@ -63,13 +63,14 @@ def tour(screen: PtyScreen, prompt: str) -> None:
     answer(screen, "y", "unittest -v")
     screen.wait_for("All tests pass now.")
     screen.wait_for(lambda: " ready" in screen.screen()[-1])
-    sleep = f"sleep 600.{screen.pid}"
-    screen.send(f"!{sleep}", "enter")
+    sleep = ("sleep", f"600.{screen.pid}")
+    screen.send(f"!{' '.join(sleep)}", "enter")
     screen.wait_for("Esc stops it")
-    screen.wait_for(lambda: any(sleep.encode() in command for command in running()))
+    command = "\0".join(sleep).encode()
+    screen.wait_for(lambda: any(command in each for each in running()))
     screen.send("esc")
     screen.wait_for("cancelled")
-    assert not any(sleep.encode() in command for command in running())
+    assert not any(command in each for each in running())
 
 
 def come_back(product: Product, size: tuple[int, int], *arguments: str) -> None:
