@@ -2,11 +2,13 @@
 
 The library compiles up to six methods for every class, which was half of the time that the imports of a run took. Here
 an `__init__` is compiled when it is first looked up, and the other methods are shared. `fields`, `replace`, `asdict`
-and pydantic see an ordinary dataclass.
+and pydantic see an ordinary dataclass. What is not supported is refused: `InitVar`, and fields with `init=False` or
+`hash`.
 """
 
 import dataclasses
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -32,27 +34,39 @@ else:
                 methods |= {"__getstate__": _state, "__setstate__": _set_state}
             missing = {name: method for name, method in methods.items() if name not in own}
             made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
+            _refuse_unsupported(made)
             if "__init__" not in own:
                 missing["__init__"] = _Init(made, frozen)
             for name, method in missing.items():
                 setattr(made, name, method)
-            compared = [field.name for field in dataclasses.fields(made) if field.compare]
-            made._compared = attrgetter(*compared or ["__class__"])
+            if eq:
+                compared = [field.name for field in dataclasses.fields(made) if field.compare]
+                made._compared = attrgetter(*compared or ["__class__"])
             return made
 
         return make if cls is None else make(cls)
 
 
+def _refuse_unsupported(made: type) -> None:
+    """Raise TypeError for what would otherwise be ignored."""
+    for field in dataclasses.fields(made):
+        if not field.init or field.hash is not None:
+            raise TypeError(f"{made.__qualname__}.{field.name}: init=False and hash are not supported here")
+    for name, annotation in vars(made).get("__annotations__", {}).items():
+        if isinstance(annotation, dataclasses.InitVar):
+            raise TypeError(f"{made.__qualname__}.{name}: InitVar is not supported here")
+
+
 class _Init:
-    """Stands for the `__init__` of a class until it is looked up: then it is compiled and takes this one's place."""
+    """Stands in for a class's `__init__`, which is compiled when it is first looked up and then replaces this."""
 
     def __init__(self, made: type, frozen: bool) -> None:
         self._made = made
         self._frozen = frozen
 
     def __get__(self, instance: object, owner: type) -> Any:
-        init = _compiled_init(self._made, self._frozen)  # twice, if two threads come at once: it is the same
-        self._made.__init__ = init  # type: ignore[misc]  # it is what takes this one's place
+        init = _compiled_init(self._made, self._frozen)  # two threads may both do so, to the same effect
+        self._made.__init__ = init  # type: ignore[misc]  # it is what replaces this
         return init.__get__(instance, owner)
 
 
@@ -87,6 +101,7 @@ def _hash(self: Any) -> int:
     return hash(self._compared(self))
 
 
+@recursive_repr()
 def _show(self: Any) -> str:
     shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{self.__class__.__qualname__}({', '.join(shown)})"

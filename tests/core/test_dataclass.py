@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import pickle
 from collections.abc import Callable
-from dataclasses import KW_ONLY, FrozenInstanceError, field
+from dataclasses import KW_ONLY, FrozenInstanceError, InitVar, field
 from typing import Any, ClassVar
 
 import pytest
@@ -105,6 +105,62 @@ def test_what_a_class_defines_itself_is_kept(dataclass: Callable[..., Any]) -> N
 
     made = Own("a", right="b")
     assert (repr(made), made.left, made.right) == ("mine", "A", "b")
+
+
+@MAKERS
+def test_an_instance_that_holds_itself_can_be_shown(dataclass: Callable[..., Any]) -> None:
+    @dataclass
+    class Node:
+        next: Any = None
+
+    node = Node()
+    node.next = node
+    assert repr(node).endswith("Node(next=...)")
+
+
+@MAKERS
+def test_a_subclass_without_equality_of_its_own_compares_the_fields_of_its_base(dataclass: Callable[..., Any]) -> None:
+    @dataclass(frozen=True)
+    class Base:
+        first: int
+
+    @dataclass(frozen=True, eq=False)
+    class Derived(Base):
+        second: int
+
+    assert Derived(1, 2) == Derived(1, 3) != Derived(2, 3)
+
+
+@MAKERS
+def test_a_plain_subclass_has_the_methods_of_its_base(dataclass: Callable[..., Any]) -> None:
+    @dataclass(frozen=True)
+    class Base:
+        first: int
+
+    class Plain(Base):
+        def __init__(self, first: int) -> None:
+            super().__init__(first + 1)
+
+    assert Plain(1).first == 2
+    assert Plain(1) == Plain(1) != Base(2)
+    assert repr(Plain(1)).endswith("Plain(first=2)")
+
+
+@pytest.mark.parametrize("options", [{"init": False, "default": 1}, {"hash": False, "default": 1}])
+def test_a_field_that_would_be_taken_for_another_is_refused(options: Any) -> None:
+    with pytest.raises(TypeError, match="not supported here"):
+
+        @ours
+        class Odd:
+            first: int = field(**options)
+
+
+def test_an_init_variable_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Odd\.first: InitVar is not supported here"):
+
+        @ours
+        class Odd:
+            first: InitVar[int]
 
 
 @MAKERS
