@@ -137,8 +137,9 @@ class LogReader:
             return self._recording
 
     def _has_only_grown(self, fd: int, stamp: tuple[int, ...]) -> bool:
+        """Whether the file is the one that was read, and longer: the same length means that it was written over."""
         reading = self._reading
-        if reading.tail or stamp[:2] != self._stamp[:2]:
+        if reading.tail or stamp[:2] != self._stamp[:2] or stamp[2] <= self._stamp[2]:
             return False
         return os.pread(fd, len(reading.final), reading.end - len(reading.final)) == reading.final
 

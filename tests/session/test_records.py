@@ -1,6 +1,7 @@
 """Log lines: sealed with a checksum, and read back from files in any state."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -254,6 +255,15 @@ def test_a_log_that_was_rewritten_is_read_from_its_beginning(tmp_path: Path, kep
     reader.read()
     write(tmp_path, b"".join(lines[:kept]) + b"damage" * 1000 + b"\n" + b"".join(lines[3:]))
     assert reader.read() == LogReader(path).read()
+
+
+def test_damage_of_a_log_that_was_read_is_reported_though_its_length_and_its_end_are_the_same(tmp_path: Path) -> None:
+    lines = linked(finished_run())
+    reader = LogReader(write(tmp_path, b"".join(lines)))
+    assert reader.read().problems == ()
+    path = write(tmp_path, b"".join([lines[0], b"x" * (len(lines[1]) - 1) + b"\n", *lines[2:]]))
+    os.utime(path, ns=(0, 0))
+    assert reader.read().problems[0].startswith("line 2: ")
 
 
 def test_a_record_that_was_cut_short_is_read_when_it_is_whole(tmp_path: Path) -> None:
