@@ -137,6 +137,8 @@ async def start_sandbox(
             return StartedSandbox(container, "docker", starting=starting)
         return StartedSandbox(container, "docker", await starting)
     except SandboxUnavailable as error:
+        starting.cancel()
+        await container.close()
         return StartedSandbox(trouble=error)
 
 

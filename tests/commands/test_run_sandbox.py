@@ -25,11 +25,16 @@ class Start:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_end = asyncio.Event()
         self.error: SandboxUnavailable | None = None
+        self.running = 0
         monkeypatch.setattr(DockerSandbox, "start", lambda sandbox, tell: self.start())
         monkeypatch.setattr(DockerSandbox, "check", lambda sandbox: asyncio.sleep(0))
 
     async def start(self) -> SandboxInfo:
-        await self.may_end.wait()
+        self.running += 1
+        try:
+            await self.may_end.wait()
+        finally:
+            self.running -= 1
         if self.error is not None:
             raise self.error
         return INFO
@@ -108,4 +113,21 @@ async def test_whoever_needs_the_sandbox_waits_for_it_and_learns_that_there_is_n
     start.may_end.set()
     runtime = await opening
     assert runtime.sandbox is None and "bash" not in {tool.name for tool in runtime.tools}
+    await runtime.close()
+
+
+async def test_nothing_is_started_any_further_once_the_engine_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Start(monkeypatch)
+
+    async def check(sandbox: DockerSandbox) -> None:
+        await until(lambda: start.running)
+        raise SandboxUnavailable("no engine answers", "start it")
+
+    monkeypatch.setattr(DockerSandbox, "check", check)
+    runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
+    await until(lambda: not start.running)
+    assert notices(seen) == [("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers. start it")]
+    assert "bash" not in {tool.name for tool in runtime.tools}
     await runtime.close()
