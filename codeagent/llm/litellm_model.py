@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from typing import Any
 
 from codeagent.core.errors import ModelError
@@ -26,7 +27,7 @@ class LitellmModel(ProviderModel):
     """A model that litellm reaches.
 
     litellm is imported by the first request, or by `prepare`, in a thread. One task per request
-    reads the connection: cancelling that task is what closes the socket with every provider.
+    reads the connection: cancelling that task closes the socket with every provider.
     """
 
     _library: "asyncio.Future[Any] | None" = None
@@ -91,8 +92,12 @@ class LitellmModel(ProviderModel):
 async def _read(
     library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | Exception | None]"
 ) -> None:
-    """Send the request and pass every piece on, after an empty one; the queue ends with None or what went wrong."""
-    pace = Pace()
+    """Send the request and pass every piece on, after an empty one; the queue ends with None or what went wrong.
+
+    Cancelled while it gives way to the event loop, the task is not reading: so the response is closed in any case.
+    """
+    pace, responses = Pace(), list[Any]()
+    litellm_setup.OPENED.set(responses)
     try:
         wrapper = await library.acompletion(**arguments)
         queue.put_nowait(StreamPiece(Delta(), None))
@@ -103,6 +108,10 @@ async def _read(
         queue.put_nowait(error)
     else:
         queue.put_nowait(None)
+    finally:
+        for response in responses:
+            with suppress(Exception):
+                await response.aclose()
 
 
 def _timeout(idle: float) -> Any:

@@ -9,6 +9,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 ENVIRONMENT = {
@@ -20,6 +21,8 @@ ENVIRONMENT = {
 }
 """Read by litellm at import: its price map comes from the package, not from the network, and no `.env`
 file of the working directory, which may be anybody's repository, is loaded."""
+OPENED: ContextVar[list[Any]] = ContextVar("opened")
+"""The responses that a request of this task has got, to close them: most of litellm's readers cannot."""
 _GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
 
 
@@ -85,7 +88,7 @@ def patch_responses(library: Any) -> None:
     from codeagent.llm.response_body import watch_responses  # it needs httpx, which litellm has imported by now
 
     transport = importlib.import_module(f"{library.__name__}.llms.custom_httpx.aiohttp_transport")
-    watch_responses(transport.LiteLLMAiohttpTransport)
+    watch_responses(transport.LiteLLMAiohttpTransport, OPENED)
 
 
 def patch_native_streaming(library: Any) -> None:

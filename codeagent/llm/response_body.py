@@ -6,6 +6,7 @@ like a stream that was cut before its first byte. Imported after litellm: it nee
 
 import json
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from typing import Any
 
 import httpx
@@ -17,12 +18,16 @@ _OTHER_STREAMS = ("ndjson", "jsonl", "json-seq", "eventstream")
 """Parts of the content types of streams without server-sent events: Ollama's and Amazon's."""
 
 
-def watch_responses(transport: type[Any]) -> None:
-    """Check every response to a request for a stream that this transport class of litellm's gets."""
+def watch_responses(transport: type[Any], opened: ContextVar[list[Any]]) -> None:
+    """Check every response to a request for a stream that this transport class of litellm's gets.
+
+    All responses are added to `opened`, if it is set.
+    """
     send = transport.handle_async_request
 
     async def send_and_check(self: Any, request: httpx.Request) -> httpx.Response:
         response: httpx.Response = await send(self, request)
+        opened.get([]).append(response)
         content_type = response.headers.get("content-type", "").lower()
         if response.status_code != 200 or any(name in content_type for name in _OTHER_STREAMS):
             return response

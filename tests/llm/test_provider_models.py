@@ -22,6 +22,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import TextPiece
+from codeagent.llm import provider_model
 from codeagent.llm.factory import open_model
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.provider_model import ProviderModel
@@ -516,6 +517,20 @@ async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server
 @BOTH
 async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
     async with server([Turn(text="word " * 50, cut_after=900, stall=True)]) as fake:
+        stream = model_at(fake, name).stream(request())
+        while not isinstance(await anext(stream), TextPiece):
+            pass
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await asyncio.wait_for(fake.client_left.wait(), 5)
+
+
+@BOTH
+async def test_a_reader_that_stops_while_more_has_come_already_closes_the_socket(
+    server: Server, name: str, model_at: ModelAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine: the task that reads is not waiting for the socket, but gives way to the event loop."""
+    monkeypatch.setattr(provider_model, "_LONGEST_TURN", 0.0)
+    async with server([Turn(text="word " * 50, cut_after=1800, stall=True)]) as fake:
         stream = model_at(fake, name).stream(request())
         while not isinstance(await anext(stream), TextPiece):
             pass
