@@ -23,6 +23,12 @@ class Asked:
     name: str
     effort: Effort | None = None
 
+    def target(self, api_base: str) -> Target:
+        """Return what the native lane makes of the name."""
+        target = native_target(self.name, api_base, "k", {})
+        assert target is not None
+        return target
+
     def __str__(self) -> str:
         return self.name if self.effort is None else f"{self.name} at {self.effort}"
 
@@ -32,10 +38,8 @@ async def posted(asked: Asked, requests: Iterable[ModelRequest]) -> tuple[Target
     server = FakeProvider([Turn(status=400)], lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=True)
     async with running(server, "" if asked.name.startswith("anthropic/") else "/v1"):
         model = LitellmModel(asked.name, api_base=server.base_url, api_key="k", thinking=asked.effort, idle_timeout=20)
-        target = native_target(asked.name, server.base_url, "k", {})
         for request in requests:
             with suppress(ModelError):
                 await ask(model, request)
         await model.close()
-    assert target is not None
-    return target, [r.body for r in server.requests]
+    return asked.target(server.base_url), [r.body for r in server.requests]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.messages import (
@@ -31,6 +31,7 @@ from tests.llm.native.litellm_bodies import Asked, Json, posted
 from tests.table import for_each
 
 pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
+OWN = "http://own.example/v1"
 MAIN: tuple[tuple[WireFormat, Asked], ...] = (
     ("chat", Asked("fake")),
     ("chat", Asked("openai/gpt-5-mini", "high")),
@@ -251,7 +252,8 @@ def turns(draw: st.DrawFn) -> list[Message]:
 HISTORIES = st.builds(lambda first, rest: [first, *itertools.chain(*rest)], PROMPTS, st.lists(turns(), max_size=4))
 
 
-@settings(max_examples=times(10))
+# Each example is three requests through litellm: to shrink one, or to explain it, would take minutes and gigabytes.
+@settings(max_examples=times(10), phases=[Phase.explicit, Phase.reuse, Phase.generate], report_multiple_bugs=False)
 @given(HISTORIES)
 def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]) -> None:
     conversation = request(*history)
@@ -268,7 +270,7 @@ def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]
 @given(history=HISTORIES)
 def test_what_was_encoded_before_changes_no_byte(wire_format: WireFormat, asked: Asked, history: list[Message]) -> None:
     """A history that grows, and one of which the end was taken back, is written as if for the first time."""
-    target, _ = captured()[asked, "a prompt"]
+    target = asked.target(OWN)
     growing = FORMATS[wire_format].writer(target, asked.effort)
     lengths = [*range(1, len(history) + 1), (len(history) + 1) // 2, len(history)]
     for length in lengths:
@@ -278,7 +280,7 @@ def test_what_was_encoded_before_changes_no_byte(wire_format: WireFormat, asked:
 
 def test_deepseek_gets_words_for_images_and_its_own_reasoning() -> None:
     asked = Asked("deepseek/deepseek-reasoner", "high")
-    target, _ = captured()[asked, "parallel calls"]
+    target = asked.target(OWN)
     history = (
         UserMessage(content=(TextPart(text="look"), PNG)),
         AssistantMessage(thinking=(Thinking(text="hm"),), calls=(CALL,)),
@@ -293,6 +295,6 @@ def test_deepseek_gets_words_for_images_and_its_own_reasoning() -> None:
 
 def test_half_a_surrogate_pair_can_be_sent() -> None:
     asked = Asked("fake")
-    target, _ = captured()[asked, "a prompt"]
+    target = asked.target(OWN)
     (body,) = ours("chat", asked, target, request(UserMessage.from_text("a\ud83db")))
     assert body["messages"][-1]["content"] == "a?b"
