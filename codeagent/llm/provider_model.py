@@ -44,7 +44,7 @@ class ProviderModel(ABC):
         self._idle = idle_timeout
         self._thinking = thinking
         self._price = price
-        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or ""})
+        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""})
         self._target: Target | None = None
 
     @property

@@ -25,7 +25,7 @@ class Endpoint:
     format: WireFormat
     url: str
     """Whole, with the path."""
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     """Content type, key, version and beta headers; the key is in them, so they are never shown."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this provider's bodies have besides, or, with None, lack."""
@@ -45,7 +45,7 @@ class Target:
     """For messages: the server's address as it was given, else the provider's host, else the name of its API."""
     owner: str
     """For messages: who accepts or refuses the key, the provider or the address of a self-hosted server."""
-    api_key: str | None
+    api_key: str | None = field(repr=False)
     """None: litellm takes it from the environment itself."""
     context_window: int | None
     max_tokens: int
@@ -98,6 +98,8 @@ _NO_KEY = "none"
 """Sent to servers that need no key, since the client libraries insist on one."""
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 _PATHS: Mapping[WireFormat, str] = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/v1/messages"}
+_MAY_LACK_VERSION = {"cometapi", "minimax", "mistral"}
+"""Their addresses may be given without `/v1`, as Mistral's in Azure is."""
 _TOKEN = "ANTHROPIC_AUTH_TOKEN"
 _OAUTH_KEY = "sk-ant-oat"
 _VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
@@ -152,7 +154,9 @@ def native_target(
         return None
     bare = bare.removeprefix(_RESPONSES) if provider == "openai" else bare
     key = _key(name, provider, api_base, api_key, environment) or row.found_key(environment) or row.key or _NO_KEY
-    endpoint = Endpoint(format_, _url(base, format_), _JSON | _headers(provider, key, environment), row.changes)
+    endpoint = Endpoint(
+        format_, _url(provider, base, format_), _JSON | _headers(provider, key, environment), row.changes
+    )
     return _target(name, provider, bare, api_base, key, environment, endpoint)
 
 
@@ -246,14 +250,21 @@ def _thinks_only_in_responses(bare: str) -> bool:
 
 
 def _is_openai(base: str | None) -> bool:
-    host = urlsplit(base or "").hostname or ""
+    try:
+        host = urlsplit(base or "").hostname or ""
+    except ValueError:  # not an address, which is reported when it is posted to
+        return False
     return host == "api.openai.com" or host.endswith(".api.openai.com")
 
 
-def _url(base: str, format_: WireFormat) -> str:
-    if format_ == "anthropic":
-        return base if base.endswith("/v1/messages") else f"{base}/v1/messages"
-    return base.rstrip("/") + _PATHS[format_]
+def _url(provider: str, base: str, format_: WireFormat) -> str:
+    """Return the address with the format's path, which it may have already; a query stays behind the path."""
+    address, mark, query = base.partition("?")
+    address, path = address.rstrip("/"), _PATHS[format_]
+    if address.endswith(path):
+        return address + mark + query
+    version = "/v1" if provider in _MAY_LACK_VERSION and not address.endswith("/v1") else ""
+    return address + version + path + mark + query
 
 
 def _headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -265,7 +276,7 @@ def _headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[st
             if key.startswith(_OAUTH_KEY):
                 direct = {"anthropic-dangerous-direct-browser-access": "true"}
                 return version | bearer | direct | {"anthropic-beta": "oauth-2025-04-20"}
-            return version | (bearer if key == environment.get(_TOKEN) else {"x-api-key": key})
+            return version | (bearer if key == environment.get(_TOKEN, "").strip() else {"x-api-key": key})
         case "openai":
             organization = environment.get("OPENAI_ORGANIZATION") or environment.get("OPENAI_ORG_ID")
             named = {"OpenAI-Organization": organization, "OpenAI-Project": environment.get("OPENAI_PROJECT_ID")}

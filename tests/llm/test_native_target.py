@@ -117,7 +117,7 @@ async def test_the_url_is_the_one_litellm_posts_to(name: str, variables: dict[st
         ),
         (
             "claude-sonnet-4-5",
-            {"ANTHROPIC_AUTH_TOKEN": "t"},
+            {"ANTHROPIC_AUTH_TOKEN": " t\n"},
             {"Authorization": "Bearer t", "anthropic-version": "2023-06-01"},
         ),
         (
@@ -157,6 +157,7 @@ def test_the_headers_carry_the_key_and_who_asks(name: str, variables: dict[str, 
         ("openai/gpt-5.6", "https://eu.api.openai.com/v1", "responses", "https://eu.api.openai.com/v1/responses"),
         ("openai/gpt-5.3", None, "chat", "https://api.openai.com/v1/chat/completions"),
         ("openai/gpt-5-pro", "http://h:8080/v1", "responses", "http://h:8080/v1/responses"),
+        ("openai/gpt-5.6", "http://[::1", "chat", "http://[::1/chat/completions"),
     ],
 )
 def test_the_format_follows_from_the_model_and_the_server(
@@ -164,6 +165,28 @@ def test_the_format_follows_from_the_model_and_the_server(
 ) -> None:
     endpoint = native(name, api_base, **KEYS).endpoint
     assert endpoint is not None and (endpoint.format, endpoint.url) == (format_, url)
+
+
+@pytest.mark.parametrize(
+    ("name", "api_base", "url"),
+    [
+        ("groq/x", "http://h/v1/", "http://h/v1/chat/completions"),
+        ("groq/x", "http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+        ("qwen3", "http://h/v1/chat/completions/", "http://h/v1/chat/completions"),
+        ("qwen3", "http://[::1]:8080/v1?version=2", "http://[::1]:8080/v1/chat/completions?version=2"),
+        ("anthropic/x", "http://h/", "http://h/v1/messages"),
+        ("mistral/x", "https://h.azure.com", "https://h.azure.com/v1/chat/completions"),
+        ("minimax/x", "http://h/v1", "http://h/v1/chat/completions"),
+        ("cometapi/x", "http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+    ],
+)
+def test_an_address_may_have_the_path_a_slash_or_a_query(name: str, api_base: str, url: str) -> None:
+    endpoint = native(name, api_base, **KEYS).endpoint
+    assert endpoint is not None and endpoint.url == url
+
+
+def test_a_key_is_not_part_of_what_a_target_looks_like() -> None:
+    assert "sk-openai" not in repr(native("openai/gpt-5", **KEYS))
 
 
 @pytest.mark.parametrize(

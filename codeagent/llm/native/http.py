@@ -25,7 +25,7 @@ _MOST_HELD = 1 << 20
 """Bytes of a response that wait for their reader; then the server has to wait."""
 _LAST_BYTES_SECONDS = 0.2
 _KEEPALIVE_SECONDS = 60
-_LOOPBACK = "localhost,127.0.0.0/8,::1"
+_LOOPBACK = "localhost,127.0.0.0/8,::1,0.0.0.0,::"
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -134,6 +134,8 @@ class Response:
         try:
             await self._waiter
         finally:
+            if self._waiter.done() and not self._waiter.cancelled():
+                self._waiter.exception()  # marked as seen, if the wait is cancelled at the same time
             self._waiter = None
 
     def _wake(self, _: object = None) -> None:
@@ -209,6 +211,8 @@ class HttpClient:
             response.close()
             if not done.done():
                 pool.remove_handle(curl)
+            elif not done.cancelled():
+                done.exception()  # marked as seen: a reader that left early does not ask for it
             curl.close()
 
     async def close(self) -> None:
@@ -243,7 +247,7 @@ def _options(url: str, headers: Mapping[str, str], body: bytes, idle: float, pro
         _SUPPRESS_CONNECT_HEADERS: 1,
         _QUICK_EXIT: 1,
     }
-    if url.startswith("https") or proxy.startswith("https"):
+    if any(urlsplit(address).scheme == "https" for address in (url, proxy)):
         file, folder = trusted(os.environ)
         options |= {pycurl.CAINFO: file, pycurl.CAPATH: folder}
         options |= {pycurl.PROXY_CAINFO: file, pycurl.PROXY_CAPATH: folder}

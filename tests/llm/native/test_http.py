@@ -1,6 +1,7 @@
 """The client over real sockets: ways through proxies, certificates, connections that are kept, limits."""
 
 import asyncio
+import gc
 import gzip
 import itertools
 import json
@@ -132,7 +133,7 @@ async def test_this_machine_and_the_excepted_hosts_are_reached_without_a_proxy(
         monkeypatch.setenv("http_proxy", address)
         monkeypatch.setenv("NO_PROXY", excepted)
         port = fake.base_url.split(":")[2].removesuffix("/v1")
-        for host in ("127.0.0.1", "localhost"):
+        for host in ("127.0.0.1", "localhost", "0.0.0.0"):
             assert (await post(client, f"http://{host}:{port}/v1"))[0] == 200
         assert proxy.heads == []
         if excepted:
@@ -349,6 +350,28 @@ async def test_sending_a_large_request_is_not_silence() -> None:
     with pytest.raises(TimeoutError):
         await response.begin(asyncio.get_running_loop().create_future())
     assert list(curl.sent) == []
+
+
+async def test_a_reader_that_leaves_as_the_connection_breaks_leaves_no_warning(client: HttpClient) -> None:
+    warnings: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: warnings.append(context))
+    async with openai_server([Turn(text="x", cut_after=90)]) as fake:
+        with pytest.raises(asyncio.CancelledError):
+            async with client.post(f"{fake.base_url}/chat/completions", KEY, BODY) as response:
+                assert response._done is not None
+                await asyncio.wait([response._done])
+                raise asyncio.CancelledError
+    del response
+    gc.collect()
+    assert warnings == []
+
+
+async def test_a_password_in_the_address_is_not_shown() -> None:
+    model = NativeModel("fake", api_base="http://user:passw0rd@127.0.0.1:1/v1")
+    with pytest.raises(ModelError, match="nothing answers at http://") as caught:
+        await ask(model)
+    await model.close()
+    assert "passw0rd" not in str(caught.value)
 
 
 async def test_closing_the_client_ends_what_is_being_read(client: HttpClient) -> None:
