@@ -92,6 +92,9 @@ class CodeagentApp(GuardedApp):
     async def change_to(self, options: LaunchOptions) -> None:
         before, self.chat = self.chat, self._new_chat(options)
         self._left = before
+        if before.outbox.waits:
+            before.outbox.stop()  # what was sent and not done yet moves on with the draft
+            self._draft.keep(before.composer.text)
         await before.end()
         if before is not self.screen_stack[0]:
             await self.switch_screen(self.chat)
@@ -104,8 +107,9 @@ class CodeagentApp(GuardedApp):
         """Show an error that nothing caught as a line in the conversation, and close the page above it."""
         if not self._running or not self.chat.is_mounted:
             return False
+        document = self.chat.view.document  # in a broken installation there may be nothing to show it with
         said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
-        self.chat.state.document.remark(said, "error")
+        document.remark(said, "error")
         if isinstance(self.screen, ModalScreen):
             self.screen.call_later(self._close, self.screen)
         return True
@@ -158,7 +162,7 @@ def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders
 
 def _farewell(chat: ChatScreen) -> str:
     """What stays in the terminal: the end of the conversation, and how to resume it."""
-    lines = chat.view.plain_text().splitlines()
+    lines = chat.view.plain_text().splitlines() if chat.state.document.blocks else []
     session = chat.state.status.now.session
     if not lines:
         return ""

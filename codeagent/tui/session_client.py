@@ -82,7 +82,7 @@ class SessionClient:
             return missing
         if resume is not None:
             await self._replay(resume)
-        elif self._state.document.partial:
+        else:
             self._state.document.forget_recorded()
         if self._launcher.workspace != before:
             self._state.document.remark(f"this session belongs to {self._launcher.workspace}: working there")

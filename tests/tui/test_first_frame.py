@@ -1,5 +1,6 @@
 """The first frame is header, composer and status line; the rest of the screen comes after it, and moves nothing."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -7,12 +8,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.widgets import Input
+from textual.worker import WorkerFailed
 
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.reduce import replayed_end
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.state import UiState
+from tests.tui.fake_launcher import SESSION, FakeLauncher
 from tests.tui.replay import ReplayApp, until
+from tests.tui.scripts import Recording
 
 ROOT = Path(__file__).parents[2]
 LATER = {
@@ -123,6 +136,79 @@ async def test_the_search_opened_in_the_first_frame_has_the_focus_once_it_is_the
         await until(pilot, lambda: isinstance(app.focused, LineInput))
         await pilot.press("escape")
         await until(pilot, lambda: app.focused is app.chat.composer)
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_what_is_typed_right_after_the_key_of_the_search_is_searched_for(
+    early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with first_frame(tmp_path, monkeypatch) as (pilot, app):
+        if not early:
+            await follow(pilot, app)
+        for key in ("ctrl+f", *"abc"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: [box.value for box in app.chat.query("FindBar LineInput").results(Input)] == ["abc"])
+        assert app.chat.composer.text == ""
+
+
+async def test_a_screen_that_cannot_load_the_rest_ends_with_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
+        raise AssertionError("it comes after the import")
+
+    monkeypatch.setitem(sys.modules, "codeagent.tui.pages.conversation", None)
+    app = CodeagentApp(open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path))
+    with pytest.raises(WorkerFailed, match="conversation"):
+        async with app.run_test() as pilot:
+            await until(pilot, lambda: not app.is_running)
+    assert isinstance(app.ended_by, ImportError) and app.return_code == 1
+
+
+async def test_a_conversation_left_while_it_is_opened_is_never_begun(tmp_path: Path) -> None:
+    begun: list[LaunchOptions] = []
+    there = asyncio.Event()
+
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
+        begun.append(options)
+        await there.wait()
+        launcher = FakeLauncher()
+        launcher.ready.set()
+        clients.append(SessionClient(launcher, state))
+        return clients[-1]
+
+    clients: list[SessionClient] = []
+    app = CodeagentApp(open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path))
+    async with app.run_test() as pilot:
+        first = app.chat
+        await until(pilot, lambda: bool(begun))
+        first.composer.set_text("fix it")
+        await pilot.press("enter")
+        first.composer.set_text("/new")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(begun) == 2)
+        there.set()
+        await until(pilot, lambda: any(client.started for client in clients))
+        await pilot.pause()
+        assert [client.started for client in clients] == [True] and app.chat is not first
+        assert app.chat.composer.text == "fix it"
+    assert app.crash is None
+
+
+async def test_the_end_of_a_session_that_cannot_be_opened_is_removed_again(tmp_path: Path) -> None:
+    class Unreadable(FakeLauncher):
+        def settings(self, options: LaunchOptions) -> Settings:
+            raise ConfigError("config.toml cannot be read")
+
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
+        state.document.show_end(replayed_end(Recording().run("go").answer("done").events))
+        return SessionClient(Unreadable(), state)
+
+    folders = AppFolders(tmp_path / "s", tmp_path / "c", tmp_path)
+    app = CodeagentApp(open_client, LaunchOptions(resume=SESSION), folders)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: "config.toml" in app.chat.view.plain_text())
+        assert [type(block).__name__ for block in app.chat.state.document.blocks] == ["Remark"]
 
 
 async def test_what_is_sent_from_the_first_frame_is_sent_once_there_is_a_conversation(

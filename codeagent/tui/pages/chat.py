@@ -133,8 +133,7 @@ class ChatScreen(Screen[None]):
     def _place(self) -> None:
         """Mount the parts, unless the screen is not there yet, or was left meanwhile."""
         if (parts := self._conversation) is not None and self._header.is_attached and self._foot.is_attached:
-            self.mount(parts.view, after=self._header)
-            self._foot.mount(parts.find_bar, parts.card, parts.queue, before=0)
+            parts.place(self._header, self._foot)
             self._sync_composer()
 
     @property
@@ -150,8 +149,9 @@ class ChatScreen(Screen[None]):
         return self.conversation.card
 
     async def end(self) -> None:
-        """Close the conversation; what is typed is kept as the draft."""
+        """Close the conversation, also one that is still being opened; what is typed is kept as the draft."""
         self._draft.close()
+        self.workers.cancel_group(self, "connect")
         if self._opened is not None:
             await self._opened.close()
 
@@ -161,7 +161,7 @@ class ChatScreen(Screen[None]):
 
     def _open(self) -> None:
         """The first frame is drawn: now what is heavy may be imported."""
-        self.run_worker(self._connect(), exit_on_error=True)
+        self.run_worker(self._connect(), group="connect", exit_on_error=True)
 
     async def _connect(self) -> None:
         # In a thread: it gives way to keys every few milliseconds.
@@ -184,6 +184,7 @@ class ChatScreen(Screen[None]):
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)
+            self.state.document.forget_recorded()
             if isinstance(error, CodeagentError):
                 self.state.document.remark(str(error), "error")
             else:
@@ -276,11 +277,7 @@ class ChatScreen(Screen[None]):
     def on_card_left(self) -> None:
         self.composer.focus()
 
-    def on_transcript_view_left(self) -> None:
-        self.composer.focus()
-
-    def on_find_bar_closed(self) -> None:
-        self.composer.focus()
+    on_transcript_view_left = on_find_bar_closed = on_card_left
 
     def on_transcript_view_copy_requested(self, message: "TranscriptView.CopyRequested") -> None:
         self.copy_text(message.text)
@@ -386,8 +383,8 @@ class ChatScreen(Screen[None]):
         """Scroll the conversation, wherever the focus is."""
         getattr(self.view, f"scroll_{way}")(animate=False)
 
-    def action_find(self, text: str = "") -> None:
-        self.conversation.find_bar.open(self.view, text)
+    async def action_find(self, text: str = "") -> None:
+        await self.conversation.find(text)
 
     def action_command(self, row_id: str) -> None:
         """Run a row of the table by a key, as its slash command does."""

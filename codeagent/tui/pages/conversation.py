@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
+from textual.widget import AwaitMount, Widget
 
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
@@ -34,6 +35,18 @@ class ConversationParts:
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
         self._warm = False
+        self._placed: AwaitMount | None = None
+
+    def place(self, header: Widget, foot: Widget) -> None:
+        """Mount the view below the header, and the others at the top of the foot."""
+        header.screen.mount(self.view, after=header)
+        self._placed = foot.mount(self.find_bar, self.card, self.queue, before=0)
+
+    async def find(self, text: str) -> None:
+        """Open the search as soon as it is mounted; keys pressed in the meantime are typed into it."""
+        if self._placed is not None:
+            await self._placed
+        self.find_bar.open(self.view, text)
 
     async def warm_up(self) -> None:
         """Load what renders an answer while the model thinks; only once, in a thread that gives way to keys."""

@@ -40,28 +40,20 @@ class FindBar(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._target: TranscriptView | None = None
-        self._asked = ""
-        """What to search for, if it was opened before it was there."""
 
     def compose(self) -> ComposeResult:
         yield Static("find", classes="find--label", markup=False)
         yield LineInput(compact=True, select_on_focus=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
-    def on_mount(self) -> None:
-        if self._target is not None:
-            self.call_after_refresh(self.open, self._target, self._asked)
-
     def open(self, target: TranscriptView, text: str = "") -> None:
         """Search there; without a text, what was searched for last is offered."""
-        self._target, self._asked = target, text
-        if not self.is_mounted:
-            return
+        self._target = target
         target.found_more = self.count
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
-        box.focus()
+        self.screen.set_focus(box)  # now, unlike `focus`: the next key may have been pressed already
         self._search(box.value)
 
     def close(self) -> None:

@@ -101,8 +101,8 @@ class Document:
             self._put(above, ())
 
     def forget_recorded(self) -> None:
-        """Remove the end of a conversation that will not be continued."""
-        for _ in self.replay(Document()):
+        """Remove the end of a conversation that will not be continued, if one is shown."""
+        for _ in self.replay(Document()) if self.partial else ():
             pass
 
     def greet(self, rows: Sequence[tuple[str, str]]) -> None:
