@@ -23,6 +23,8 @@ def main() -> int:
     print("installing the locked requirements (about a minute the first time)", flush=True)
     subprocess.run([*pip, "--require-hashes", "-r", "requirements.lock"], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True)
+    # Where PYTHONDONTWRITEBYTECODE is set, every start would compile all of it again.
+    subprocess.run([str(VENV / "bin/python"), "-m", "compileall", "-q", "codeagent"], check=True)
     return 0
 
 
