@@ -12,12 +12,11 @@ from codeagent.llm.errors import refuses_tools
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
 from codeagent.llm.retry import RetryingModel
-from tests.llm.asking import ask, request, result
+from tests.llm.asking import LITELLM_WORKER, ask, request, result
 from tests.llm.protocols.reading import HERMES, JSON, call
 from tests.llm.protocols.text_server import text_server
 from tests.servers import FakeProvider, Turn
 
-pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
 LS = '{"command": "ls"}'
 FENCED = JSON.render_call(call("bash", LS))
 REFUSALS = [
@@ -48,14 +47,14 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-async def model_at() -> AsyncIterator[Callable[..., RetryingModel]]:
+@pytest.fixture(params=["auto", pytest.param("litellm", marks=LITELLM_WORKER)])
+async def model_at(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., RetryingModel]]:
+    """Of both lanes."""
     opened: list[RetryingModel] = []
 
     def make(server: FakeProvider, text_tools: TextTools | None = None) -> RetryingModel:
-        opened.append(
-            open_model("openai/fake", api_base=server.base_url, options=ModelOptions(text_tools or TextTools()))
-        )
+        options = ModelOptions(text_tools or TextTools(), wire=request.param)
+        opened.append(open_model("openai/fake", api_base=server.base_url, options=options))
         return opened[-1]
 
     yield make
