@@ -69,12 +69,11 @@ class NotAStream(Exception):
         super().__init__(f"{what} that begins: {_short(first)}")
 
 
-class Redirected(NotAStream):
+class Redirected(Exception):
     """A response that sends the request elsewhere, where nobody may follow it with a key."""
 
     def __init__(self, location: str) -> None:
-        super().__init__(b"", "", None)
-        self.args = (f"a redirect to {_short(location)}",)
+        super().__init__(f"a redirect to {_short(location)}")
 
 
 class ProviderError(Exception):
@@ -145,6 +144,8 @@ class _Failure:
                 passing = (getattr(cause, "status", None) or 500) >= 500
                 said = f"no way through the proxy {proxy}: {_quote(str(cause))}"
                 return self._error("connection", said, retryable=passing)
+            if isinstance(cause, Redirected):
+                return self._final("server", f"{self._address} sent no answer but {cause}; check the address")
             if isinstance(cause, ImportError):
                 return self._final("bad_request", f"this provider needs a library: {cause}")
             if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:

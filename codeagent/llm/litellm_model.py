@@ -131,6 +131,7 @@ def _import() -> Any:
             import litellm
         litellm_setup.silence(litellm)
         litellm_setup.stub_proxy_gateway()
+        litellm_setup.verify_certificates(litellm)
         litellm_setup.patch_error_flags(litellm)
         litellm_setup.patch_native_streaming(litellm)
         litellm_setup.patch_responses(litellm)

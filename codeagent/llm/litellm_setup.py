@@ -84,11 +84,24 @@ def patch_error_flags(library: Any) -> None:
 
 
 def patch_responses(library: Any) -> None:
-    """Tell a 200 response that is not a stream from one that was cut."""
+    """Follow no redirect, and tell a 200 response that is not a stream from one that was cut."""
     from codeagent.llm.response_body import watch_responses  # it needs httpx, which litellm has imported by now
 
     transport = importlib.import_module(f"{library.__name__}.llms.custom_httpx.aiohttp_transport")
     watch_responses(transport.LiteLLMAiohttpTransport, OPENED)
+
+
+def verify_certificates(library: Any) -> None:
+    """Verify certificates always: litellm would leave it if the variable SSL_VERIFY is false."""
+    handler = importlib.import_module(f"{library.__name__}.llms.custom_httpx.http_handler")
+    chosen = handler.get_ssl_verify
+
+    def get_ssl_verify(*args: Any, **options: Any) -> bool | str:
+        """Return the file of the certificates to trust, or True."""
+        verify: bool | str = chosen(*args, **options)
+        return verify or True
+
+    vars(handler)["get_ssl_verify"] = get_ssl_verify
 
 
 def patch_native_streaming(library: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from codeagent.llm.errors import Redirected
 from codeagent.llm.native.events import StreamOrWhole
 from codeagent.llm.providers import WireFormat
 
@@ -21,13 +22,15 @@ _OTHER_STREAMS = ("ndjson", "jsonl", "json-seq", "eventstream")
 def watch_responses(transport: type[Any], opened: ContextVar[list[Any]]) -> None:
     """Check every response to a request for a stream that this transport class of litellm's gets.
 
-    All responses are added to `opened`, if it is set.
+    All responses are added to `opened`, if it is set. A redirect is an error: litellm would follow it with the key.
     """
     send = transport.handle_async_request
 
     async def send_and_check(self: Any, request: httpx.Request) -> httpx.Response:
         response: httpx.Response = await send(self, request)
         opened.get([]).append(response)
+        if response.is_redirect:
+            raise Redirected(response.headers.get("location", "nowhere"))
         content_type = response.headers.get("content-type", "").lower()
         if response.status_code != 200 or any(name in content_type for name in _OTHER_STREAMS):
             return response

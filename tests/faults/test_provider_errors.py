@@ -166,8 +166,10 @@ def test_a_failure_names_the_provider_it_happened_with(error: Exception, text: s
 
 @BOTH
 async def test_a_certificate_nobody_signed_is_not_tried_again(
-    server: Server, name: str, lane: Lane, tmp_path: Path
+    server: Server, name: str, lane: Lane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No variable changes that, not even litellm's own."""
+    monkeypatch.setenv("SSL_VERIFY", "False")
     certificate = self_signed(tmp_path, "IP:127.0.0.1")
     async with server([]) as fake, behind_tls(fake, certificate) as port:
         model = lane(name, api_base=f"https://127.0.0.1:{port}", api_key="k")
@@ -176,6 +178,17 @@ async def test_a_certificate_nobody_signed_is_not_tried_again(
         await model.close()
         assert fake.requests == []
     assert (caught.value.kind, caught.value.retryable) == ("connection", False)
+
+
+@BOTH
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_reported_and_not_followed(server: Server, name: str, status: int, lane: Lane) -> None:
+    async with server([Turn(text="a")]) as other:
+        moved = Turn(status=status, headers={"location": f"{other.base_url}/elsewhere"}, body="")
+        error = await failure(lane, server, name, moved)
+        assert other.requests == []
+    assert str(error).endswith(f" sent no answer but a redirect to {other.base_url}/elsewhere; check the address")
+    assert not error.retryable
 
 
 @BOTH

@@ -211,19 +211,6 @@ def test_without_a_word_of_the_environment_the_systems_certificates_are_trusted(
     assert shipped is not None and "BEGIN CERTIFICATE" in Path(shipped).read_text()
 
 
-async def test_a_redirect_is_not_followed_and_said() -> None:
-    async with openai_server([Turn(text="a")]) as other:
-        moved = Turn(status=307, headers={"location": other.base_url}, body="")
-        async with openai_server([moved]) as fake:
-            model = NativeModel("fake", api_base=fake.base_url, api_key="k")
-            said = f"fake: {fake.base_url} sent no answer but a redirect to {other.base_url}; check the address"
-            with pytest.raises(ModelError) as caught:
-                await ask(model)
-            await model.close()
-    assert (str(caught.value), caught.value.retryable) == (said, False)
-    assert other.requests == []
-
-
 async def test_an_address_that_is_not_one_of_http_is_not_guessed_at(client: HttpClient) -> None:
     for address in ("localhost:8000/v1", "file:///etc/passwd", "ftp://x/v1", ""):
         with pytest.raises(ValueError, match="is not an address that begins with http"):
