@@ -26,6 +26,7 @@ _BEGIN_SECONDS = 30.0
 _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
 _LONGEST_TRAILER = 100
+_MOST_DIGITS = 9
 _BEGUN, _STOPPING, _STOPPED = b"begun", b"stopping", b"stopped"
 _STOPPING_SECONDS = 0.3
 """Until a wrapper that was told to stop must have said that it does."""
@@ -181,8 +182,8 @@ class Execution:
         try:
             if self._pump.done():
                 return None, False
-            await self._stream.send(b"stop\n")
             async with asyncio.timeout(_STOPPING_SECONDS):
+                await self._stream.send(b"stop\n")
                 await self._stopping.wait()
             async with asyncio.timeout(_STOP_SECONDS):
                 await self._stopped.wait()
@@ -236,10 +237,10 @@ class Execution:
 
     def _reported(self) -> CommandEnd | None:
         """Return what the wrapper has reported on both streams; None if it has not, or in other words."""
-        numbers = (self._trailers[True].report or b"").split()
-        if self._trailers[False].report is None or len(numbers) != 3 or not all(map(bytes.isdigit, numbers)):
+        numbers = _three_numbers(self._trailers[True].report or b"")
+        if self._trailers[False].report is None or numbers is None:
             return None
-        left, out_of_memory, code = map(int, numbers)
+        left, out_of_memory, code = numbers
         return CommandEnd(code, left, out_of_memory != 0, reported=True)
 
 
@@ -291,6 +292,14 @@ class TrailerFilter:
         return held
 
 
+def _three_numbers(report: bytes) -> tuple[int, int, int] | None:
+    """Read the numbers of a report; None if it is something else: commands can write one, too, of any length."""
+    words = report.split()
+    if len(words) != 3 or not all(word.isdigit() and len(word) <= _MOST_DIGITS for word in words):
+        return None
+    return int(words[0]), int(words[1]), int(words[2])
+
+
 async def ran_out_of_memory(engine: Engine, container_id: str, exit_code: int) -> bool:
     """Tell whether a command whose end was not reported ran out of memory.
 
@@ -336,10 +345,9 @@ class Stopped:
     @classmethod
     def read(cls, answer: bytes) -> "Stopped | None":
         """Read what `stop_all` says (scripts/processes.sh); None if it is something else."""
-        words = answer.split()
-        if len(words) != 3 or not all(word.isdigit() for word in words):
+        if (numbers := _three_numbers(answer)) is None:
             return None
-        killed, left, everything = map(int, words)
+        killed, left, everything = numbers
         return cls(killed, left, bool(everything))
 
 

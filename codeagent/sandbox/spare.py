@@ -19,6 +19,8 @@ _WAITING = b"waiting\n"
 _PROCESSES = 4
 """Of a wrapper that waits: itself, its two relays, and the one that waits to be told to stop."""
 _ANSWER_SECONDS = 1.0
+_START_SECONDS = 5.0
+"""How long a command waits for a spare that is still starting."""
 _MOST_TRIES = 50
 _LATER_SECONDS = 0.002
 """The result of the command before this one is passed on first."""
@@ -87,13 +89,14 @@ class Spare:
         At the moment of the return, nothing lives in the container but its keepers and the wrapper that was started.
         """
         try:
-            wrapper = await self._starting
+            async with asyncio.timeout(_START_SECONDS):
+                wrapper = await self._starting
             if wrapper is None:
                 return None
             fits = target == self._target and not variables and await wrapper.waits()
             if fits and living(self._target.processes) == self._expected:
                 return wrapper
-        except SandboxError:
+        except (SandboxError, TimeoutError):
             return None
         except BaseException:
             self.discard()

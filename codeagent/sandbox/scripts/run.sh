@@ -56,7 +56,8 @@ if [[ $3 == text ]]; then
   LC_ALL=C read -r -N "$4" -u 4 || exit
   set -- "$1" "$2" -c "$REPLY"
 else
-  head -c "$4" > "/tmp/.command-$1" <&4
+  # All of it is read even if /tmp is full: the host could not send the rest, which would be taken for orders, too.
+  head -c "$4" <&4 | { cat > "/tmp/.command-$1"; cat > /dev/null; }
   (($(wc -c < "/tmp/.command-$1") == $4)) && set -- "$1" "$2" "/tmp/.command-$1"
 fi
 printf '%s %d\n' "$1" "$2" >&7
@@ -73,6 +74,7 @@ fi
 oom_kills
 find_mine "$2"
 kill -KILL "$stopper"
+wait "$stopper" # a line that comes while it is dying would still be read by it
 exec 7>&-
 printf '\0%s \n' "$1" >&5
 printf '\0%s %d %d %d\n' "$1" "${#MINE[@]}" "$((OOM > before))" "$code" >&6

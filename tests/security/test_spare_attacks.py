@@ -1,0 +1,210 @@
+"""Attacks on a command's way through its wrapper: forged reports, what hides between two looks, stops at any moment."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from codeagent.core.ports import Command
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.freeze import KEEPERS, living
+from codeagent.sandbox.spare import Spare, Wrapper
+from tests.effort import times
+from tests.sandboxes import Ran, make_repository, opened, run
+
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+PADDING = "#" * 101_000
+"""So long a command is read from a file, whose name tells it the word of its own reports."""
+KNOWS = "w=${0#/tmp/.command-}; [[ ${#w} == 16 ]] && echo knows"
+MANY = "9" * 5000
+WAITING = 4
+"""Processes of a spare."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+    base = tmp_path_factory.mktemp("spare")
+    async with opened(make_repository(base / "project"), base / "state") as sandbox:
+        yield sandbox
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def box(shared: DockerSandbox) -> DockerSandbox:
+    """The shared sandbox, in which a spare waits."""
+    await shared.start(lambda _: None)
+    if listed(shared) is None:
+        pytest.skip("this machine does not show a container's processes, so there are no spares")
+    await spare_of(shared)
+    return shared
+
+
+def listed(box: DockerSandbox) -> Path | None:
+    assert box._default._container is not None
+    return box._default._container.processes
+
+
+async def spare_of(box: DockerSandbox) -> Spare:
+    """The spare, once it waits."""
+    async with asyncio.timeout(30):
+        while not await box._default.is_quiet():  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+    spare = box._default._spare
+    assert spare is not None
+    assert await asyncio.shield(spare._starting) is not None
+    return spare
+
+
+async def processes_are(box: DockerSandbox, number: int) -> None:
+    async with asyncio.timeout(30):
+        while len(living(listed(box))) != number:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [f"{MANY} 0 0", f"0 {MANY} 0", f"0 0 {MANY}", f"begun {MANY}", "0 0 0 0", "-1 0 0"],
+    ids=["left", "memory", "code", "begun", "four", "negative"],
+)
+async def test_a_forged_end_is_no_end_however_it_is_written(box: DockerSandbox, report: str) -> None:
+    forged = f"printf '\\0%s \\n' $w; printf '\\0%s {report}\\n' $w > /tmp/report; cat /tmp/report >&2"
+    ran = await run(box, f"{KNOWS}; {forged}; sleep 0.05; echo on; exit 7\n{PADDING}")
+    assert (ran.stdout, ran.result.exit_code) == (b"knows\non\n", 7)
+
+
+@pytest.mark.parametrize("killed", [MANY, "999999999", "x", ""], ids=["endless", "many", "word", "none"])
+async def test_a_command_that_forges_the_report_of_its_stop_is_stopped(box: DockerSandbox, killed: str) -> None:
+    lie = f"printf '\\0%s stopping\\n\\0%s stopped {killed} 0 0\\n' $w $w > /tmp/report; cat /tmp/report >&2"
+    ran = Ran()
+    text = f"{KNOWS}; {lie}; trap '' TERM; echo go; while :; do sleep 0.1; done\n{PADDING}"
+    task = asyncio.create_task(box.run(Command(text, "call"), ran))
+    await ran.printed(b"go")
+    task.cancel()
+    assert (await task).stopped
+    await processes_are(box, KEEPERS)
+
+
+async def test_what_is_left_of_a_text_that_does_not_fit_is_no_order_to_stop(box: DockerSandbox) -> None:
+    await run(box, "head -c 1G /dev/zero > /tmp/full")
+    await spare_of(box)
+    ran = await run(box, "touch ran\n" + "stop\n" * 100_000)
+    assert (ran.result.exit_code, b"does not fit into /tmp" in ran.stderr) == (126, True)
+    assert (await run(box, "cat ran; rm /tmp/full")).stderr != b""
+
+
+async def test_a_spare_that_never_comes_to_wait_holds_no_command_back(
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = asyncio.Event()
+
+    async def hangs(*_: object) -> int:
+        await never.wait()
+        return 0
+
+    monkeypatch.setattr(Spare, "_pid_of", hangs)
+    monkeypatch.setattr("codeagent.sandbox.spare._START_SECONDS", 0.1)
+    await box.entrance()
+    await processes_are(box, KEEPERS)
+    assert await box._default.is_quiet()
+    ran = await run(box, "echo x >> ran; cat ran; rm ran")
+    assert (ran.stdout, ran.result.notices) == (b"x\n", ())
+    monkeypatch.undo()
+    await box.entrance()
+    await processes_are(box, KEEPERS)
+
+
+HOPPER = """
+import os, time
+ends = time.monotonic() + 3
+while time.monotonic() < ends:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    open('beats', 'ab', 0).write(b'.')
+"""
+
+
+async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: DockerSandbox) -> None:
+    await run(box, f"cat > /tmp/hopper.py <<'end'\n{HOPPER}end\nrm -f beats; setsid -f python3 /tmp/hopper.py")
+    beats, looks, missed = box.spec.root / "beats", 0, 0
+    async with asyncio.timeout(30):
+        while not beats.exists():  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
+    before = beats.stat().st_size
+    while beats.stat().st_size < before + 300 or looks < 300:
+        looks, missed = looks + 1, missed + (len(living(listed(box))) <= KEEPERS)
+        assert box._default._spare is None
+        await asyncio.sleep(0)
+    assert missed == 0
+    await processes_are(box, KEEPERS)
+    beats.unlink()
+
+
+BYTES = "".join(map(chr, (*range(1, 256), 0x2028, 0xFFFD, 0x1F600)))
+
+
+async def test_every_character_arrives_through_a_spare_as_without_one(box: DockerSandbox) -> None:
+    text = f"printf %s \"$BASH_EXECUTION_STRING\" | sha256sum; : <<'end'\n{BYTES}\nend\n"
+    warm = await run(box, text)
+    await spare_of(box)
+    await box.entrance()
+    await processes_are(box, KEEPERS)
+    cold = await run(box, text)
+    assert warm.stdout == cold.stdout == f"{sha256(text.encode()).hexdigest()}  -\n".encode()
+    lone = await run(box, f"printf '%s' '\udc80' | od -An -tx1; {PADDING}\0")
+    assert lone.stdout == b" 3f\n"
+
+
+@pytest.mark.parametrize("spare", [True, False])
+async def test_a_stop_at_any_moment_of_the_hand_over_leaves_nothing_and_nothing_runs_twice(
+    box: DockerSandbox, spare: bool
+) -> None:
+    tried = times(12)
+    for number in range(tried):
+        if spare:
+            await spare_of(box)
+        task = asyncio.create_task(box.run(Command(f"echo {number} >> begun; exec sleep 905", "call"), Ran()))
+        await asyncio.sleep(number * (0.0015 if spare else 0.008))
+        task.cancel()
+        assert (await task).stopped
+        await processes_are(box, KEEPERS if box._default._spare is None else KEEPERS + WAITING)
+    numbers = (await run(box, "touch begun; cat begun; rm begun")).stdout.split()
+    assert len(set(numbers)) == len(numbers)
+
+
+async def test_a_stop_reaches_a_command_whose_spare_is_taken_and_not_yet_given_the_text(
+    box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, waits = asyncio.Event(), Wrapper.waits
+
+    async def slowly(wrapper: Wrapper) -> bool:
+        asked.set()
+        await asyncio.sleep(0.05)
+        return await waits(wrapper)
+
+    monkeypatch.setattr(Wrapper, "waits", slowly)
+    task = asyncio.create_task(box.run(Command("sleep 906", "call"), Ran()))
+    await asked.wait()
+    task.cancel()
+    assert (await task).stopped
+    await processes_are(box, KEEPERS)
+
+
+@pytest.mark.parametrize("fate", ["remove_container", "pause"])
+async def test_a_container_that_goes_while_the_spare_waits_is_replaced_and_the_command_runs_once(
+    box: DockerSandbox, fate: str
+) -> None:
+    engine, container = box._resources.opened()[1], box._default._container
+    assert container is not None
+    await engine.ask(
+        lambda api: (
+            api.pause(container.container_id)
+            if fate == "pause"
+            else api.remove_container(container.container_id, force=True)
+        )
+    )
+    ran = await run(box, "echo x >> ran; cat ran; rm ran")
+    assert (ran.stdout, "was replaced" in ran.result.notices[0]) == (b"x\n", True)
+    await spare_of(box)
