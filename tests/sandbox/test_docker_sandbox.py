@@ -2,17 +2,22 @@
 
 import asyncio
 import os
+import threading
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import EngineError
+from codeagent.sandbox.engine import Engine, EngineError, engine_socket
+from codeagent.sandbox.guard import Container
+from codeagent.sandbox.launch import launch
 from tests.conftest import MakeSandbox
 from tests.effort import part
-from tests.sandboxes import MIB, Ran, make_repository, processes, processes_become, run
+from tests.sandboxes import MIB, Ran, make_repository, processes, processes_become, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 
@@ -229,3 +234,40 @@ async def test_a_container_whose_connection_is_closed_ends_at_once(sandbox: Dock
         await engine.ask(lambda api: api.wait(place.container_id, condition="removed"))
     except EngineError as error:
         assert error.status == 404
+
+
+@pytest.mark.parametrize("moment", ["before it is made", "before it is known"])
+async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
+    workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    loop, reached, closed, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), asyncio.Event()
+    made: list[Container] = []
+
+    def paused(*arguments: Any) -> Container:
+        try:
+            if moment == "before it is made":
+                loop.call_soon_threadsafe(reached.set)
+                closed.wait(30)
+            made.append(launch(*arguments))
+            if moment == "before it is known":
+                loop.call_soon_threadsafe(reached.set)
+                closed.wait(30)
+            return made[0]
+        finally:
+            loop.call_soon_threadsafe(over.set)
+
+    monkeypatch.setattr("codeagent.sandbox.container.launch", paused)
+    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path))
+    starting = asyncio.create_task(sandbox.start(lambda _: None))
+    await reached.wait()
+    starting.cancel()
+    await sandbox.close()
+    closed.set()
+    await over.wait()
+    with closing(Engine(engine_socket(None))) as engine:
+        for left in made:
+            try:
+                await engine.ask(lambda api, left=left: api.wait(left.container_id, condition="removed"))
+            except EngineError as error:
+                assert error.status == 404
+    assert len(made) == (moment == "before it is known")
