@@ -55,10 +55,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def program() -> NoReturn:
-    """Be the whole program: run the command line, then end the process without taking every module apart.
+    """Run the command line as the whole program, then end the process without tearing down every module.
 
-    That took 25 ms. What is to be told of the end is told first: threads that are waited for, and `atexit`, which
-    calls what was registered first last. A tracer, such as coverage, may have registered before this.
+    That took 25 ms. Threads are still joined, and `atexit` still calls what is registered: the first registered comes
+    last, which is this. A tracer, such as coverage, may have registered earlier, so with one the end is the usual one.
     """
     codes: list[int] = []
     if sys.gettrace() is None:
@@ -68,7 +68,7 @@ def program() -> NoReturn:
 
 
 def _leave(codes: Sequence[int]) -> None:
-    """End the process, unless it ends by an error that the interpreter has to report."""
+    """End the process, unless the interpreter still has an error to report."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -34,7 +34,7 @@ class StreamedAnswer:
         self._known_ids = known_ids
         self._text: list[str] = []
         self._kind: type[TextDelta | ReasoningDelta] | None = None
-        """Of the pieces that came since the event loop turned; the first was emitted, the others are `_merged`."""
+        """Of the pieces of this turn of the event loop: the first was emitted, the others are in `_merged`."""
         self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
@@ -71,7 +71,7 @@ class StreamedAnswer:
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
 
     def _show(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
-        """Emit a piece; what follows it before the event loop turns is one event."""
+        """Emit a piece; those that follow in the same turn of the event loop become one event."""
         if kind is not self._kind:
             self._emit_merged()
             self._kind = kind

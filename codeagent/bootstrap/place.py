@@ -103,7 +103,7 @@ class StartedSandbox:
     """None while it is starting."""
     trouble: SandboxUnavailable | None = None
     starting: asyncio.Task[SandboxInfo] | None = None
-    """Ends once it is ready; raises SandboxUnavailable, and then every command fails with that. None if it is ready."""
+    """Done once it is ready; if it raises SandboxUnavailable, every command fails with that. None if it is ready."""
 
 
 async def start_sandbox(

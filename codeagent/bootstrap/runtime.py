@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
@@ -30,6 +29,7 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
+from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
@@ -107,7 +107,7 @@ async def open_runtime(
 
 @dataclass(frozen=True)
 class _Files:
-    """What the files of the user, the project and the installed packages make of a conversation."""
+    """What a conversation gets from the files of the user and the project, and from installed packages."""
 
     catalog: ToolCatalog
     first_look: CatalogChange | None
@@ -117,7 +117,7 @@ class _Files:
 
 
 def _read_files(settings: Settings, dependencies: ToolDependencies, rules: Sequence[Rule], tell: Tell) -> _Files:
-    """Load tools, hooks and instructions, in one thread: each hand-over costs. Raises ConfigError."""
+    """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
     catalog = dependencies.catalog()
     first_look = catalog.look()
     misnamed = _misnamed(catalog, rules)
@@ -155,7 +155,7 @@ def _uncounted(settings: Settings, attended: bool) -> tuple[Told, ...]:
 
 
 def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
-    """Yield what the instructions, the skills and the sandbox give reason to tell."""
+    """Yield a notice for each problem of the instructions, the skills and the sandbox."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
@@ -164,10 +164,10 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
 
 
 def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:
-    """Have the agent say what there is to say of a sandbox that the first request did not wait for."""
+    """Have the agent report how the sandbox started, if the first request did not wait for that."""
     if sandbox.starting is not None:
         sandbox.starting.add_done_callback(partial(_tell_started, agent))
-        stack.callback(sandbox.starting.cancel)  # before the agent is closed, which could not say it then
+        stack.callback(sandbox.starting.cancel)  # runs before the agent is closed, which could not report it
 
 
 def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
@@ -246,23 +246,12 @@ def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -
 
         given = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
         programs = command_hooks(given)
-    if place.own_folder is not None and _may_exist(folder := place.own_folder / "hooks"):
+    if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
         from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
 
         functions, broken = load_python_hooks(folder, workspace.root)
         problems = tuple(("hook.broken", str(problem)) for problem in broken)
     return Hooks((*programs, *functions), on_failure=tell), problems
-
-
-def _may_exist(folder: Path) -> bool:
-    """Tell whether the folder is there, or cannot be seen: then whoever reads it has to say so."""
-    try:
-        folder.lstat()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 @dataclass(frozen=True)

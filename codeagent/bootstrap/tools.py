@@ -51,7 +51,7 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 
 @dataclass(frozen=True)
 class FirstFileLoader:
-    """A ToolLoader that is made, and its modules imported, only if there is a file for it."""
+    """A ToolLoader that is made, and whose modules are imported, only if there is a file for it."""
 
     suffixes: tuple[str, ...]
     make: Callable[[], ToolLoader]
@@ -62,7 +62,7 @@ class FirstFileLoader:
 
 @dataclass(frozen=True)
 class FirstCommit:
-    """A Committer that is made, and its modules imported, only if the model commits."""
+    """A Committer that is made, and whose modules are imported, only if the model commits."""
 
     make: Callable[[], Committer]
 
@@ -134,7 +134,7 @@ class ToolDependencies:
         return catalog
 
     def _loaders(self, built_in: Sequence[Tool[Any]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files: few workspaces have any, and these are a tenth of a run's modules."""
+        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files."""
 
         def python() -> ToolLoader:
             from codeagent.tools.user.python import PythonLoader  # only if there is such a file

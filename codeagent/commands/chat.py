@@ -118,7 +118,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
-    """Read the last messages of a session, which is fast; None if it cannot be continued, which `open` explains."""
+    """Read the last messages of a session, which is fast; None if it cannot be resumed: `open` will say why."""
     from codeagent.config.paths import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
@@ -141,6 +141,6 @@ def _client(workspace: Path, state: "UiState") -> "SessionClient":
         from codeagent.commands.launcher import LocalLauncher
         from codeagent.tui.session_client import SessionClient
     finally:
-        gc.freeze()  # what was imported stays: later searches for garbage, which stop everything, pass over it
+        gc.freeze()  # modules stay: the collector, which stops everything, need not look at them again
         gc.enable()
     return SessionClient(LocalLauncher(workspace), state)

@@ -23,7 +23,7 @@ else:
         """Make the class a dataclass; the options are the library's, and mean the same."""
 
         def make(cls: type) -> type:
-            cls.__doc__ = cls.__doc__ or cls.__name__  # the library would take a class apart for it
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else the library inspects the signature for one
             own = set(vars(cls))
             methods: dict[str, Any] = {"__repr__": _show}
             if eq:

@@ -40,7 +40,7 @@ def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
 
 
 def type_near_start(line: bytes) -> str:
-    """The type that an event's JSON gives, sound or not; empty if it is not where we write it."""
+    """The type that an event's JSON names, even if the rest is damaged; empty if it is not where we write it."""
     found = _TYPE.search(line, 0, TYPE_WITHIN)
     return "" if found is None else found[1].decode()
 
@@ -93,7 +93,7 @@ def _writer(kind: str) -> SchemaSerializer:
 
 @cache
 def _validator(type_: str) -> SchemaValidator | None:
-    """The same for reading; None for a notice, which its `code` tells from others, and for what is not ours."""
+    """The same for reading; None for an unknown type, and for notices, whose class depends on their `code`."""
     if type_ == "notice" or type_ not in EVENT_TYPES:
         return None
     validator = _adapter(EVENT_TYPES[type_].__name__).validator

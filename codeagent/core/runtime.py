@@ -97,7 +97,7 @@ class Runtime:
     agent: AgentHandle
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
-    """None without a sandbox, so that bash is disabled, or while it is starting."""
+    """None while the sandbox is starting, or if there is none and bash is disabled."""
     outputs: OutputStore
     tools: tuple[ToolDefinition, ...]
     system_prompt: str
@@ -106,4 +106,4 @@ class Runtime:
     skills: Skills
     """Those the model is told of."""
     sandbox_starting: Awaitable[SandboxInfo] | None = None
-    """Ends once commands can run, and fails if they never will, which is a notice as well; None: it is not starting."""
+    """Done once commands can run; fails if they never will, which is also a notice. None: it is not starting."""

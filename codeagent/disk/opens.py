@@ -77,6 +77,17 @@ def open_appended(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600)
 
 
+def may_exist(path: Path) -> bool:
+    """Tell whether there is anything at the path; true also if that cannot be seen, so that opening it says why."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _flags(follow: bool) -> int:
     return _SAFE & ~os.O_NOFOLLOW if follow else _SAFE
 

@@ -116,7 +116,7 @@ class LogReader:
         self._path = path
         self._turn = threading.Lock()
         self._stamp: tuple[int, ...] = ()
-        """Which file was read last, and as of when."""
+        """Device, inode, size and time of the file when it was last read."""
         self._reading = _Reading()
         self._recording = Recording()
 
@@ -146,7 +146,7 @@ class LogReader:
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Let nothing look for garbage: among ever more events, that takes as long as reading them."""
+    """Pause the garbage collector: with ever more events, it takes as long as reading them."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -137,7 +137,7 @@ def closing_events(
 
     Text that had left its queue becomes the message it was about to be; what is still queued stays queued.
     Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run. `history`
-    is the fold of the events, if it was made already.
+    is the fold of the events, if there already is one.
     """
     own = [event for event in events if event.agent == MAIN]
     history = history or fold(own)

@@ -25,7 +25,7 @@ LOG = "events.jsonl"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _HEAD = _END = 256 * 1024
-"""Bytes of a log that say what a session began with, and that hold more than the last screenful."""
+"""Bytes at the start of a log that say how the session began, and at its end that fill more than a screen."""
 _FIRST_RUN = 64 * 1024
 """Bytes of a log that hold its first `run.started`."""
 _PATIENCE = 2.0

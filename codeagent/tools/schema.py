@@ -196,11 +196,11 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
 
 
 _schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
-"""Cached: a start reads each twice, and a call reads its tool's several times."""
+"""Cached: a start reads each schema twice, and a call its tool's several times."""
 
 
 def tool_schema(tool: Tool[Any]) -> dict[str, Any]:
-    """The schema that checks the tool's arguments and that a model is shown; it is not to be changed."""
+    """The schema that checks the tool's arguments and that a model is shown; never change it."""
     return tool.schema if tool.schema is not None else _schema_of(tool.Args)
 
 

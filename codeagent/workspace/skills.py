@@ -13,6 +13,7 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.ports import Skill, SkillText, Workspace
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.opens import may_exist
 from codeagent.workspace.files import LocalWorkspace
 
 _HIDDEN = "invisible characters; the model gets them as escapes"
@@ -72,14 +73,7 @@ class _SkillSource:
 
     @property
     def may_exist(self) -> bool:
-        """Whether the folder is there, or cannot be seen: then reading it says why."""
-        try:
-            (self.files.root / self.below).lstat()
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return True
+        return may_exist(self.files.root / self.below)
 
     def shown(self, path: str) -> str:
         return visible(path if self.place == "project" else str(self.files.root / path))
@@ -119,7 +113,7 @@ class SkillFolders:
         return self._problems
 
     async def look(self) -> bool:
-        """As `refresh`, in a thread; without one if there is nothing to read, as before most requests."""
+        """The same as `refresh`, in a thread; most often there is nothing to read, and no thread is needed."""
         if not self._found and not self._problems and not any(source.may_exist for source in self._sources):
             return False
         return await asyncio.to_thread(self.refresh)
