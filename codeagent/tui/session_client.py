@@ -56,6 +56,7 @@ class SessionClient:
         self._shown = 0
         """The number of the last event that was."""
         self._stepping = False
+        self._told_last = ""
         self._settled = asyncio.Event()
         """Set once it has started, or never will."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -265,7 +266,8 @@ class SessionClient:
             self._state.status.set(sandbox="none")
             return
         self._runtime = replace(runtime, sandbox_info=info)
-        self._state.status.set(sandbox=sandbox_words(info), notice="")
+        notice = self._state.status.now.notice
+        self._state.status.set(sandbox=sandbox_words(info), notice="" if notice == self._told_last else notice)
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
         """Follow up on an event; text that came too late for its run begins the next one."""
@@ -355,6 +357,7 @@ class SessionClient:
         return await asyncio.to_thread(self._launcher.settings, LaunchOptions())
 
     def _tell(self, text: str) -> None:
+        self._told_last = text
         self._state.status.set(notice=text)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

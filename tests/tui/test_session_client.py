@@ -98,6 +98,18 @@ async def test_the_status_page_says_which_way_the_model_s_requests_take() -> Non
     await client.close()
 
 
+@pytest.mark.parametrize(("notice", "left"), [("making the image", ""), ("mode: plan", "mode: plan")])
+async def test_only_what_the_start_of_the_sandbox_told_goes_once_it_is_there(notice: str, left: str) -> None:
+    launcher = FakeLauncher(starting=asyncio.Future())
+    client, state, _ = await ready(launcher)
+    state.status.set(notice=notice)
+
+    launcher.starting.set_result(INFO)
+    await until(lambda: state.status.now.sandbox == "docker, net off")
+    assert state.status.now.notice == left
+    await client.close()
+
+
 async def test_the_header_says_so_if_the_sandbox_cannot_be_had_after_all() -> None:
     launcher = FakeLauncher(starting=asyncio.Future())
     client, state, _ = await ready(launcher)

@@ -223,6 +223,8 @@ def _parser() -> "MarkdownIt":
     library = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
     library.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
     library.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+    for ruler in (library.block.ruler, library.inline.ruler, library.inline.ruler2):
+        ruler.getRules()  # prepared at their first use, which must not be that of two threads at once
     return library
 
 

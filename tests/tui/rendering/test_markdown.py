@@ -2,13 +2,16 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it.ruler import Ruler
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.markdown import render_markdown
+from codeagent.tui.rendering.markdown_parser import _parser
 from codeagent.tui.rendering.palette import Palette
 
 PALETTE = Palette()
@@ -34,6 +37,15 @@ def style_of(text: str, part: str) -> Style:
                 assert piece.style is not None
                 return piece.style
     raise AssertionError(f"{part} is not drawn")
+
+
+def test_a_parser_that_two_threads_may_use_at_once_has_nothing_left_to_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+    _parser.cache_clear()
+    _parser()
+    prepared: list[Ruler[object]] = []
+    monkeypatch.setattr(Ruler, "__compile__", prepared.append)
+    assert drawn("# One\n\n- *two* ~~three~~") == ["One", "", "• two three"]
+    assert prepared == []
 
 
 def test_headings_are_bold_and_have_no_marks() -> None:
