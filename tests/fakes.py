@@ -63,6 +63,8 @@ class FakeSandbox:
             case other:
                 raise AssertionError(f"not a step: {other}")
 
+    async def ready(self) -> None: ...
+
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         self.freezes += 1

@@ -198,6 +198,13 @@ class Executor:
     def _judge(self, prepared: PreparedCall) -> Verdict:
         return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
 
+    async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
+        """Judge a call that is about to run, by what is known of the sandbox once that is ready."""
+        sandbox = self._environment.sandbox
+        if sandbox is not None and prepared.tool.sandboxed and self._judge(prepared).permission == "auto":
+            await token.guard(sandbox.ready())
+        return self._judge(prepared)
+
     def _confined(self, tool: Tool[Any]) -> bool:
         """Whether the sandbox keeps the tool from changing anything, because the mode is plan."""
         return self._permissions.mode == "plan" and tool.sandboxed and self._environment.sandbox_kind == "docker"
@@ -206,7 +213,7 @@ class Executor:
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
         """The call to run, and its permit. Raises CallRefused, or ToolError if the preview shows it cannot work."""
-        verdict = self._judge(prepared)
+        verdict = await self._verdict(prepared, token)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)

@@ -203,6 +203,9 @@ class Sandbox(RunsCommands, Protocol):
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
 
+    async def ready(self) -> None:
+        """Return once commands can run; only from then on `exposed` is known. Raises SandboxUnavailable."""
+
     @property
     def exposed(self) -> str:
         """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""

@@ -78,6 +78,10 @@ class DockerSandbox:
         """The result of the last start's self-test."""
         return self._default.tested
 
+    async def ready(self) -> None:
+        """See the port; costs nothing while there is a container."""
+        await self._default.start()
+
     @property
     def exposed(self) -> str:
         """See the port."""

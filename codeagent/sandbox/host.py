@@ -84,6 +84,9 @@ class HostSandbox:
             warnings=("there is no sandbox: commands run on this machine with your rights",),
         )
 
+    async def ready(self) -> None:
+        """Return at once."""
+
     @property
     def exposed(self) -> str:
         """Empty: nothing is hidden, and every command needs approval."""

@@ -1,20 +1,24 @@
 """The path of one call: what runs, what does not, and what the one result says."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Answer, CancelCall, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import BatchPlanned, RunFinished, ToolFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import TextPart, text_of
 from codeagent.core.policy import Decision, Permission, Policy, Rule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
-from tests.agent.doubles import Do, Doing, Turn, do, of, scene
+from codeagent.tools.builtin.bash import Bash
+from codeagent.tools.edit.reads import ReadTracker
+from tests.agent.doubles import Do, Doing, MemoryOutputs, Place, Turn, do, of, scene
+from tests.fakes import FakeSandbox
 
 
 async def one(turn: Turn, **options: object) -> ToolResultAdded:
@@ -292,3 +296,39 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind() -> None:
         raise AssertionError("the guard must not return")
     except cancel.RunCancelled:
         ended.set()
+
+
+class Starting(FakeSandbox):
+    """Knows what commands may come across once it is ready."""
+
+    def __init__(self, exposed: str, error: SandboxUnavailable | None = None) -> None:
+        super().__init__()
+        self.finds, self.error = exposed, error
+
+    async def ready(self) -> None:
+        await asyncio.sleep(0)
+        self.exposed = self.finds
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("exposed", "approval"), [("", "auto"), (".env.local may contain secrets and is not hidden", "user")]
+)
+async def test_a_sweeping_command_is_judged_by_what_is_known_once_the_sandbox_is_ready(
+    exposed: str, approval: str
+) -> None:
+    sandbox, outputs = Starting(exposed), MemoryOutputs()
+    bash = Bash(outputs, ReadTracker(cast(Any, Place())), exposed=lambda: sandbox.exposed)
+    turns = (Turn("", (("bash", '{"command": "grep -r KEY ."}'),)), Turn("done"))
+    events = await scene(*turns, sandbox=sandbox, more=(bash,)).run()
+    assert [event.approval for event in of(events, ToolResultAdded)] == [approval]
+    assert len(sandbox.commands) == 1
+
+
+async def test_a_command_that_needs_no_question_does_not_run_without_a_sandbox_that_is_ready() -> None:
+    sandbox, outputs = Starting("", SandboxUnavailable("no engine", "start it")), MemoryOutputs()
+    bash = Bash(outputs, ReadTracker(cast(Any, Place())), exposed=lambda: sandbox.exposed)
+    events = await scene(Turn("", (("bash", '{"command": "ls"}'),)), Turn("done"), sandbox=sandbox, more=(bash,)).run()
+    [result] = of(events, ToolResultAdded)
+    assert (result.error.message, sandbox.commands) == ("no engine. start it", [])

@@ -15,9 +15,10 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, EngineError, engine_socket
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.launch import launch
+from codeagent.sandbox.mounts import MOST_FILES, NOT_ALL_MASKED
 from tests.conftest import MakeSandbox
 from tests.effort import part
-from tests.sandboxes import MIB, Ran, make_repository, processes, processes_become, run, sandbox_spec
+from tests.sandboxes import MIB, Ran, make_repository, opened, processes, processes_become, run, sandbox_spec
 
 pytestmark = pytest.mark.docker
 
@@ -167,6 +168,15 @@ async def test_a_secret_that_cannot_be_masked_is_said_once_and_then_asked_about(
     await task
     assert (await run(sandbox, "grep -r CANARY .")).stdout == b""
     assert sandbox.exposed == ""
+
+
+async def test_what_could_not_be_masked_is_known_once_it_is_ready(workspace_dir: Path, tmp_path: Path) -> None:
+    for number in range(MOST_FILES + 1):
+        (workspace_dir / f".env.{number}").write_text("CANARY=1\n")
+    async with opened(workspace_dir, tmp_path / "state") as sandbox:
+        assert sandbox.exposed == ""
+        await sandbox.ready()
+        assert sandbox.exposed == NOT_ALL_MASKED
 
 
 async def test_a_workspace_that_was_moved_is_not_written_to(
