@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from codeagent.core.errors import ModelError
@@ -122,21 +122,25 @@ def _timeout(idle: float) -> Any:
 
 
 def _import() -> Any:
-    """Import litellm and set it up; return it."""
+    """Import litellm and set it up; return it. Raises whatever goes wrong with either, again each time."""
     with _import_lock:
-        if "litellm" in sys.modules:
-            return sys.modules["litellm"]
-        litellm_setup.set_environment()
-        with litellm_setup.collector_paused():
-            import litellm
-        litellm_setup.silence(litellm)
-        litellm_setup.stub_proxy_gateway()
-        litellm_setup.verify_certificates(litellm)
-        litellm_setup.patch_error_flags(litellm)
-        litellm_setup.patch_native_streaming(litellm)
-        litellm_setup.patch_responses(litellm)
-        litellm_setup.defer_tokenizer(litellm)
-        return litellm
+        return _import_once()
+
+
+@cache
+def _import_once() -> Any:
+    litellm_setup.set_environment()
+    with litellm_setup.collector_paused():
+        import litellm
+    litellm_setup.silence(litellm)
+    litellm_setup.stub_proxy_gateway()
+    litellm_setup.verify_certificates(litellm)
+    litellm_setup.reach_this_machine_directly(litellm)
+    litellm_setup.patch_error_flags(litellm)
+    litellm_setup.patch_native_streaming(litellm)
+    litellm_setup.patch_responses(litellm)
+    litellm_setup.defer_tokenizer(litellm)
+    return litellm
 
 
 def _import_client(name: str) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import ipaddress
 import logging
 import os
 import sys
@@ -102,6 +103,27 @@ def verify_certificates(library: Any) -> None:
         return verify or True
 
     vars(handler)["get_ssl_verify"] = get_ssl_verify
+
+
+def reach_this_machine_directly(library: Any) -> None:
+    """Use no proxy for loopback addresses; litellm does unless NO_PROXY names them."""
+    transport = importlib.import_module(
+        f"{library.__name__}.llms.custom_httpx.aiohttp_transport"
+    ).LiteLLMAiohttpTransport
+    chosen = transport._proxy_from_env
+
+    def proxy_from_env(self: Any, url: Any) -> str | None:
+        return None if _is_this_machine(url.host) else chosen(self, url)
+
+    transport._proxy_from_env = proxy_from_env
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.rstrip(".").rpartition(".")[2] == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def patch_native_streaming(library: Any) -> None:

@@ -594,6 +594,17 @@ async def test_a_server_of_ones_own_needs_no_key_and_no_provider_in_the_name(mod
     ]
 
 
+@BOTH
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+async def test_a_server_on_this_machine_is_reached_without_a_proxy(
+    server: Server, name: str, host: str, model_at: ModelAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    async with server([Turn(text="a")]) as fake:
+        fake.base_url = fake.base_url.replace("127.0.0.1", host)
+        assert (await ask(model_at(fake, name))).message.text == "a"
+
+
 async def test_a_key_that_is_given_is_the_one_that_is_sent(model_at: ModelAt) -> None:
     async with openai_server([Turn(text="a")]) as fake:
         await ask(model_at(fake, "fake", api_key="given-key"))
