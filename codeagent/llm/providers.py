@@ -100,6 +100,8 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 _PATHS: Mapping[WireFormat, str] = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/v1/messages"}
 _MAY_LACK_VERSION = {"cometapi", "minimax", "mistral"}
 """Their addresses may be given without `/v1`, as Mistral's in Azure is."""
+_ANYWHERE = {"ai21", "hosted_vllm", "lm_studio", "xinference"}
+"""Without an address, litellm would send their requests to OpenAI, some with the key for OpenAI."""
 _TOKEN = "ANTHROPIC_AUTH_TOKEN"
 _OAUTH_KEY = "sk-ant-oat"
 _VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
@@ -141,7 +143,7 @@ def native_target(
 ) -> Target | None:
     """Find out what `name` stands for without litellm; None if only litellm reaches it.
 
-    Raises ModelError for a missing key.
+    Raises ModelError for a missing key or address.
     """
     named = _provider_of(name, api_base)
     if named is None or any(environment.get(switch) for switch in _LITELLM_SWITCHES):
@@ -149,6 +151,7 @@ def native_target(
     provider, bare = named
     row = providers()[provider]
     base = api_base or row.custom_base(environment) or row.base
+    _check_address(name, provider, base, environment)
     format_ = _format(provider, bare, base, row)
     if base is None or format_ is None:
         return None
@@ -163,7 +166,10 @@ def native_target(
 def resolve_target(
     library: Any, name: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str]
 ) -> Target:
-    """Find out what `name` stands for; `library` is litellm. Raises ModelError for an unknown name or a missing key."""
+    """Find out what `name` stands for; `library` is litellm.
+
+    Raises ModelError for an unknown name, and for a missing key or address.
+    """
     try:
         bare, provider, _, base = library.get_llm_provider(_wire_name(name, api_base), api_base=api_base)
     except Exception:
@@ -172,6 +178,7 @@ def resolve_target(
             " your own server",
             kind="bad_request",
         ) from None
+    _check_address(name, provider, base, environment)
     key = _key(name, provider, api_base, api_key, environment)
     return _target(name, provider, bare, api_base, key, environment, None, base)
 
@@ -207,6 +214,15 @@ def _target(
         facts=info,
         endpoint=endpoint,
     )
+
+
+def _check_address(name: str, provider: str, base: str | None, environment: Mapping[str, str]) -> None:
+    """Raise ModelError for a model whose server nobody named."""
+    if provider in _ANYWHERE and not (base or providers()["openai"].custom_base(environment)):
+        set_too = "".join(f" or set {variable}" for variable in providers()[provider].base_variables)
+        raise ModelError(
+            f"{name}: the address of its server is not known; give --api-base{set_too}", kind="bad_request"
+        )
 
 
 def _provider_of(name: str, api_base: str | None) -> tuple[str, str] | None:

@@ -193,12 +193,31 @@ def test_a_key_is_not_part_of_what_a_target_looks_like() -> None:
     "name",
     [
         *("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0", "azure/gpt-5", "vertex_ai/gemini-3-pro", "ollama/qwen3"),
-        *("gemini/gemini-2.5-pro", "fireworks_ai/glm-4p7", "hosted_vllm/qwen3", "anthropic/claude-2"),
-        *("xai/grok-4.20-multi-agent", "unheard-of", "nobody/knows", "openai/gpt-3.5-turbo-instruct", "lm_studio/one"),
+        *("gemini/gemini-2.5-pro", "fireworks_ai/glm-4p7", "anthropic/claude-2", "xai/grok-4.20-multi-agent"),
+        *("unheard-of", "nobody/knows", "openai/gpt-3.5-turbo-instruct"),
     ],
 )
 def test_only_litellm_reaches_the_others(name: str) -> None:
     assert native_target(name, None, None, KEYS) is None
+
+
+@pytest.mark.xdist_group("litellm")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("lm_studio/x", "give --api-base or set LM_STUDIO_API_BASE"),
+        ("hosted_vllm/x", "give --api-base or set HOSTED_VLLM_API_BASE"),
+        ("xinference/x", "give --api-base"),
+        ("ai21/x", "give --api-base"),
+    ],
+)
+def test_a_model_that_may_be_anywhere_needs_an_address(name: str, remedy: str) -> None:
+    """litellm sends it to OpenAI, conversation and key."""
+    said = f"bad_request: {name}: the address of its server is not known; {remedy}"
+    assert outcome(native_target, name, None, None, KEYS) == said
+    with environment(**KEYS):
+        assert outcome(resolve_target, litellm_model._import(), name, None, None, KEYS) == said
+        assert isinstance(outcome(resolve_target, litellm_model._import(), name, OWN, None, KEYS), dict)
 
 
 @pytest.mark.parametrize("switch", ["USE_LITELLM_PROXY", "LITELLM_ROUTE_ALL_CHAT_OPENAI_TO_RESPONSES"])
