@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -70,15 +71,18 @@ class ReadTracker:
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
+        self._changing = threading.RLock()
+        """Calls that run at the same time may each read in a thread of their own."""
 
     def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
         """The model was shown these of the `total` lines of a file. Returns the details that `restore` takes."""
         sha256 = digest(data)
-        known = self._files.get(path, ReadState(sha256, (), whole=False))
-        before = known.lines if known.sha256 == sha256 else ()
-        lines = joined([*before, *runs])
-        whole = (known.whole and known.sha256 == sha256) or lines == ((1, total),) or total == 0
-        return self._keep(path, data, ReadState(sha256, lines, whole))
+        with self._changing:
+            known = self._files.get(path, ReadState(sha256, (), whole=False))
+            before = known.lines if known.sha256 == sha256 else ()
+            lines = joined([*before, *runs])
+            whole = (known.whole and known.sha256 == sha256) or lines == ((1, total),) or total == 0
+            return self._keep(path, data, ReadState(sha256, lines, whole))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed; it, or its output, names the files. Returns the details."""
@@ -148,16 +152,17 @@ class ReadTracker:
                 return
 
     def _keep(self, path: str, data: bytes, seen: ReadState) -> dict[str, JsonValue]:
-        self._files[path] = seen
-        copy = self._copies.get(path)
-        if seen.whole or copy is None or not copy.whole:
-            self._copied_bytes -= 0 if copy is None else len(copy.data)
-            self._copies.pop(path, None)
-            if len(data) <= self._kept_bytes // 8:
-                self._copies[path] = _Copy(data, seen.whole)
-                self._copied_bytes += len(data)
-        while self._copied_bytes > self._kept_bytes:
-            self._copied_bytes -= len(self._copies.popitem(last=False)[1].data)
+        with self._changing:
+            self._files[path] = seen
+            copy = self._copies.get(path)
+            if seen.whole or copy is None or not copy.whole:
+                self._copied_bytes -= 0 if copy is None else len(copy.data)
+                self._copies.pop(path, None)
+                if len(data) <= self._kept_bytes // 8:
+                    self._copies[path] = _Copy(data, seen.whole)
+                    self._copied_bytes += len(data)
+            while self._copied_bytes > self._kept_bytes:
+                self._copied_bytes -= len(self._copies.popitem(last=False)[1].data)
         return {
             "path": path,
             "sha256": seen.sha256,

@@ -1,6 +1,9 @@
 """F18: what was read is remembered by content, bounded, and survives a resume."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,6 +91,25 @@ def test_copies_are_bounded_and_without_one_the_error_is_plain(workspace: LocalW
     assert "What changed" not in str(caught.value)
     with pytest.raises(Failed, match="What changed"):
         seen.check("19.txt", b"y")
+
+
+def test_reads_in_several_threads_are_all_remembered_and_stay_bounded(
+    workspace: LocalWorkspace, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-6)
+    seen = ReadTracker(workspace, kept_bytes=2000)
+
+    def read(thread: int) -> None:
+        for line in range(250):
+            seen.read("a.txt", b"1" * 200, [(4 * line + thread, 4 * line + thread)], 1000)
+            seen.read("b.txt", b"%d" % thread * (200 + thread), [(1, 1)], 2)
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(read, range(1, 5)))
+    assert seen.check("a.txt", b"1" * 200).whole
+    with pytest.raises(Failed, match="What changed"):
+        seen.check("b.txt", b"y")
 
 
 _RUNS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair))), max_size=6)
