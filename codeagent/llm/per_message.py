@@ -1,4 +1,4 @@
-"""Puts what the messages of a conversation became on the wire in order, and encodes each message once.
+"""Converts the messages of a conversation for the wire, in order, and encodes each of them once.
 
 A history grows at its end, and every request sends all of it. The JSON of a message is kept for as long as the message
 is part of the history.

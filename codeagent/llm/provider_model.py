@@ -1,4 +1,4 @@
-"""What every model of a provider does alike, whichever lane its requests take."""
+"""What the models of all providers have in common, whichever lane their requests take."""
 
 import asyncio
 import os

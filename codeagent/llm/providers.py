@@ -28,7 +28,7 @@ class Endpoint:
     headers: Mapping[str, str] = field(repr=False)
     """Content type, key, version and beta headers; the key is in them, so they are never shown."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that this provider's bodies have besides, or, with None, lack."""
+    """Fields to add to this provider's bodies; None removes one."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ _LITELLM_SWITCHES = (
 
 @lru_cache(maxsize=1)
 def providers() -> Mapping[str, Provider]:
-    """Return what is known of each provider, by the name that comes before the slash."""
+    """Return what is known about each provider, by the name before the slash."""
     rows = json.loads(Path(__file__).with_name("providers.json").read_bytes())
     listed = ("base_variables", "keys")
     return {name: Provider(**row | {key: tuple(row.get(key, ())) for key in listed}) for name, row in rows.items()}
@@ -245,7 +245,7 @@ def _wire_name(name: str, api_base: str | None) -> str:
 
 
 def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFormat | None:
-    """Return the format for this model; None if only litellm can make its requests."""
+    """Return the format of this model's requests; None if only litellm can make them."""
     info = entry(f"{provider}/{bare}", bare)
     mode = info.get("mode") if info.get("litellm_provider") in (provider, "text-completion-openai") else None
     match provider:

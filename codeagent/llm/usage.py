@@ -104,7 +104,7 @@ def _cost(target: Target, usage: Usage) -> float | None:
 
 class _Rate(Protocol):
     def __call__(self, *names: str) -> float:
-        """Return the first of the rates that there is, in dollars per token."""
+        """Return the first of these rates that is known, in dollars per token; 0 if none is."""
 
 
 def _rates(target: Target, prompt: int) -> _Rate:

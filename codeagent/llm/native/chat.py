@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and everything that servers which claim to speak it make of their streams."""
+"""OpenAI's chat completions, and the variants of their streams that other servers send."""
 
 import re
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from codeagent.llm.usage import field, read_usage
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9](?!-chat)")
-"""Models of OpenAI's own that take `max_completion_tokens` for `max_tokens`."""
+"""OpenAI's models that take `max_completion_tokens` instead of `max_tokens`."""
 _THINKING_SWITCH = {"deepseek"}
-"""They think or not, besides how much."""
+"""Thinking has a switch there, besides its effort."""
 _REASONING_BACK = {"deepseek", "moonshot"}
 """They refuse answers that come back without their reasoning, if the model thinks."""
 _BLANK = " "

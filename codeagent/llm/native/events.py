@@ -13,7 +13,7 @@ from codeagent.llm.errors import NotAStream
 from codeagent.llm.providers import WireFormat
 
 DONE = "[DONE]"
-"""What ends a stream of chat completions, in the place of an event."""
+"""What ends a stream of chat completions, instead of an event."""
 _EVENT = re.compile(rb"(?:data|event|id|retry)[ \t]*:|:")
 _ENOUGH = len(b"event :")
 """Bytes needed to tell an event from anything else."""
@@ -24,7 +24,7 @@ _LARGEST = 16 << 20
 
 
 class EventParser:
-    """Cuts a stream into the data of its events, as the standard has it: its three line ends, comments and fields."""
+    """Cuts a stream into the data of its events, following the standard: three line ends, comments and fields."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -81,7 +81,7 @@ class EventReader:
         """The stream said that nothing more follows."""
 
     def feed(self, chunk: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the events that end in the chunk. Raises NotAStream; ValueError for one not JSON, or too large."""
+        """Yield the events that end in the chunk. Raises NotAStream, and ValueError for bad JSON or a huge event."""
         return self._decoded(self._parser.feed(self._body.feed(chunk)))
 
     def end(self) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,10 @@ class StreamOrWhole:
         self._streams = False
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what of a stream has come; nothing until it is known to be one. Raises NotAStream for a huge body."""
+        """Return the part of a stream that has come; nothing until it is known to be one.
+
+        Raises NotAStream for a huge body.
+        """
         if self._streams:
             return chunk
         self._begun += chunk

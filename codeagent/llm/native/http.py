@@ -1,8 +1,7 @@
 """Posts requests over libcurl on the event loop, and hands their responses on as they come.
 
-libcurl keeps the connections, finds the way through proxies and verifies certificates. Nothing it does is switched on
-that a model's request does not need: no redirects, no cookies, HTTP/1.1 only, so that leaving a response in its middle
-closes its socket.
+libcurl keeps the connections, finds the way through proxies and verifies certificates. Only what a model's request
+needs is switched on: no redirects, no cookies, and HTTP/1.1 only, so that leaving a response early closes its socket.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from codeagent import __version__
 
 _CONNECT_SECONDS = 30.0
 _MOST_HELD = 1 << 20
-"""Bytes of a response that wait for their reader; then the server has to wait."""
+"""Bytes of a response that may wait for their reader; beyond that, the server has to wait."""
 _LAST_BYTES_SECONDS = 0.2
 _KEEPALIVE_SECONDS = 60
 _LOOPBACK = "localhost,127.0.0.0/8,::1,0.0.0.0,::"
@@ -33,7 +32,7 @@ _BUNDLES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where the systems keep the certificates they trust: Debian, Fedora, older Fedora, SUSE, and the others."""
+"""Where systems keep the certificates they trust: Debian, Fedora, older Fedora, SUSE, and others."""
 _SUPPRESS_CONNECT_HEADERS = 265
 _QUICK_EXIT = 322
 """Options that pycurl has no names for."""
@@ -107,9 +106,9 @@ class Response:
         return data
 
     async def finish(self) -> None:
-        """Read what is left of a response that has said all: only then can its connection be used again.
+        """Read the rest of a response whose answer is complete: only then can its connection be used again.
 
-        A server that keeps it open is not waited for.
+        A server that keeps the response open is given a fifth of a second.
         """
         with suppress(Exception):
             async with asyncio.timeout(_LAST_BYTES_SECONDS):
