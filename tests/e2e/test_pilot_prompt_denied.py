@@ -55,5 +55,5 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
         assert remarks[-1] == "a hook denied the prompt, so it was not sent: it names a card"
         await pilot.press("ctrl+u", *"hello", "enter")
         await until_idle()
-    await app.chat.end()
+        await app.chat.end()
     assert [event["reason"] for event in of(product.log(), "run.finished")] == ["done"]
