@@ -71,8 +71,11 @@ async def waiting(box: DockerSandbox) -> Spare:
     return spare
 
 
-def lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+async def dies(pid: int) -> None:
+    """Return once the process is gone: it leaves the container's list a moment before."""
+    async with asyncio.timeout(30):
+        while Path(f"/proc/{pid}").exists():  # noqa: ASYNC110, ASYNC240  # nobody tells; it does not block
+            await asyncio.sleep(0.001)
 
 
 def is_stopped(pid: int) -> bool:
@@ -113,7 +116,7 @@ async def test_a_spare_is_used_once(box: DockerSandbox) -> None:
     second = await waiting(box)
     assert second is not first
     assert await wrapper_of(second) != pid
-    assert not lives(pid)
+    await dies(pid)
 
 
 async def test_one_of_two_commands_at_once_gets_the_spare_and_both_run_once(box: DockerSandbox) -> None:
@@ -189,14 +192,14 @@ async def test_a_container_that_is_replaced_takes_its_spare_along(box: DockerSan
     secret.unlink()
     assert (ran.stdout, "replaced because .env changed" in ran.result.notices[0]) == (b"x\n", True)
     assert box._default._spare is not spare
-    assert not lives(pid)
+    await dies(pid)
 
 
 async def test_a_spare_dies_with_the_session(workspace_dir: Path, tmp_path: Path) -> None:
     async with opened(workspace_dir, tmp_path / "state") as sandbox:
         await run(sandbox, "true")
         pid = await wrapper_of(await waiting(sandbox))
-    assert not lives(pid)
+    await dies(pid)
 
 
 async def test_a_spare_is_not_a_reason_to_pause(box: DockerSandbox) -> None:
@@ -263,13 +266,13 @@ async def test_a_spare_that_cannot_be_started_costs_nothing(
 
 async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there(box: DockerSandbox) -> None:
     """Otherwise a program of the workspace would run, unasked, while nothing counts as running."""
+    await run(
+        box, "mkdir bin; printf '#!/bin/sh\ntouch planted; exec /bin/cat' | tee bin/cat > bin/bash; chmod +x bin/*"
+    )
     target = box._default._target(container(box))
     writable = (f"{target.directory}/bin", "/home/agent/.local/bin", "/tmp/bin", "bin", "", "/usr/../tmp")
     planted = replace(target, path=":".join((*writable, "/usr/bin", "/bin")))
     assert planted.safe_path == "/usr/bin:/bin"
-    await run(
-        box, "mkdir bin; printf '#!/bin/sh\ntouch planted; exec /bin/cat' | tee bin/cat > bin/bash; chmod +x bin/*"
-    )
     engine = box._resources.opened()[1]
     wrapper = await Wrapper.start(engine, planted)
     assert await wrapper.waits()
@@ -288,7 +291,12 @@ SURROUNDINGS = """
 env | grep -v ^_= | sort; pwd; umask; ulimit -a | grep -v -e 'file locks' -e 'max memory size'; cat; echo $?
 set -- $(cut -d' ' -f5,6 /proc/self/stat); echo $(($1 == $2)) $(($1 == PPID)); readlink /proc/self/fd/0
 ls /proc/self/fd | wc -w; grep -E '^(Sig|Shd|Cap|NoNew|Seccomp|Uid|Gid|Groups)' /proc/self/status; echo $SHLVL $0 $#
-tty; shopt; set -o
+tty; shopt; set -o; ulimit -aH | grep -v -e 'file locks' -e 'max memory size'; trap; jobs; alias; nice; kill -l
+declare -p | sed -E 's/ (BASHPID|EPOCH[A-Z]*|S?RANDOM|SECONDS|PPID|_)=.*/ \\1/'; declare -F; compgen -v | wc -l
+for fd in 0 1 2; do readlink /proc/$$/fd/$fd | tr -d 0-9; done; readlink /proc/$$/exe; ls -A /tmp ~; date +%Z
+cat /proc/self/{oom_score_adj,timerslack_ns,coredump_filter,personality,cgroup}
+tr '\\0' '\\n' < /proc/$PPID/environ | sort
+grep -E '^(Sig|Shd)' /proc/$PPID/status; bash -c 'kill -PIPE $$'; echo $?; bash -c 'kill -INT $$'; echo $?
 """
 
 

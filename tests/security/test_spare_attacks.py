@@ -1,6 +1,7 @@
 """Attacks on a command's way through its wrapper: forged reports, what hides between two looks, stops at any moment."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
@@ -190,6 +191,39 @@ async def test_a_stop_reaches_a_command_whose_spare_is_taken_and_not_yet_given_t
     task.cancel()
     assert (await task).stopped
     await processes_are(box, KEEPERS)
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[3:]
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from tests.sandboxes import sandbox_spec
+
+async def wait():
+    box = DockerSandbox(sandbox_spec(Path(sys.argv[1]), Path(sys.argv[2])))
+    await box.start(lambda _: None)
+    assert await box._default._spare._starting is not None
+    print(box._default._container.processes, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(wait())
+"""
+
+
+async def test_nothing_lives_on_when_the_program_is_killed_while_a_spare_waits(box: DockerSandbox) -> None:
+    folders = (str(box.spec.root), str(box.spec.state_dir), *sys.path)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KILLED, *folders, stdout=asyncio.subprocess.PIPE
+    )
+    assert program.stdout is not None
+    theirs = Path((await program.stdout.readline()).decode().strip())
+    assert len(living(theirs)) == KEEPERS + WAITING, "the positive control"
+    program.kill()
+    await program.wait()
+    async with asyncio.timeout(30):
+        while living(theirs):  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("fate", ["remove_container", "pause"])
