@@ -261,21 +261,24 @@ class TrailerFilter:
     def feed(self, data: bytes) -> bytes:
         """Return the part of `data` that is output; the beginning of a possible report is held back."""
         data, self._held = self._held + data, b""
-        at = data.find(self._mark)
-        if at >= 0:
+        output, rest = bytearray(), 0
+        while (at := data.find(self._mark, rest)) >= 0:
             end = data.find(b"\n", at)
-            if end >= 0:
-                self._take(data[at + len(self._mark) : end])
-                return data[:at] + self.feed(data[end + 1 :])
-            if len(data) - at < _LONGEST_TRAILER:
-                self._held = data[at:]
-                return data[:at]
-            return data
+            if end < 0:
+                return bytes(output) + self._hold(data[rest:], at - rest, len(data) - at < _LONGEST_TRAILER)
+            self._take(data[at + len(self._mark) : end])
+            output += data[rest:at]
+            rest = end + 1
+        data = data[rest:]
         at = data.rfind(b"\0", max(0, len(data) - len(self._mark)))
-        if at >= 0 and self._mark.startswith(data[at:]):
-            self._held = data[at:]
-            return data[:at]
-        return data
+        return bytes(output) + self._hold(data, at, at >= 0 and self._mark.startswith(data[at:]))
+
+    def _hold(self, data: bytes, at: int, possible: bool) -> bytes:
+        """Return `data`, without what begins at `at` if a report may begin there."""
+        if not possible:
+            return data
+        self._held = data[at:]
+        return data[:at]
 
     def _take(self, word: bytes) -> None:
         if word == _BEGUN:

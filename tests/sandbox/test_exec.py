@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec import CallMark, Execution, TrailerFilter
 from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.spare import Wrapper
+from tests.sandboxes import Ran
 
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
@@ -37,6 +39,12 @@ def test_the_trailer_is_found_and_taken_out_however_the_stream_is_cut(
         before = before.replace(trailer, b"")
     after = after.replace(b"\0", b"")
     assert filtered(cut(before + TRAILER + after, places)) == (before + after, b"2 0")
+
+
+def test_reports_without_number_are_taken_out_of_one_piece() -> None:
+    trailer = TrailerFilter(MARK)
+    assert trailer.feed((b"x" + TRAILER) * 10_000) == b"x" * 10_000
+    assert trailer.reports == 10_000
 
 
 @given(st.binary() | tricky, st.lists(st.integers(0, 10_000)))
@@ -99,6 +107,25 @@ async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_howeve
     assert not execution._pump.done()
     go_on.set()
     await execution._pump
+
+
+class FullPipe:
+    """A connection whose other side reads nothing more."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None: ...
+
+
+async def test_a_stop_that_cannot_be_sent_is_given_up_for_an_exec_of_its_own() -> None:
+    stream = ExecStream(asyncio.StreamReader(), cast(asyncio.StreamWriter, FullPipe()))
+    wrapper = Wrapper("exec", stream, stream.pieces())
+    execution = Execution(Engine("/nonexistent"), wrapper, CallMark(MARK, 1), Ran())
+    assert await asyncio.wait_for(execution.stop(), 30) == (None, False)
+    await execution.close()
 
 
 async def test_output_that_arrives_with_the_answers_headers_is_not_lost(tmp_path: Path) -> None:
