@@ -103,7 +103,7 @@ def _dispatch(arguments: list[str]) -> int:
             return _run(load(arguments[0]), build_parser(arguments[0]).parse_args(arguments[1:]))
         parser = build_screen_parser()
         if arguments[:1] and not arguments[0].startswith("-"):
-            _refuse_what_is_no_folder(parser, arguments[0])
+            _refuse_unless_folder(parser, arguments[0])
         return _run(load("chat"), parser.parse_args(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
@@ -134,7 +134,7 @@ def build_screen_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _refuse_what_is_no_folder(parser: argparse.ArgumentParser, word: str) -> None:
+def _refuse_unless_folder(parser: argparse.ArgumentParser, word: str) -> None:
     if os.path.isdir(word):  # noqa: PTH112  # pathlib would be imported for this alone
         return
     import difflib  # only for a mistyped word

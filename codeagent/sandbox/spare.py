@@ -35,7 +35,7 @@ class Wrapper:
     pieces: AsyncGenerator[tuple[bool, bytes], None]
     """What the stream yields; read by one reader after the other."""
     said: list[tuple[bool, bytes]] = field(default_factory=list)
-    """What it said when it should have said that it waits; empty if it waits."""
+    """What it printed instead of saying that it waits; empty if it waits."""
 
     @classmethod
     async def start(cls, engine: Engine, target: ExecTarget, variables: tuple[str, ...] = ()) -> "Wrapper":
@@ -76,7 +76,7 @@ class Spare:
     """A wrapper for the next command in a container in which nothing else runs."""
 
     def __init__(self, engine: Engine, target: ExecTarget) -> None:
-        """Start it in the background; in vain if the target has no list of its processes."""
+        """Start it in the background; there will be none if the machine does not show the target's processes."""
         self._engine = engine
         self._target = target
         self._expected = frozenset[int]()
@@ -84,7 +84,7 @@ class Spare:
         self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def take(self, target: ExecTarget, variables: tuple[str, ...]) -> Wrapper | None:
-        """Return the wrapper if it is fit for a command there and then; otherwise it ends. Only once.
+        """Return the wrapper if it may be used for a command in `target`; otherwise end it. To be called only once.
 
         At the moment of the return, nothing lives in the container but its keepers and the wrapper that was started.
         """
@@ -131,7 +131,7 @@ class Spare:
         return None
 
     async def _pid_of(self, wrapper: Wrapper) -> int:
-        """Return its pid on this machine; 0 if the engine does not know it, which may hear of it after we did."""
+        """Return its pid on this machine; 0 if the engine does not know it: it may learn of the start after us."""
         pid = 0
         for _ in range(_MOST_TRIES):
             facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))
