@@ -39,7 +39,7 @@ from codeagent.tui.state import UiState
 _PACE = 0.05
 """Seconds between two pieces of one stream: what comes in between is merged into one."""
 _SETTLING = 0.3
-"""Seconds for which the repository is not looked at: what was sent during the start, or an answer, goes first."""
+"""Seconds before the repository is looked at: what was sent during the start, or an answer, goes first."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
@@ -54,7 +54,7 @@ class SessionClient:
         self._settings: Settings | None = None
         self._reducer = Reducer(state, live=True)
         self._shown = 0
-        """The number of the last event that was."""
+        """The number of the last event that was shown."""
         self._stepping = False
         self._told_last = ""
         self._settled = asyncio.Event()
@@ -289,7 +289,7 @@ class SessionClient:
             self._state.failed(error)
 
     async def _replay(self, session_id: str) -> None:
-        """Show all of a recorded session; keys are answered meanwhile."""
+        """Show all of a recorded session; keys are still answered."""
         recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self._launcher, session_id)
         for _ in self._state.replay(recorded):
             await asyncio.sleep(0)
@@ -390,7 +390,7 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
 
 
 def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
-    """Read a session and reduce it; blocks on a file. With the number of its last event."""
+    """Read a session and reduce it; also returns the number of its last event. Blocks on a file."""
     recorded = launcher.recorded(session_id)
     return *replayed(recorded), recorded[-1].seq if recorded else 0
 

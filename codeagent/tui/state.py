@@ -342,6 +342,6 @@ class UiState:
         self.boundary.set(recorded.boundary.now)
         self.jobs.replay(recorded.jobs)
         values = {each.name: getattr(recorded.status.now, each.name) for each in fields(Status)}
-        # The settings say how it continues.
+        # Mode and model are as the settings say.
         changed = {name for name in values if values[name] != getattr(Status(), name)} - {"mode", "model"}
         self.status.set(**{name: values[name] for name in changed})

@@ -131,7 +131,7 @@ class ChatScreen(Screen[None]):
         return self._conversation
 
     def _place(self) -> None:
-        """Mount the parts, unless the screen is not there yet, or was left meanwhile."""
+        """Mount the parts, unless the screen is not there yet, or was left."""
         if (parts := self._conversation) is not None and self._header.is_attached and self._foot.is_attached:
             parts.place(self._header, self._foot)
             self._sync_composer()

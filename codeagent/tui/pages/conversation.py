@@ -49,7 +49,7 @@ class ConversationParts:
         self.find_bar.open(self.view, text)
 
     async def warm_up(self) -> None:
-        """Load what renders an answer while the model thinks; only once, in a thread that gives way to keys."""
+        """Load what renders an answer while the model thinks, once; in a thread, so that keys are answered."""
         if not self._warm:
             self._warm = True
             await asyncio.to_thread(warm_up)

@@ -54,7 +54,7 @@ class _Fence:
 
 @dataclass
 class _OpenTable:
-    """A table that is not closed yet: its rows are read once, behind its first two lines."""
+    """A table that is not closed yet: each row is read once, together with the first two lines of the table."""
 
     head: Sequence[str]
     first: int

@@ -28,7 +28,7 @@ def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> list
 
 
 class TableDrawing:
-    """A table that may still grow: what is drawn of it stays, unless a column gets another width."""
+    """A table that may still grow: rows already drawn are kept, unless a column changes its width."""
 
     def __init__(self, width: int, palette: Palette) -> None:
         """`width` in cells."""
@@ -73,7 +73,7 @@ class TableDrawing:
                 yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
 
     def _listed(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
-        """As `_drawn`, each row as its headings with what belongs to them; if there is no row yet, the heading."""
+        """As `_drawn`, each row as its headings with what belongs to them; if there are no rows yet, the heading."""
         heading, palette = self._rows[0], self._palette
         for number, row in enumerate(rows, first):
             if number > 1:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:  # the first frame shows no plan
 BlockT = TypeVar("BlockT", bound=Block)
 _EARLIER = "reading the earlier messages …"
 _AT_A_TIME = 500
-"""Recorded blocks that are put in at once: their readers estimate each height."""
+"""Recorded blocks that are put in at once: a reader has to estimate the height of each."""
 
 
 @dataclass(frozen=True)
 class BlockSplice:
-    """The blocks from `first` to before `stop` became `count` others; of both, the last are about the same."""
+    """The blocks from `first` up to `stop` were replaced by `count` others, whose last ones are about the same."""
 
     first: int
     stop: int
@@ -39,7 +39,7 @@ class BlockSplice:
 
     @property
     def moved(self) -> int:
-        """How many places further down the blocks after them are."""
+        """How many places the blocks after them moved down."""
         return self.count - (self.stop - self.first)
 
     def place(self, index: int) -> int:

@@ -81,7 +81,7 @@ class FoundMatches:
         self._at: int | None = None
 
     def after(self, splice: BlockSplice, blocks: Sequence[AnyBlock]) -> Self:
-        """The matches once blocks were put in, which are searched, too."""
+        """The matches after blocks were put in, including those in the new blocks."""
         found = copy(self)
         above = [match for match in self.matches if match.index < splice.first]
         below = [

@@ -24,7 +24,7 @@ _FIRST_FLUSH = 0.012
 _FLUSH_EVERY = 1 / 30
 _SLOW = 0.020
 _SLOWDOWN, _SLOWEST_FLUSH = 5, 0.25
-"""What is slow is drawn every so many times as long as it takes, and this often at least."""
+"""If drawing is slow, seconds between two drawings: so many times as long as one takes, and at most this."""
 _WORK_MS = 8.0
 """At most so long at a time for what is not urgent."""
 _TRIES = 4
@@ -117,7 +117,7 @@ class SheetView(ScrollView):
         self.go_to_end()
 
     def scroll_home(self, **options: Any) -> None:
-        """Go to the first row; if earlier blocks are still to come, to theirs as they do."""
+        """Go to the first row, and stay there while earlier blocks are put in."""
         self.go_to_row(0)
         self._to_top = self.document.partial
 

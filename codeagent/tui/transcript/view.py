@@ -68,7 +68,7 @@ class TranscriptView(SheetView, can_focus=True):
         """The user wants to return to typing."""
 
     found_more: Callable[[int], None] = staticmethod(lambda matches: None)
-    """Called with the number of matches when blocks were put in that match, too."""
+    """Called with the new number of matches after blocks were put in."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
