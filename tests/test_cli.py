@@ -298,7 +298,7 @@ cli.program()
 """
 ENDING = """
     atexit.register(print, "told")
-    threading.Thread(target=lambda: print("waited for")).start()
+    threading.Thread(target=lambda: sys.stdout.write("waited for\\n")).start()
     sys.stdout.write("written\\n")
     return 3
 """
