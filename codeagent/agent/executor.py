@@ -200,10 +200,15 @@ class Executor:
 
     async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
         """Judge a call that is about to run, by what is known of the sandbox once that is ready."""
-        sandbox = self._environment.sandbox
-        if sandbox is not None and prepared.tool.sandboxed and self._judge(prepared).permission == "auto":
-            await token.guard(sandbox.ready())
+        if self._judge(prepared).permission == "auto":
+            await self._sandbox_ready(prepared.tool, token)
         return self._judge(prepared)
+
+    async def _sandbox_ready(self, tool: Tool[Any], token: CancelToken) -> None:
+        """Wait for the sandbox, if the call runs there. Raises SandboxUnavailable, RunCancelled."""
+        sandbox = self._environment.sandbox
+        if sandbox is not None and tool.sandboxed:
+            await token.guard(sandbox.ready())
 
     def _confined(self, tool: Tool[Any]) -> bool:
         """Whether the sandbox keeps the tool from changing anything, because the mode is plan."""
@@ -270,6 +275,7 @@ class Executor:
             token.raise_if_cancelled()
             if background and self._jobs.full:
                 raise Failed(TOO_MANY)
+            await self._sandbox_ready(tool, token)  # its start is not a part of the call's time
             if tool.effect != "nothing":
                 await self._emitter.sync()
         except Exception as error:

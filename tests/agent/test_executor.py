@@ -1,6 +1,7 @@
 """The path of one call: what runs, what does not, and what the one result says."""
 
 import asyncio
+import json
 from typing import Any, cast
 
 import pytest
@@ -301,12 +302,14 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind() -> None:
 class Starting(FakeSandbox):
     """Knows what commands may come across once it is ready."""
 
-    def __init__(self, exposed: str, error: SandboxUnavailable | None = None) -> None:
+    def __init__(self, exposed: str, error: SandboxUnavailable | None = None, seconds: float = 0) -> None:
         super().__init__()
-        self.finds, self.error = exposed, error
+        self.finds, self.error, self.seconds = exposed, error, seconds
+        self.steps = (self.ready,)
 
     async def ready(self) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.seconds)
+        self.seconds = 0
         self.exposed = self.finds
         if self.error is not None:
             raise self.error
@@ -324,6 +327,16 @@ async def test_a_sweeping_command_is_judged_by_what_is_known_once_the_sandbox_is
     events = await scene(*turns, sandbox=sandbox, more=(bash,)).run()
     assert [event.approval for event in of(events, ToolResultAdded)] == [approval]
     assert len(sandbox.commands) == 1
+
+
+@pytest.mark.parametrize("command", ["ls", "touch a"])
+async def test_the_start_of_the_sandbox_is_no_part_of_a_call_s_time(command: str) -> None:
+    sandbox, outputs = Starting("", seconds=0.6), MemoryOutputs()
+    bash = Bash(outputs, ReadTracker(cast(Any, Place())), exposed=lambda: sandbox.exposed)
+    turns = (Turn("", (("bash", json.dumps({"command": command})),)), Turn("done"))
+    events = await scene(*turns, sandbox=sandbox, more=(bash,)).run()
+    [finished] = of(events, ToolFinished)
+    assert finished.duration_ms < 500
 
 
 async def test_a_command_that_needs_no_question_does_not_run_without_a_sandbox_that_is_ready() -> None:
