@@ -120,7 +120,8 @@ def _prune(args: argparse.Namespace) -> int:
     from codeagent.sandbox.image import REPOSITORY
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
-        print(f"{reap(engine)} containers removed")
+        removed = reap(engine)
+        print(f"{removed} container{'' if removed == 1 else 's'} removed")
         if args.images:
             images = engine.images(REPOSITORY)
             for image in images:

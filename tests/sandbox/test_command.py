@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -56,8 +57,10 @@ def test_a_shell_without_a_terminal_runs_its_standard_input(workspace_dir: Path)
 
 @pytest.mark.docker
 def test_prune_says_what_it_removed(workspace_dir: Path) -> None:
+    """Tests beside this one kill sessions, whose containers may be among those that are removed."""
     done = codeagent("prune", cwd=workspace_dir)
-    assert (done.returncode, done.stdout) == (0, "0 containers removed\n")
+    assert done.returncode == 0, done
+    assert re.fullmatch("1 container removed\n|(?!1 )[0-9]+ containers removed\n", done.stdout)
 
 
 @pytest.mark.parametrize("action", ["status", "test", "shell", "prune", "build"])
