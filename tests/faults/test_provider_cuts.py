@@ -39,8 +39,8 @@ async def test_a_stream_cut_anywhere_is_whole_or_an_error(
 ) -> None:
     """Cuts that look like the end of the response and cuts that break the connection take turns."""
     data = render(TURN)
-    places = sorted({*range(0, len(data) + 1, EVERY), *range(0, len(data) + 1, 7)[-8:]})
-    cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0) for place in places]
+    places = sorted({*range(0, len(data) + 1, EVERY), *range(0, len(data) + 1, 7)[-8:], len(data)})
+    cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0 or place == len(data)) for place in places]
     cut = whole = 0
     async with server([Turn(raw=data), *cuts]) as fake:
         model = lane(name, api_base=fake.base_url, api_key="k")
