@@ -17,7 +17,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import engine_socket, probe_socket
 from tests import warm
 from tests.effort import ENDS, FACTOR, times
-from tests.sandboxes import make_repository, make_submodule, make_worktree, sandbox_spec
+from tests.sandboxes import make_repository, make_submodule, make_worktree, opened, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
 
@@ -143,3 +143,11 @@ async def make_sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 async def sandbox(make_sandbox: MakeSandbox, workspace_dir: Path) -> DockerSandbox:
     """A started sandbox over `workspace_dir`."""
     return await make_sandbox(workspace_dir)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+    """A started sandbox that the tests of a module share."""
+    base = tmp_path_factory.mktemp("shared")
+    async with opened(make_repository(base / "project"), base / "state") as sandbox:
+        yield sandbox

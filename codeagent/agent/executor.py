@@ -275,7 +275,7 @@ class Executor:
             token.raise_if_cancelled()
             if background and self._jobs.full:
                 raise Failed(TOO_MANY)
-            await self._sandbox_ready(tool, token)  # its start is not a part of the call's time
+            await self._sandbox_ready(tool, token)  # its start does not count towards the call's time
             if tool.effect != "nothing":
                 await self._emitter.sync()
         except Exception as error:

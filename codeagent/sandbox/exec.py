@@ -1,6 +1,7 @@
 """Runs one command in a running container: starts it, streams its output, sees it to its end or stops it."""
 
 import asyncio
+import re
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ _DRAIN_BYTES = 2 * 1024 * 1024
 _BEGIN_SECONDS = 30.0
 _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
-_LONGEST_TRAILER = 100
+_LONGEST_REPORT = 80
 _MOST_DIGITS = 9
 _BEGUN, _STOPPING, _STOPPED = b"begun", b"stopping", b"stopped"
 _STOPPING_SECONDS = 0.3
@@ -236,9 +237,10 @@ class Execution:
         self._reading = True
 
     def _reported(self) -> CommandEnd | None:
-        """Return what the wrapper has reported on both streams; None if it has not, or in other words."""
-        numbers = _three_numbers(self._trailers[True].report or b"")
-        if self._trailers[False].report is None or numbers is None:
+        """Return what the wrapper has reported on both streams, in the same words; None if it has not."""
+        report = self._trailers[True].report
+        numbers = _three_numbers(report or b"")
+        if self._trailers[False].report != report or numbers is None:
             return None
         left, out_of_memory, code = numbers
         return CommandEnd(code, left, out_of_memory != 0, reported=True)
@@ -249,6 +251,8 @@ class TrailerFilter:
 
     def __init__(self, mark: str) -> None:
         self._mark = b"\0" + mark.encode() + b" "
+        self._whole = re.compile(re.escape(self._mark) + rb"([^\0\n]{0,%d})\n" % _LONGEST_REPORT)
+        self._part = re.compile(re.escape(self._mark) + rb"[^\0\n]{0,%d}" % _LONGEST_REPORT)
         self._held = b""
         self.begun = False
         self.stopping = False
@@ -260,27 +264,14 @@ class TrailerFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Return the part of `data` that is output; the beginning of a possible report is held back."""
-        data, self._held = self._held + data, b""
-        output, rest = bytearray(), 0
-        while (at := data.find(self._mark, rest)) >= 0:
-            end = data.find(b"\n", at)
-            if end < 0:
-                return bytes(output) + self._hold(data[rest:], at - rest, len(data) - at < _LONGEST_TRAILER)
-            self._take(data[at + len(self._mark) : end])
-            output += data[rest:at]
-            rest = end + 1
-        data = data[rest:]
-        at = data.rfind(b"\0", max(0, len(data) - len(self._mark)))
-        return bytes(output) + self._hold(data, at, at >= 0 and self._mark.startswith(data[at:]))
+        data = self._whole.sub(self._take, self._held + data)
+        at = data.rfind(b"\0", -len(self._mark) - _LONGEST_REPORT)
+        possible = at >= 0 and (self._mark.startswith(data[at:]) or self._part.fullmatch(data, at))
+        self._held = data[at:] if possible else b""
+        return data[:at] if possible else data
 
-    def _hold(self, data: bytes, at: int, possible: bool) -> bytes:
-        """Return `data`, without what begins at `at` if a report may begin there."""
-        if not possible:
-            return data
-        self._held = data[at:]
-        return data[:at]
-
-    def _take(self, word: bytes) -> None:
+    def _take(self, found: "re.Match[bytes]") -> bytes:
+        word = found[1]
         if word == _BEGUN:
             self.begun = True
         elif word == _STOPPING:
@@ -289,6 +280,7 @@ class TrailerFilter:
             self.stopped = word.removeprefix(_STOPPED)
         else:
             self.report, self.reports = word, self.reports + 1
+        return b""
 
     def flush(self) -> bytes:
         held, self._held = self._held, b""

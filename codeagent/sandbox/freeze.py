@@ -188,7 +188,7 @@ async def is_idle(engine: Engine, container_id: str, processes: Path | None, bes
 
 
 def living(processes: Path | None) -> frozenset[int]:
-    """Return the pids on a kernel's list, see `process_list`; none if there is no list, or the container is gone."""
+    """Return the pids on a container's list (see `process_list`); none without a list or a container."""
     try:
         return frozenset() if processes is None else frozenset(map(int, processes.read_bytes().split()))
     except OSError:

@@ -148,7 +148,7 @@ def processes(since: int = 0) -> Iterator[_Process]:
 def ticks() -> int:
     """Return the ticks since boot, by the clock of a process's start, and one less: the kernel rounds down.
 
-    Zero where there is no such clock, nor a list of processes.
+    Return 0 on a system without such a clock, which has no list of processes either.
     """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return 0 if clock is None else int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK")) - 1

@@ -86,7 +86,7 @@ def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
 
 
 def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
-    """Parse what a model wrote: as `parse_arguments`, but a model's habits are undone if there is no doubt.
+    """Parse a model's arguments as `parse_arguments` does, after undoing its habits where only one reading fits.
 
     Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
     asks for, if it is written like one. Arguments that the tool does not have are dropped.

@@ -139,7 +139,7 @@ def keymap_of(widget: object) -> Keymap:
 
 
 def load_keymap(path: Path) -> Keymap:
-    """The keys of a YAML file, `chat.detail: ctrl+e` or a list of keys; defaults if there is no file.
+    """Load the keys from a YAML file, such as `chat.detail: ctrl+e`; without a file, return the defaults.
 
     Checked completely before anything is used. Raises KeymapError, which names file, line, actions and key.
     """

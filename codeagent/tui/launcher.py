@@ -125,7 +125,7 @@ class Launcher(Protocol):
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key at its provider, and keep it in the keyring, or in a 0600 file if there is no keyring.
+        """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
 
         Returns how it went and where it is, as one line. Raises ConfigError if it was refused, or cannot be kept.
         """

@@ -243,7 +243,7 @@ def _heal(markers: Path, fd: int) -> None:
 
 
 def _born(pid: int) -> str:
-    """When the process began, in a form that only fits the same one; empty if there is no such process."""
+    """Return when the process began, to tell it from a later one of the same id; empty if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -330,7 +330,7 @@ async def test_a_sweeping_command_is_judged_by_what_is_known_once_the_sandbox_is
 
 
 @pytest.mark.parametrize("command", ["ls", "touch a"])
-async def test_the_start_of_the_sandbox_is_no_part_of_a_call_s_time(command: str) -> None:
+async def test_the_start_of_the_sandbox_does_not_count_towards_a_call_s_time(command: str) -> None:
     sandbox, outputs = Starting("", seconds=0.6), MemoryOutputs()
     bash = Bash(outputs, ReadTracker(cast(Any, Place())), exposed=lambda: sandbox.exposed)
     turns = (Turn("", (("bash", json.dumps({"command": command})),)), Turn("done"))

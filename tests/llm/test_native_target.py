@@ -37,7 +37,7 @@ def names(library: Any) -> list[str]:
 
 
 def known(target: Target) -> dict[str, Any]:
-    """What both lanes must agree on; the key is compared by itself, and `responses/` is no part of a model's name."""
+    """What both lanes must agree on; the key is compared by itself, and `responses/` is not in a model's name."""
     told = asdict(target) | {"bare_name": target.bare_name.removeprefix("responses/")}
     return {name: value for name, value in told.items() if name not in ("api_key", "endpoint")}
 

@@ -514,14 +514,19 @@ async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server
         await asyncio.wait_for(fake.client_left.wait(), 5)
 
 
-@BOTH
-async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
-    async with server([Turn(text="word " * 50, cut_after=900, stall=True)]) as fake:
-        stream = model_at(fake, name).stream(request())
+async def read_a_piece(server: Server, model: Callable[[FakeProvider], ProviderModel], sent: int) -> None:
+    """Stop after the first piece of an answer of which so many bytes come; return once the server has noticed."""
+    async with server([Turn(text="word " * 50, cut_after=sent, stall=True)]) as fake:
+        stream = model(fake).stream(request())
         while not isinstance(await anext(stream), TextPiece):
             pass
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
         await asyncio.wait_for(fake.client_left.wait(), 5)
+
+
+@BOTH
+async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
+    await read_a_piece(server, lambda fake: model_at(fake, name), sent=900)
 
 
 @BOTH
@@ -530,12 +535,7 @@ async def test_a_reader_that_stops_while_more_has_come_already_closes_the_socket
 ) -> None:
     """As on a busy machine: the task that reads is not waiting for the socket, but gives way to the event loop."""
     monkeypatch.setattr(provider_model, "_LONGEST_TURN", 0.0)
-    async with server([Turn(text="word " * 50, cut_after=1800, stall=True)]) as fake:
-        stream = model_at(fake, name).stream(request())
-        while not isinstance(await anext(stream), TextPiece):
-            pass
-        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-        await asyncio.wait_for(fake.client_left.wait(), 5)
+    await read_a_piece(server, lambda fake: model_at(fake, name), sent=1800)
 
 
 @BOTH

@@ -47,6 +47,12 @@ def test_reports_without_number_are_taken_out_of_one_piece() -> None:
     assert trailer.reports == 10_000
 
 
+@given(st.integers(100, 6_000), st.lists(st.integers(0, 10_000)))
+def test_what_is_too_long_for_a_report_is_output_however_the_stream_is_cut(length: int, places: list[int]) -> None:
+    forged = f"\0{MARK} {'9' * length} 0 0\n".encode()
+    assert filtered(cut(forged + TRAILER, places)) == (forged, b"2 0")
+
+
 @given(st.binary() | tricky, st.lists(st.integers(0, 10_000)))
 def test_output_without_the_trailer_is_never_changed(data: bytes, places: list[int]) -> None:
     data = data.replace(f"\0{MARK} ".encode(), b"")

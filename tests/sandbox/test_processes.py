@@ -1,16 +1,14 @@
 """Which processes belong to a command, whatever they say of themselves (SECURITY.md T43, R32)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.effort import times
-from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, run, tell_the_word
+from tests.sandboxes import FORGED_END, Ran, opened, processes, run, tell_the_word
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 DISGUISES = {
@@ -39,11 +37,9 @@ async def living(box: DockerSandbox, lines: dict[str, str]) -> set[str]:
     return {disguise for disguise, line in lines.items() if await processes(box, line)}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
-    base = tmp_path_factory.mktemp("processes")
-    async with opened(make_repository(base / "project"), base / "state") as sandbox:
-        yield sandbox
+@pytest.fixture
+def box(module_sandbox: DockerSandbox) -> DockerSandbox:
+    return module_sandbox
 
 
 async def test_no_process_hides_from_a_stop_whatever_it_calls_itself(box: DockerSandbox) -> None:

@@ -35,6 +35,7 @@ class RecordedClient:
         self._texts = texts
 
     async def open(self, options: LaunchOptions) -> Missing | None:
+        self._state.prefer(None, False)  # a bell for a question would hide one that a text rings
         self._task = asyncio.create_task(self._show())
         return None
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.freeze import KEEPERS, living
 from codeagent.sandbox.spare import Spare, Wrapper
 from tests.effort import times
-from tests.sandboxes import Ran, make_repository, opened, run
+from tests.sandboxes import Ran, run
+from tests.spares import inside, need_process_list, waiting
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 PADDING = "#" * 101_000
@@ -25,42 +25,18 @@ WAITING = 4
 """Processes of a spare."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
-    base = tmp_path_factory.mktemp("spare")
-    async with opened(make_repository(base / "project"), base / "state") as sandbox:
-        yield sandbox
-
-
 @pytest_asyncio.fixture(loop_scope="module")
-async def box(shared: DockerSandbox) -> DockerSandbox:
+async def box(module_sandbox: DockerSandbox) -> DockerSandbox:
     """The shared sandbox, in which a spare waits."""
-    await shared.start(lambda _: None)
-    if listed(shared) is None:
-        pytest.skip("this machine does not show a container's processes, so there are no spares")
-    await spare_of(shared)
-    return shared
-
-
-def listed(box: DockerSandbox) -> Path | None:
-    assert box._default._container is not None
-    return box._default._container.processes
-
-
-async def spare_of(box: DockerSandbox) -> Spare:
-    """The spare, once it waits."""
-    async with asyncio.timeout(30):
-        while not await box._default.is_quiet():  # noqa: ASYNC110  # nobody tells
-            await asyncio.sleep(0.01)
-    spare = box._default._spare
-    assert spare is not None
-    assert await asyncio.shield(spare._starting) is not None
-    return spare
+    await module_sandbox.start(lambda _: None)
+    need_process_list(module_sandbox)
+    await waiting(module_sandbox)
+    return module_sandbox
 
 
 async def processes_are(box: DockerSandbox, number: int) -> None:
     async with asyncio.timeout(30):
-        while len(living(listed(box))) != number:  # noqa: ASYNC110  # nobody tells
+        while len(inside(box)) != number:  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.01)
 
 
@@ -89,7 +65,7 @@ async def test_a_command_that_forges_the_report_of_its_stop_is_stopped(box: Dock
 
 async def test_what_is_left_of_a_text_that_does_not_fit_is_no_order_to_stop(box: DockerSandbox) -> None:
     await run(box, "head -c 1G /dev/zero > /tmp/full")
-    await spare_of(box)
+    await waiting(box)
     ran = await run(box, "touch ran\n" + "stop\n" * 100_000)
     assert (ran.result.exit_code, b"does not fit into /tmp" in ran.stderr) == (126, True)
     assert (await run(box, "cat ran; rm /tmp/full")).stderr != b""
@@ -135,7 +111,7 @@ async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: Dock
             await asyncio.sleep(0.01)
     before = beats.stat().st_size
     while beats.stat().st_size < before + 300 or looks < 300:
-        looks, missed = looks + 1, missed + (len(living(listed(box))) <= KEEPERS)
+        looks, missed = looks + 1, missed + (len(inside(box)) <= KEEPERS)
         assert box._default._spare is None
         await asyncio.sleep(0)
     assert missed == 0
@@ -149,7 +125,7 @@ BYTES = "".join(map(chr, (*range(1, 256), 0x2028, 0xFFFD, 0x1F600)))
 async def test_every_character_arrives_through_a_spare_as_without_one(box: DockerSandbox) -> None:
     text = f"printf %s \"$BASH_EXECUTION_STRING\" | sha256sum; : <<'end'\n{BYTES}\nend\n"
     warm = await run(box, text)
-    await spare_of(box)
+    await waiting(box)
     await box.entrance()
     await processes_are(box, KEEPERS)
     cold = await run(box, text)
@@ -165,7 +141,7 @@ async def test_a_stop_at_any_moment_of_the_hand_over_leaves_nothing_and_nothing_
     tried = times(12)
     for number in range(tried):
         if spare:
-            await spare_of(box)
+            await waiting(box)
         task = asyncio.create_task(box.run(Command(f"echo {number} >> begun; exec sleep 905", "call"), Ran()))
         await asyncio.sleep(number * (0.0015 if spare else 0.008))
         task.cancel()
@@ -241,4 +217,4 @@ async def test_a_container_that_goes_while_the_spare_waits_is_replaced_and_the_c
     )
     ran = await run(box, "echo x >> ran; cat ran; rm ran")
     assert (ran.stdout, "was replaced" in ran.result.notices[0]) == (b"x\n", True)
-    await spare_of(box)
+    await waiting(box)

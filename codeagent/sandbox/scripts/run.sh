@@ -1,5 +1,5 @@
 # Waits for one command, runs it, and says on standard error, behind a NUL and the call's mark, that it begins; how it
-# ended is said at the end of both streams.
+# ended is said at the end of both streams, in the same words.
 #
 # $1 PATH of the command; empty: as it is. What runs here comes from folders that commands cannot write to.
 #
@@ -76,8 +76,9 @@ find_mine "$2"
 kill -KILL "$stopper"
 wait "$stopper" # a line that comes while it is dying would still be read by it
 exec 7>&-
-printf '\0%s \n' "$1" >&5
-printf '\0%s %d %d %d\n' "$1" "${#MINE[@]}" "$((OOM > before))" "$code" >&6
+for stream in 5 6; do
+  printf '\0%s %d %d %d\n' "$1" "${#MINE[@]}" "$((OOM > before))" "$code" >&"$stream"
+done
 if [[ ${#MINE[@]} -gt 0 ]]; then
   exec 7< /proc/self/fd/5 8< /proc/self/fd/6 5>&- 6>&-
   read -r -u 4

@@ -223,7 +223,7 @@ async def run_for_model(
     """Run it in the call's sandbox and answer with what it printed; lines of files in the output count as read.
 
     `title` is what the user is shown as the command. The output of a job does not count: it is not in this result.
-    Raises SandboxUnavailable, what `CommandRun.answer` raises, and Failed if there is no sandbox.
+    Raises SandboxUnavailable, Failed without a sandbox, and whatever `CommandRun.answer` raises.
     """
     if ctx.sandbox is None:
         raise Failed(f"there is no sandbox, so {ctx.name} cannot run; the file tools still work")

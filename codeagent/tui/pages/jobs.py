@@ -47,7 +47,7 @@ class JobList(MarkedList[Job]):
     """`clock` gives seconds since the epoch."""
 
     def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
-        """`marked` is the id of the job the mark begins on; the newest running one if there is no such job."""
+        """`marked` is the id of the job to mark first; without such a job, it is the newest one that runs."""
         rows = [row.id for row in board.rows]
         running = [row.id for row in board.rows if row.status == "running"]
         super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
@@ -111,7 +111,7 @@ class JobsScreen(ListPanel):
     def __init__(
         self, state: UiState, client: SessionClient, *, marked: str = "", clock: Callable[[], float] = time.time
     ) -> None:
-        """`marked` is the id of the job the mark begins on. `clock` gives seconds since the epoch."""
+        """`marked` is the id of the job to mark first. `clock` gives seconds since the epoch."""
         self._about = TitleRow("")
         self._tail = JobTail(state.jobs)
         self.rows: JobList

@@ -34,7 +34,7 @@ class Picker(Panel[str | None]):
     def __init__(
         self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview | None = None
     ) -> None:
-        """`marked` is the key of the row the mark begins on."""
+        """`marked` is the key of the row to mark first."""
         super().__init__()
         self._preview = on_highlight
         self._total = len(rows)

@@ -45,7 +45,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         """A row was clicked, and is marked now."""
 
     def __init__(self, rows: Sequence[RowT] = (), *, mark: object = None) -> None:
-        """`mark` is the key of the row the mark begins on; the first one if there is no such row."""
+        """`mark` is the key of the row to mark first; without such a row, it is the topmost."""
         super().__init__()
         self._rows = tuple(rows)
         self._at = self._place_of(mark, 0)
@@ -183,7 +183,7 @@ class PickerList(MarkedList[PickerRow]):
     """Rows with words about them, which can be narrowed."""
 
     def __init__(self, rows: Sequence[PickerRow], marked: str = "") -> None:
-        """`marked` is the key of the row the mark begins on."""
+        """`marked` is the key of the row to mark first."""
         super().__init__(rows, mark=marked)
         self._take(rows)
 
