@@ -15,10 +15,10 @@ from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
 from codeagent.llm.errors import FailedRequest, ProviderError, model_error, retry_after
 from codeagent.llm.litellm_model import LitellmModel
-from codeagent.llm.native.http import ProxyError
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import RetryingModel
+from codeagent.net.http import ProxyError
 from tests.llm.asking import LANES, LITELLM_WORKER, Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, behind_tls, openai_server, self_signed
 

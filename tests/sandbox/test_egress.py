@@ -10,8 +10,9 @@ import pytest_asyncio
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Command
+from codeagent.net.addresses import is_public
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.egress.internet import Internet, is_public
+from codeagent.sandbox.egress.internet import Internet
 from tests.sandbox.egress.proxying import Names, Origin, listening
 from tests.sandboxes import Ran, make_repository, opened
 

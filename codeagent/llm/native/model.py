@@ -8,10 +8,10 @@ from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.native.formats import FORMATS, RequestWriter
-from codeagent.llm.native.http import HttpClient, Response
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.providers import Target, native_target
 from codeagent.llm.stream import StreamPiece
+from codeagent.net.http import HttpClient, Response
 
 _LARGEST_ERROR = 1 << 20
 """Bytes of the body of an error status; no more are read."""

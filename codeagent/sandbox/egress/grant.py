@@ -1,14 +1,13 @@
 """What one command may reach while it runs, and what became of its requests."""
 
 import asyncio
-import ipaddress
 import secrets
 from collections import Counter
 
 from codeagent.core.hosts import WEB_PORTS, HostRule
+from codeagent.net.addresses import Address
 from codeagent.sandbox.spec import GIB
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MOST_CONNECTIONS = 128
 _MOST_NAMED = 8
 MOST_HOSTS = 1000

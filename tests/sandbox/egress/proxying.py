@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeagent.core.hosts import HostRule
-from codeagent.sandbox.egress.grant import Address, Grant
-from codeagent.sandbox.egress.internet import Internet, UpstreamProxy
+from codeagent.net.addresses import Address, UpstreamProxy
+from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import SOCKET, EgressProxy
 
 LOOPBACK = (ipaddress.ip_address("127.0.0.1"),)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.sandbox.egress.internet import is_ours, is_public
+from codeagent.net.addresses import is_ours, is_public
 from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxying
 
 _NEAR = """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.sandbox.egress.internet import UpstreamProxy, internet_of, is_public, upstream_of
+from codeagent.net.addresses import UpstreamProxy, is_public, upstream_of
+from codeagent.sandbox.egress.internet import internet_of
 from tests.sandbox.egress.proxying import Origin, client_hello, connect, get, listening, proxying
 
 

@@ -14,9 +14,9 @@ import pycurl
 import pytest
 
 from codeagent.core.errors import ModelError
-from codeagent.llm.native import http
-from codeagent.llm.native.http import HttpClient, Response, trusted
 from codeagent.llm.native.model import NativeModel
+from codeagent.net import http
+from codeagent.net.http import HttpClient, Response, trusted
 from tests.llm.asking import ask
 from tests.servers import Turn, behind_tls, openai_server, self_signed
 

@@ -1,16 +1,17 @@
-"""Posts requests over libcurl on the event loop, and hands their responses on as they come.
+"""Sends requests over libcurl on the event loop, and hands their responses on as they come.
 
-libcurl keeps the connections, finds the way through proxies and verifies certificates. Only what a model's request
+libcurl keeps the connections, finds the way through proxies and verifies certificates. Only what a request of ours
 needs is switched on: no redirects, no cookies, and HTTP/1.1 only, so that leaving a response early closes its socket.
 """
 
 import asyncio
 import errno
+import ipaddress
 import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,9 @@ from urllib.parse import urlsplit
 import pycurl
 
 from codeagent import __version__
+from codeagent.core.dataclass import dataclass
+from codeagent.core.hosts import is_address
+from codeagent.net.addresses import Address, UpstreamProxy
 
 _CONNECT_SECONDS = 30.0
 _MOST_HELD = 1 << 20
@@ -56,6 +60,16 @@ class ProxyError(Exception):
 
 class TransferError(Exception):
     """A transfer failed for a reason that the system has no exception for."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The one way that a request may take; the environment has no say in it."""
+
+    addresses: tuple[Address, ...]
+    """Of the host, checked already: no other is connected to, whatever the name leads to by now."""
+    proxy: UpstreamProxy | None = None
+    """Makes the connection in our place, by the host's name."""
 
 
 class Response:
@@ -184,8 +198,12 @@ class HttpClient:
         self._pool: pycurl.AsyncCurlMulti | None = None
 
     @asynccontextmanager
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Response]:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, route: Route | None = None
+    ) -> AsyncIterator[Response]:
         """Send the request; entered once the response begins, whatever its status.
+
+        `route` None: as the environment says, over connections that are kept.
 
         Leaving it early, by an exception, closes the socket. Raises ValueError for an address that is not one of HTTP,
         or a header that cannot be sent; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and
@@ -197,8 +215,10 @@ class HttpClient:
             raise ValueError(f"the header {bad} has characters that cannot be sent; check the key")
         if self._pool is None:
             self._pool = pycurl.AsyncCurlMulti()
-        pool, curl, proxy = self._pool, pycurl.Curl(), _proxy(url, os.environ)
-        for option, value in _options(url, headers, body, self._idle, proxy).items():
+        pool, curl = self._pool, pycurl.Curl()
+        proxy = _proxy(url, os.environ) if route is None else _proxy_url(route.proxy)
+        options = _options(url, headers, self._idle, proxy) | _method(method, body)
+        for option, value in (options if route is None else options | _pinned(url, route)).items():
             curl.setopt(option, value)
         response = Response(curl, self._idle, proxy)
         done = pool.add_handle(curl)
@@ -214,6 +234,10 @@ class HttpClient:
                 done.exception()  # marked as seen: a reader that left early does not ask for it
             curl.close()
 
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Response]:
+        """Post the body, as `send` does."""
+        return self.send("POST", url, headers, body)
+
     async def close(self) -> None:
         """Close the connections; the next request opens a new one. Idempotent."""
         pool, self._pool = self._pool, None
@@ -226,11 +250,10 @@ def _sendable(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def _options(url: str, headers: Mapping[str, str], body: bytes, idle: float, proxy: str) -> dict[int, Any]:
-    """Return the whole request and its rules, for libcurl."""
+def _options(url: str, headers: Mapping[str, str], idle: float, proxy: str) -> dict[int, Any]:
+    """Return the request and its rules, for libcurl, except the method and the body."""
     options = {
         pycurl.URL: url.encode(),
-        pycurl.POSTFIELDS: body,
         # Without an empty `expect`, a large body would wait for permission.
         pycurl.HTTPHEADER: [f"{name}: {value}" for name, value in {**headers, "expect": ""}.items()],
         pycurl.USERAGENT: f"codeagent/{__version__}",
@@ -251,6 +274,51 @@ def _options(url: str, headers: Mapping[str, str], body: bytes, idle: float, pro
         options |= {pycurl.CAINFO: file, pycurl.CAPATH: folder}
         options |= {pycurl.PROXY_CAINFO: file, pycurl.PROXY_CAPATH: folder}
     return options
+
+
+def _method(method: str, body: bytes | None) -> dict[int, Any]:
+    match method, body:
+        case "POST", _:
+            return {pycurl.POSTFIELDS: body or b""}
+        case "HEAD", _:
+            return {pycurl.NOBODY: 1}
+        case _, None:
+            return {pycurl.CUSTOMREQUEST: method}
+        case _:
+            return {pycurl.POSTFIELDS: body, pycurl.CUSTOMREQUEST: method}
+
+
+def _pinned(url: str, route: Route) -> dict[int, Any]:
+    """Return what holds a request to its route: libcurl resolves nothing, and opens no socket to another address."""
+    options: dict[int, Any] = {pycurl.PATH_AS_IS: 1, pycurl.FRESH_CONNECT: 1, pycurl.FORBID_REUSE: 1}
+    if route.proxy is not None:
+        options[pycurl.NOPROXY] = ""
+        options[pycurl.HTTPPROXYTUNNEL] = 1
+        if route.proxy.authorization is not None:
+            options[pycurl.PROXYHEADER] = [f"Proxy-Authorization: {route.proxy.authorization}"]
+            options[pycurl.HEADEROPT] = pycurl.HEADER_SEPARATE
+        return options
+    parts = urlsplit(url)
+    name, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    allowed = frozenset(route.addresses)
+
+    def open_socket(purpose: int, address: Any) -> Any:
+        if ipaddress.ip_address(address.addr[0]) not in allowed:
+            return pycurl.SOCKET_BAD
+        return socket.socket(address.family, address.socktype, address.protocol)
+
+    options |= {pycurl.PROXY: "", pycurl.NOPROXY: "*", pycurl.OPENSOCKETFUNCTION: open_socket}
+    if not is_address(f"[{name}]" if ":" in name else name):
+        listed = ",".join(f"[{one}]" if one.version == 6 else str(one) for one in route.addresses)
+        options[pycurl.RESOLVE] = [f"{name}:{port}:{listed}"]
+    return options
+
+
+def _proxy_url(proxy: UpstreamProxy | None) -> str:
+    if proxy is None:
+        return ""
+    host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
+    return f"{'https' if proxy.tls else 'http'}://{host}:{proxy.port}"
 
 
 def _proxy(url: str, environment: Mapping[str, str]) -> str:

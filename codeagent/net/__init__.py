@@ -1,0 +1,1 @@
+"""The network below all who use it: names and addresses, and the HTTP client."""
