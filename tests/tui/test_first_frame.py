@@ -72,10 +72,12 @@ def test_a_screen_that_takes_keys_has_not_loaded_what_comes_after_it(tmp_path: P
 
 
 @asynccontextmanager
-async def first_frame(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+async def first_frame(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: LaunchOptions | None = None
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
     """The app as it is before anything follows its first frame; `follow` lets it."""
     monkeypatch.setattr(ChatScreen, "_open", lambda chat: None)
-    app = ReplayApp([], folder, now=0.0)
+    app = ReplayApp([], folder, now=0.0, options=options)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         monkeypatch.undo()
@@ -103,6 +105,15 @@ async def test_what_follows_the_first_frame_moves_nothing_of_it(
         await follow(pilot, app)
         assert places(app) == before
         assert app.chat.view.is_mounted and app.focused is app.chat.composer
+
+
+async def test_the_first_frame_shows_the_model_and_the_mode_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = LaunchOptions(model="openai/gpt-5", mode="plan")
+    async with first_frame(tmp_path, monkeypatch, options) as (_, app):
+        shown = app.chat.state.status.now
+        assert (shown.model, shown.mode) == ("openai/gpt-5", "plan")
 
 
 async def test_keys_on_both_sides_of_the_first_frame_arrive_in_order(

@@ -118,6 +118,8 @@ class ChatScreen(Screen[None]):
         self.composer.focus()
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
             self.state.document.remark(trouble, "warning")
+        options, known = self.launch_options, self.state.status
+        known.set(model=options.model or known.now.model, mode=options.mode or known.now.mode)
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
     @property
