@@ -19,6 +19,7 @@ from codeagent.sandbox.engine import Engine, probe_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
+from codeagent.sandbox.image import configured_image
 from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.spec import SandboxSpec
@@ -55,9 +56,14 @@ class DockerSandbox:
         self._watching: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """See in a moment that the workspace suits and the engine answers. Raises SandboxUnavailable."""
+        """See in a moment that the workspace suits, the engine answers and a configured image is there.
+
+        Raises SandboxUnavailable.
+        """
         _, engine = self._resources.open()
         await in_thread(partial(probe_socket, engine.socket_path))
+        if self._spec.image is not None:
+            await in_thread(partial(configured_image, engine, self._spec.image))
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Start the sandbox, see the port. Raises SandboxUnavailable."""

@@ -72,13 +72,7 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     Raises SandboxUnavailable if a configured image is missing, or nothing is left to try.
     """
     if spec.image is not None:
-        variables = engine.image(spec.image)
-        if variables is None:
-            raise SandboxUnavailable(
-                f"the configured image {spec.image} is not on this machine",
-                f"docker pull {spec.image}, or remove the image from the configuration",
-            )
-        return _of(spec.image, variables, "configured")
+        return configured_image(engine, spec.image)
     if (variables := engine.image(OFFLINE)) is not None:
         return _of(OFFLINE, variables, "built here from distribution packages")
     variables = engine.image(DEFAULT)
@@ -87,6 +81,20 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     if variables is not None:
         return _of(DEFAULT, variables, "default, pinned by digest")
     return host_toolchain(engine, spec, on_progress)
+
+
+def configured_image(engine: Engine, reference: str) -> ImageChoice:
+    """Look up the configured image. Raises SandboxUnavailable if it is missing, or the engine refuses to look."""
+    try:
+        variables = engine.image(reference)
+    except EngineError as refusal:
+        raise SandboxUnavailable(f"the engine refused the image {reference}: {refusal}", "check its name") from refusal
+    if variables is None:
+        raise SandboxUnavailable(
+            f"the configured image {reference} is not on this machine",
+            f"docker pull {reference}, or remove the image from the configuration",
+        )
+    return _of(reference, variables, "configured")
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:

@@ -85,9 +85,18 @@ def test_a_missing_image_is_none() -> None:
 async def test_a_configured_image_that_is_missing_is_not_pulled(tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="codeagent-no-such-image:1")
-    with pytest.raises(SandboxUnavailable, match="not on this machine") as caught:
-        await DockerSandbox(spec).start(lambda _: None)
-    assert "docker pull" in caught.value.remedy
+    for begin in (DockerSandbox(spec).check(), DockerSandbox(spec).start(lambda _: None)):
+        with pytest.raises(SandboxUnavailable, match="not on this machine") as caught:
+            await begin
+        assert "docker pull" in caught.value.remedy
+
+
+@pytest.mark.docker
+async def test_a_configured_image_that_cannot_be_a_name_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="Not A Name")
+    with pytest.raises(SandboxUnavailable, match="Not A Name"):
+        await DockerSandbox(spec).check()
 
 
 def test_only_a_container_of_a_dead_process_is_a_stray() -> None:
