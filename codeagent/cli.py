@@ -21,6 +21,7 @@ COMMANDS = {
     "sessions": "list, show and check what was recorded",
     "stats": "calls, durations, tokens and cost of a session",
     "tools": "the tools a model can call",
+    "mcp": "servers that bring tools of their own (MCP), and offering ours to other programs",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
     "config": "the settings in force, where they are written, and the allowed keys",

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
+from codeagent.config.mcp import USER_FILE as SERVERS_FILE
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json
@@ -39,6 +40,7 @@ def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:
         ("yours", user_config_file()),
         ("project", workspace / PROJECT_FILE),
         ("keys", config_dir() / "keys.yaml"),
+        ("servers", config_dir() / SERVERS_FILE),
         ("themes", config_dir() / "themes"),
         ("rules", config_dir() / "rules.jsonl"),
         ("state", state_dir()),

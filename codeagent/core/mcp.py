@@ -25,6 +25,8 @@ class ServerConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """All that it gets beside a minimal base; the values are treated as secrets."""
+    cwd: str = ""
+    """Where it runs, relative to the workspace; empty: the workspace itself."""
     url: str = ""
     """Of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

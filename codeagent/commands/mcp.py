@@ -1,0 +1,171 @@
+"""`codeagent mcp`: the MCP servers that are configured here, in your own file and in the project's."""
+
+import argparse
+import os
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.config.mcp import PROJECT_FILE, ConfiguredServers, ServerFiles
+from codeagent.config.mcp_entries import ServerEntry, filled_in
+from codeagent.config.paths import config_dir
+from codeagent.core.errors import ConfigError
+from codeagent.core.sanitize import one_line
+
+_FROM = {"user": "yours", "project": "project"}
+_UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="every configured server, and what is wrong with the files")
+    listing.add_argument("--json", action="store_true", help="as one JSON object")
+    adding = actions.add_parser(
+        "add",
+        help="add a server to your own file",
+        usage="codeagent mcp add NAME [options] URL\n       codeagent mcp add NAME [options] -- COMMAND [ARG ...]",
+    )
+    adding.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
+    adding.add_argument("target", metavar="URL | COMMAND", nargs="+", help="what to reach, or after -- what to start")
+    adding.add_argument(
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the command; may be ${NAME}"
+    )
+    adding.add_argument(
+        "--header", metavar="NAME=VALUE", action="append", default=[], help='such as "Authorization=Bearer ${TOKEN}"'
+    )
+    adding.add_argument(
+        "--host", metavar="HOST", action="append", default=[], help="what it may reach from the sandbox"
+    )
+    adding.add_argument("--machine", action="store_true", help="run it on this machine rather than in the sandbox")
+    adding.add_argument("--timeout", metavar="SECONDS", type=float, help="how long one call may take")
+    removing = actions.add_parser("remove", help="remove a server from your own file")
+    removing.add_argument("name", metavar="NAME")
+    trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
+    add_cwd(listing, adding, removing, trusting, distrusting)
+
+
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    """Raises ConfigError."""
+    files = ServerFiles(config_dir(), workspace_of(args.cwd))
+    match args.action:
+        case "list":
+            return _list(files.read(), as_json=args.json)
+        case "add":
+            return _add(args, files)
+        case "remove":
+            files.remove(args.name)
+            print(f"removed {args.name} from {files.user_file}")
+        case "trust":
+            return _trust(files)
+        case _:
+            files.distrust()
+            print("this project's servers will not be started from now on")
+    return 0
+
+
+def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
+    if as_json:
+        problems = [{"where": one.where, "level": one.level, "text": one.text} for one in servers.problems]
+        print_json({"servers": [_facts(entry) for entry in servers.entries], "problems": problems})
+        return 0
+    for problem in servers.problems:
+        say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+    if not servers.entries:
+        print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
+        return 0
+    for line in _lines(servers.entries):
+        print(line)
+    return 0
+
+
+def _facts(entry: ServerEntry) -> dict[str, Any]:
+    config = entry.config
+    return {
+        "name": config.name,
+        "transport": entry.transport,
+        "from": _FROM[entry.place],
+        "file": config.origin,
+        "trusted": entry.trusted,
+        "enabled": config.enabled,
+        "where": None if config.url else config.where,
+        "starts": None if config.url else entry.shown,
+        "url": entry.shown if config.url else None,
+        "env": list(config.env),
+        "headers": list(config.headers),
+        "hosts": list(config.hosts),
+        "timeout": config.timeout,
+    }
+
+
+def _lines(entries: Sequence[ServerEntry]) -> list[str]:
+    """Name, transport, where from and state of each; what it starts or reaches is on a line of its own."""
+    widest = max(len(entry.config.name) for entry in entries) + 2
+    lines = []
+    for entry in entries:
+        state = _UNTRUSTED if not entry.trusted else _state(entry)
+        lines.append(f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}")
+        lines.append(f"{'':<{widest}}{one_line(entry.shown, 200)}")
+        lines += [f"{'':<{widest}}{one_line(detail, 200)}" for detail in entry.details if detail != "disabled"]
+    return lines
+
+
+def _state(entry: ServerEntry) -> str:
+    if not entry.config.enabled:
+        return "disabled"
+    try:
+        filled_in(entry.config, os.environ)
+    except ConfigError as error:
+        return one_line(str(error).partition(": ")[2], 200)
+    return "not started"
+
+
+def _add(args: argparse.Namespace, files: ServerFiles) -> int:
+    entry = files.add(args.name, _entry(args))
+    print(f"added {args.name} to {files.user_file}: {one_line(entry.shown, 200)}")
+    return 0
+
+
+def _entry(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the server as it is written into the file. Raises ConfigError."""
+    first, *rest = args.target
+    is_url = first.startswith(("http://", "https://"))
+    if is_url and rest:
+        raise ConfigError("a URL takes no arguments; nothing was added")
+    wrong = ("--env", "--host", "--machine") if is_url else ("--header",)
+    given = {"--env": args.env, "--host": args.host, "--machine": args.machine, "--header": args.header}
+    if unfit := next((flag for flag in wrong if given[flag]), None):
+        kind = "a command" if is_url else "a URL"
+        raise ConfigError(f"{unfit} is for {kind}; nothing was added")
+    entry: dict[str, Any] = {"type": "http", "url": first} if is_url else {"command": first, "args": rest}
+    optional = {
+        "env": _pairs("--env", args.env),
+        "headers": _pairs("--header", args.header),
+        "hosts": args.host,
+        "where": "machine" if args.machine else None,
+        "timeout": args.timeout,
+    }
+    return entry | {key: value for key, value in optional.items() if value}
+
+
+def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{flag} is NAME=VALUE, which {word.partition('=')[0][:80]!r} is not; nothing was added")
+        found[name] = value
+    return found
+
+
+def _trust(files: ServerFiles) -> int:
+    for problem in files.read().problems:
+        say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+    entries = files.trust()
+    if not entries:
+        print(f"nothing to trust: this project has no {PROJECT_FILE} with servers")
+        return 0
+    print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
+    for line in _lines(entries):
+        print(line)
+    return 0

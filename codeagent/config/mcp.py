@@ -1,0 +1,188 @@
+"""MCP servers from the user's `mcp.json` and a project's `.mcp.json`, which counts only once it is trusted."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+
+from codeagent.config.kept import TrustFile
+from codeagent.config.mcp_entries import Origin, ServerEntry, ServerList, decoded, filled_in, parse_servers
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import ServerConfig
+from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.locks import locked
+from codeagent.disk.opens import read_regular
+from codeagent.disk.private import LARGEST, UnsafeFile, read_owned, replace_private
+
+PROJECT_FILE = ".mcp.json"
+USER_FILE = "mcp.json"
+_EXPOSED = "it lies in the workspace, where the agent could change it: its servers are not used"
+
+
+@dataclass(frozen=True)
+class ConfiguredServers:
+    """The servers of both files; the user's come first, and the first of a name keeps it."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    problems: tuple[ToolProblem, ...] = field(default=())
+
+    @property
+    def untrusted(self) -> tuple[ServerEntry, ...]:
+        return tuple(entry for entry in self.entries if not entry.trusted)
+
+    def get(self, name: str) -> ServerEntry:
+        """Raises ConfigError, which names those there are."""
+        for entry in self.entries:
+            if entry.config.name == name:
+                return entry
+        known = ", ".join(entry.config.name for entry in self.entries) or "none"
+        raise ConfigError(f"no MCP server is named {name[:80]!r}; configured: {known}")
+
+    def usable(self, environment: Mapping[str, str]) -> tuple[tuple[ServerConfig, ...], tuple[ToolProblem, ...]]:
+        """Return those that are trusted, with variables filled in, and what keeps others from that."""
+        servers: list[ServerConfig] = []
+        problems: list[ToolProblem] = []
+        for entry in self.entries:
+            if not entry.trusted:
+                continue
+            try:
+                servers.append(filled_in(entry.config, environment))
+            except ConfigError as error:
+                problems.append(ToolProblem(entry.config.origin, str(error)))
+        return tuple(servers), tuple(problems)
+
+
+class ServerFiles:
+    """Both files, read again by every method; methods block on small files."""
+
+    def __init__(self, config_dir: Path | None, workspace: Path, *, accept: bool = False) -> None:
+        """`config_dir` None: there is no user's file, and nothing can be trusted. `accept`: the project's file is
+        trusted as it is, without asking."""
+        self._folder = config_dir
+        self._workspace = workspace
+        self._accept = accept
+
+    @property
+    def user_file(self) -> Path:
+        """Raises ConfigError if there is no configuration folder."""
+        if self._folder is None:
+            raise ConfigError("there is no configuration folder, so no server can be kept")
+        return self._folder / USER_FILE
+
+    def read(self) -> ConfiguredServers:
+        """Read what is configured; nothing is started, and nothing raises: what is wrong is a problem."""
+        mine, (theirs, digest) = self._user_list(), self._project_list()
+        problems = [*mine.problems, *theirs.problems]
+        entries, taken = list(mine.entries), {entry.config.name for entry in mine.entries}
+        trusted = True
+        try:
+            trusted = not theirs.entries or self._accept or self._book_trusts(digest)
+        except ConfigError as error:
+            trusted = False
+            problems.append(ToolProblem(PROJECT_FILE, str(error)))
+        for entry in theirs.entries:
+            if entry.config.name in taken:
+                text = f"{entry.config.name} is also in your own {USER_FILE}, which is used"
+                problems.append(ToolProblem(PROJECT_FILE, text, "warning"))
+            else:
+                entries.append(replace(entry, trusted=trusted))
+        return ConfiguredServers(tuple(entries), tuple(problems))
+
+    def trust(self) -> tuple[ServerEntry, ...]:
+        """Trust the project's file as it is now, in later sessions, too; return its servers. Raises ConfigError."""
+        found, digest = self._project_list()
+        if found.entries:
+            self._book().trust(digest)
+        return found.entries
+
+    def distrust(self) -> None:
+        """Raises ConfigError."""
+        self._accept = False
+        self._book().forget()
+
+    def add(self, name: str, entry: Mapping[str, Any]) -> ServerEntry:
+        """Add a server to the user's file; what else is in it stays. Raises ConfigError, and changes nothing then."""
+        alone = parse_servers(json.dumps({"mcpServers": {name: entry}}).encode(), "the command line", "user")
+        if not alone.entries:
+            raise ConfigError(f"{alone.problems[0].text}; nothing was added")
+
+        def put(servers: dict[str, Any]) -> None:
+            if name in servers:
+                raise ConfigError(
+                    f"{name} is already in {self.user_file}; codeagent mcp remove {name} removes it first"
+                )
+            servers[name] = dict(entry)
+
+        self._change(put, "nothing was added")
+        return alone.entries[0]
+
+    def remove(self, name: str) -> None:
+        """Remove a server from the user's file. Raises ConfigError, and changes nothing then."""
+
+        def take_out(servers: dict[str, Any]) -> None:
+            if name not in servers:
+                theirs = any(entry.config.name == name for entry in self._project_list()[0].entries)
+                hint = f"; it is in the project's {PROJECT_FILE}" if theirs else ""
+                raise ConfigError(f"{name[:80]!r} is not in {self.user_file}{hint}; nothing was removed")
+            del servers[name]
+
+        self._change(take_out, "nothing was removed")
+
+    def _change(self, change: Callable[[dict[str, Any]], None], outcome: str) -> None:
+        """Replace the user's file by what `change` makes of its servers; a link stays, and what it leads to changes."""
+        file = self.user_file
+        if self._is_exposed:
+            raise ConfigError(f"{file.parent} lies in the workspace, where the agent could change it; {outcome}")
+        try:
+            with locked(file.with_suffix(".lock")):
+                try:
+                    data = decoded(read_owned(file) or b"", str(file))[1]
+                except (UnsafeFile, ConfigError) as error:
+                    raise ConfigError(f"{error}; {outcome}: repair the file") from error
+                servers = data.setdefault("mcpServers", {})
+                if not isinstance(servers, dict):
+                    raise ConfigError(f"{file}: mcpServers is not an object; {outcome}: repair the file")
+                change(servers)
+                replace_private(file.resolve(), (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be changed ({error.strerror}); {outcome}") from error
+
+    @property
+    def _is_exposed(self) -> bool:
+        folder = self._folder
+        return folder is not None and folder.resolve().is_relative_to(self._workspace.resolve())
+
+    def _user_list(self) -> ServerList:
+        if self._folder is None:
+            return ServerList()
+        file = self._folder / USER_FILE
+        try:
+            raw = read_owned(file)
+        except UnsafeFile as error:
+            return ServerList(problems=(ToolProblem(str(file), f"{error}; its servers are not used"),))
+        if raw is not None and self._is_exposed:
+            return ServerList(problems=(ToolProblem(str(file), _EXPOSED),))
+        return ServerList() if raw is None else parse_servers(raw, str(file), "user")
+
+    def _project_list(self) -> tuple[ServerList, str]:
+        """Return the project's servers, and the digest that stands for its file in the book of trust."""
+        try:
+            raw = read_regular(self._workspace / PROJECT_FILE, largest=LARGEST)
+        except FileNotFoundError:
+            return ServerList(), ""
+        except OSError as error:
+            problem = ToolProblem(PROJECT_FILE, f"it cannot be read ({error.strerror}); its servers are not used")
+            return ServerList(problems=(problem,)), ""
+        place: Origin = "project"
+        return parse_servers(raw, PROJECT_FILE, place), hashlib.sha256(raw).hexdigest()
+
+    def _book(self) -> TrustFile:
+        if self._folder is None:
+            raise ConfigError("trust cannot be stored here, so no server of the project is used")
+        return TrustFile(self._folder, self._workspace, Path.home(), "mcp-trust.jsonl")
+
+    def _book_trusts(self, digest: str) -> bool:
+        return self._folder is not None and self._book().trusts(digest)

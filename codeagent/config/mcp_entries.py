@@ -1,0 +1,274 @@
+"""The `mcpServers` of one file, in the spelling that other programs use; nothing here is started or filled in."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from codeagent.config.layers import line_of_text
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import SERVER_NAME, ServerConfig, ServerPlace
+from codeagent.core.redact import is_secret_name
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.toolbox import ToolProblem
+
+Origin = Literal["user", "project"]
+MOST_SERVERS = 100
+_STDIO = ("stdio",)
+_HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
+_MILLISECONDS = 1000.0
+"""A timeout from here on is in milliseconds, as some programs write it."""
+_HIDDEN = "…"
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class _Entry(BaseModel):
+    """One value of `mcpServers`, before anything that needs more than one key is checked."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, defer_build=True)
+
+    command: str = ""
+    args: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str = ""
+    url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
+    headers: dict[str, str] = Field(default_factory=dict)
+    transport: str = Field("", validation_alias=AliasChoices("type", "transport"))
+    disabled: bool = False
+    enabled: bool = True
+    timeout: float | None = Field(None, gt=0, allow_inf_nan=False)
+    start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, validation_alias="startTimeout")
+    where: ServerPlace = "sandbox"
+    hosts: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ServerEntry:
+    """A server as its file writes it: `${NAME}` is not filled in yet."""
+
+    config: ServerConfig
+    place: Origin
+    trusted: bool = True
+
+    @property
+    def transport(self) -> str:
+        return "http" if self.config.url else "stdio"
+
+    @property
+    def shown(self) -> str:
+        """What would run or be reached, on one line, without the secrets in it."""
+        config = self.config
+        if config.url:
+            return visible(_shown_url(config.url))
+        command = shlex.join([config.command, *_shown_args(config.args)])
+        return visible(f"{command} (in {config.cwd})" if config.cwd else command)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What it is given and may do besides, one phrase each; of secrets only the names."""
+        config = self.config
+        return tuple(
+            visible(phrase)
+            for phrase, said in (
+                (f"gets {', '.join(config.env)}", bool(config.env)),
+                (f"sends {', '.join(config.headers)}", bool(config.headers)),
+                (f"may reach {', '.join(config.hosts)}", bool(config.hosts)),
+                ("runs on this machine, outside the sandbox", not config.url and config.where == "machine"),
+                ("disabled", not config.enabled),
+            )
+            if said
+        )
+
+
+@dataclass(frozen=True)
+class ServerList:
+    """What one file says."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    problems: tuple[ToolProblem, ...] = field(default=())
+
+
+def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:
+    """Read the bytes of a file that messages call `shown`. A broken entry is a problem and keeps only itself out."""
+    try:
+        text, data = decoded(raw, shown)
+    except ConfigError as error:
+        where, _, what = str(error).partition(": ")
+        return ServerList(problems=(ToolProblem(where, f"{what}; its servers are not used"),))
+    servers = data.get("mcpServers", {})
+    if not isinstance(servers, dict):
+        line = line_of_text(text, (), "mcpServers")
+        return ServerList(problems=(ToolProblem(f"{shown}:{line}: mcpServers", "it must be an object"),))
+    problems = [
+        ToolProblem(
+            f"{shown}:{line_of_text(text, (), key)}: {one_line(key, 80)}",
+            "not used; servers are in mcpServers",
+            "warning",
+        )
+        for key in data
+        if key not in ("mcpServers", "$schema")
+    ]
+    entries: list[ServerEntry] = []
+    for name, given in list(servers.items())[:MOST_SERVERS]:
+
+        def at(*keys: str, name: str = name) -> str:
+            return (
+                f"{shown}:{line_of_text(text, (), 'mcpServers', name, *keys)}: {one_line('.'.join((name, *keys)), 120)}"
+            )
+
+        entry, found = _parsed(name, given, shown, place, at)
+        entries += () if entry is None else (entry,)
+        problems += found
+    if len(servers) > MOST_SERVERS:
+        problems.append(ToolProblem(shown, f"only the first {MOST_SERVERS} of {len(servers)} servers are used"))
+    return ServerList(tuple(entries), tuple(problems))
+
+
+def decoded(raw: bytes, shown: str) -> tuple[str, dict[str, Any]]:
+    """Return the file's text and its object. Raises ConfigError that begins with `file:line: `."""
+    try:
+        text = raw.decode("utf-8-sig")
+        data = json.loads(text) if text.strip() else {}
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{shown}:{raw[: error.start].count(10) + 1}: not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{shown}:{error.lineno}: not JSON ({one_line(error.msg, 80)})") from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(f"{shown}:1: not JSON that can be read (nested too deeply, or a number too long)") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{shown}:1: not a JSON object with mcpServers")
+    return text, data
+
+
+def _parsed(
+    name: str, given: object, shown: str, place: Origin, at: Callable[..., str]
+) -> tuple[ServerEntry | None, list[ToolProblem]]:
+    if SERVER_NAME.fullmatch(name) is None:
+        text = "a server's name is 1 to 32 letters, digits, - and single _, and begins with a letter or digit"
+        return None, [ToolProblem(at(), f"{text}; give it another name")]
+    if not isinstance(given, dict):
+        return None, [ToolProblem(at(), "it must be an object with command or url")]
+    try:
+        entry = _Entry.model_validate({key: value for key, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        keys = [str(part) for part in first["loc"]]
+        return None, [ToolProblem(at(*keys), first["msg"][:1].lower() + first["msg"][1:])]
+    if wrong := _wrong(entry):
+        key, text = wrong
+        return None, [ToolProblem(at(*((key,) if key in given else ())), text)]
+    problems = [ToolProblem(at(key), "not used by codeagent", "warning") for key in entry.model_extra or ()]
+    if place == "project" and entry.where == "machine":
+        text = "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own"
+        problems.append(ToolProblem(at("where"), text, "warning"))
+    return ServerEntry(_config(name, entry, shown, place), place), problems
+
+
+def _wrong(entry: _Entry) -> tuple[str, str] | None:
+    """Return the key and what is wrong with it, if it cannot be used."""
+    stdio, http = entry.transport in _STDIO, entry.transport in _HTTP
+    texts = (entry.command, *entry.args, *entry.env, *entry.env.values(), entry.cwd, entry.url)
+    checks = (
+        (entry.transport == "sse", "type", "the transport sse is not supported; most such servers also offer http"),
+        (bool(entry.transport) and not (stdio or http), "type", "the transports are stdio and http"),
+        (bool(entry.command) == bool(entry.url), "command", "give either command (stdio) or url (http)"),
+        (stdio and bool(entry.url), "type", "a server with a url has the transport http"),
+        (http and bool(entry.command), "type", "a server with a command has the transport stdio"),
+        (bool(entry.command) and not entry.command.strip(), "command", "it is empty"),
+        (bool(entry.url) and not _is_url(entry.url), "url", "it must begin with http:// or https:// and name a host"),
+        (any("\0" in text for text in texts), "command", "it holds a NUL character"),
+        (any(not name or "=" in name for name in entry.env), "env", "a variable's name is empty or holds ="),
+        (not all(_HEADER.fullmatch(name) for name in entry.headers), "headers", "a name is not that of an HTTP header"),
+        (any(re.search(r"[\r\n\0]", text) for text in entry.headers.values()), "headers", "a value has several lines"),
+    )
+    return next(((key, text) for is_wrong, key, text in checks if is_wrong), None)
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.netloc)
+    except ValueError:
+        return False
+
+
+def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig:
+    config = ServerConfig(
+        name,
+        command=entry.command,
+        args=tuple(entry.args),
+        env=MappingProxyType(dict(entry.env)),
+        cwd=entry.cwd,
+        url=entry.url,
+        headers=MappingProxyType(dict(entry.headers)),
+        where=entry.where if place == "user" else "sandbox",
+        hosts=tuple(entry.hosts),
+        enabled=entry.enabled and not entry.disabled,
+        origin=shown,
+    )
+    config = config if entry.timeout is None else replace(config, timeout=_seconds(entry.timeout))
+    return config if entry.start_timeout is None else replace(config, start_timeout=_seconds(entry.start_timeout))
+
+
+def _seconds(number: float) -> float:
+    return number / 1000 if number >= _MILLISECONDS else number
+
+
+def filled_in(config: ServerConfig, environment: Mapping[str, str]) -> ServerConfig:
+    """Replace every `${NAME}` and `${NAME:-default}`. Raises ConfigError that names what is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        name, has_default, default = match[1].partition(":-")
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(f"{config.name}: ${{{one_line(match[1], 60)}}} is not ${{NAME}} or ${{NAME:-default}}")
+        found = environment.get(name, "")
+        if found or has_default:
+            return found or default
+        if name in environment:
+            return ""
+        raise ConfigError(f"{config.name}: the variable {name} is not set; set it, or write ${{{name}:-default}}")
+
+    def fill(text: str) -> str:
+        return _VARIABLE.sub(value, text)
+
+    return replace(
+        config,
+        command=fill(config.command),
+        args=tuple(map(fill, config.args)),
+        env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
+        cwd=fill(config.cwd),
+        url=fill(config.url),
+        headers=MappingProxyType({name: fill(text) for name, text in config.headers.items()}),
+    )
+
+
+def _shown_args(args: tuple[str, ...]) -> list[str]:
+    """Hide what follows an option such as `--api-key`, with `=` or as the next argument."""
+    shown: list[str] = []
+    hides = False
+    for arg in args:
+        option, equals, value = arg.partition("=")
+        secret = is_secret_name(option.lstrip("-").replace("-", "_"))
+        if hides and not arg.startswith("-"):
+            shown.append(arg if _VARIABLE.fullmatch(arg) else _HIDDEN)
+        else:
+            shown.append(f"{option}={_HIDDEN}" if secret and equals and not _VARIABLE.fullmatch(value) else arg)
+        hides = secret and not equals and arg.startswith("-")
+    return shown
+
+
+def _shown_url(url: str) -> str:
+    """Hide a login and the values of a query."""
+    parts = urlsplit(url)
+    host = f"{_HIDDEN}@{parts.netloc.rpartition('@')[2]}" if "@" in parts.netloc else parts.netloc
+    query = re.sub(r"=[^&]+", f"={_HIDDEN}", parts.query)
+    return urlunsplit((parts.scheme, host, parts.path, query, ""))
