@@ -10,8 +10,9 @@ from codeagent.core.dataclass import dataclass
 
 ServerPlace = Literal["sandbox", "machine"]
 
-SERVER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}", re.ASCII)
-"""What a server may be called: it is part of its tools' names, `mcp__SERVER__TOOL`, and so holds no `__`."""
+SERVER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}", re.ASCII)
+"""What a server may be called: it is part of its tools' names, `mcp__SERVER__TOOL`, and so neither holds `__` nor
+ends with `_`."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What tools reach the world through; the real ones live beside their library, fakes in tests."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
@@ -154,6 +155,37 @@ class CommandResult:
     out_of_memory: bool = False
     notices: tuple[str, ...] = ()
     """What the sandbox did about the command's effects, such as a quarantined `.git`."""
+
+
+@dataclass(frozen=True)
+class StdioProgram:
+    """A program that is talked to over its standard input and output for as long as it runs."""
+
+    arguments: tuple[str, ...]
+    """The program and its arguments; no shell sees them."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What it gets besides a minimal environment."""
+    directory: str = ""
+    """Where it runs, relative to the workspace's root; empty: the root itself."""
+    hosts: tuple[str, ...] = ()
+    """See `Command.hosts`."""
+
+
+class RunningProgram(Protocol):
+    """A program that was started."""
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input; waits while that is full. Raises SandboxLost if it has ended."""
+
+    def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
+        """Yield what it writes, until it has ended; to be read once, and nothing is read ahead."""
+
+    async def close(self) -> int | None:
+        """End it and all it started; return its exit code, None if that is unknown. Idempotent."""
+
+
+StartProgram = Callable[[StdioProgram], Awaitable[RunningProgram]]
+"""Start a program. Raises SandboxUnavailable, which says what would help."""
 
 
 @dataclass(frozen=True)

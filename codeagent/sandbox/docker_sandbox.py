@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
+from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import EgressContainers
 from codeagent.sandbox.egress.internet import Internet
@@ -22,6 +22,7 @@ from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
 from codeagent.sandbox.image import configured_image
 from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
+from codeagent.sandbox.programs import ContainerPrograms
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
@@ -46,7 +47,9 @@ class DockerSandbox:
 
         self._default = make(spec)
         self._read_only = make(replace(spec, read_only_workspace=True))
-        self._egress = EgressContainers(spec, EgressProxy(spec.state_dir, internet or Internet()), make)
+        proxy = EgressProxy(spec.state_dir, internet or Internet())
+        self._egress = EgressContainers(spec, proxy, make)
+        self._programs = ContainerPrograms(spec, proxy, make, self._freeze_lock)
         self._unswept = False
         """A command has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -106,6 +109,11 @@ class DockerSandbox:
             self._watching = asyncio.create_task(self._watch_what_is_left(Room(self._spec.root)))
         return result
 
+    async def start_program(self, program: StdioProgram) -> RunningProgram:
+        """Start a program in a container of its own, see `StartProgram`."""
+        self._unswept = self._unswept or not self._resources.shut
+        return await self._programs.start(program)
+
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts:
             return await self._egress.run(command, on_output)
@@ -159,6 +167,7 @@ class DockerSandbox:
         self._resources.shut = True
         if self._watching is not None:
             self._watching.cancel()
+        await self._programs.close()
         await asyncio.gather(self._default.close(), self._read_only.close(), self._egress.close())
         looking, self._looking = self._looking, None
         if looking is not None:
@@ -179,7 +188,8 @@ class DockerSandbox:
         """Move away what was planted; return whether something may still run that could plant more."""
         self._unswept, alive = False, True
         try:
-            alive = self._egress.busy or not await self._default.is_quiet()
+            others = self._egress.busy or bool(self._programs.containers)
+            alive = others or not await self._default.is_quiet()
             self._found += self._planted()
             return alive
         finally:
@@ -201,7 +211,7 @@ class DockerSandbox:
         await asyncio.gather(*(container.resume() for container in self._containers()))
 
     def _containers(self) -> tuple[SessionContainer, ...]:
-        return self._default, self._read_only, *self._egress.containers
+        return self._default, self._read_only, *self._egress.containers, *self._programs.containers
 
     def _tell(self, text: str) -> None:
         self._on_progress(text)

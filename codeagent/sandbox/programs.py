@@ -1,0 +1,239 @@
+"""Programs that are talked to for as long as they run: in a container of their own, or on this machine."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.hosts import HostRule
+from codeagent.core.ports import RunningProgram, StdioProgram
+from codeagent.core.programs import find_program, why_not_found
+from codeagent.sandbox.container import SessionContainer
+from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
+from codeagent.sandbox.egress.grant import Grant
+from codeagent.sandbox.egress.proxy import EgressProxy
+from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.exec_stream import ExecStream, start_exec
+from codeagent.sandbox.freeze import FreezeLock
+from codeagent.sandbox.process_tree import MARK, ProcessTree, stop_all, ticks
+from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.tasks import run_to_end
+
+_PIECE = 64 * 1024
+_LOOK_SECONDS = 0.5
+"""How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
+_STEP, _LOOKS = 0.02, 50
+"""A program on this machine may take one second to end by itself once its standard input was closed."""
+_MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_START = '[[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
+Piece = tuple[Literal["stdout", "stderr"], bytes]
+
+
+class ContainerPrograms:
+    """Starts each program in a container of its own, which ends with it and is frozen with the others."""
+
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        proxy: EgressProxy,
+        make: Callable[[SandboxSpec], SessionContainer],
+        freeze_lock: FreezeLock,
+    ) -> None:
+        self._spec = replace(spec, per_command=False)
+        self._proxy = proxy
+        self._make = make
+        self._freeze_lock = freeze_lock
+        self._open: dict[SessionContainer, _ContainerProgram | None] = {}
+        """None while the program is being started."""
+
+    @property
+    def containers(self) -> tuple[SessionContainer, ...]:
+        return tuple(self._open)
+
+    async def start(self, program: StdioProgram) -> RunningProgram:
+        """Implement `StartProgram`."""
+        try:
+            rules = tuple(map(HostRule.parse, program.hosts))
+        except ValueError as error:
+            raise SandboxUnavailable(f"nothing was started: {error}", "correct the list of hosts") from error
+        spec = self._spec
+        if rules:
+            await self._proxy.open()
+            spec = replace(spec, egress_folder=self._proxy.folder)
+        container = self._make(spec)
+        self._open[container] = None
+        grant = self._proxy.grant(rules) if rules else None
+        try:
+            started = await self._start_in(container, program, grant)
+        except BaseException as error:
+            await run_to_end(self._drop(container, grant, None))
+            if isinstance(error, EngineError | SandboxLost):
+                problem = f"{program.arguments[0]} did not start in the sandbox: {error}"
+                raise SandboxUnavailable(problem, "codeagent sandbox test") from error
+            raise
+        self._open[container] = started
+        return started
+
+    async def _start_in(
+        self, container: SessionContainer, program: StdioProgram, grant: Grant | None
+    ) -> "_ContainerProgram":
+        engine, target = await container.entrance()
+        forwarder = None if grant is None else Forwarder()
+        variables = tuple(f"{name}={value}" for name, value in program.variables.items())
+        if grant is not None and forwarder is not None:
+            variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
+        await self._freeze_lock.released()
+        moved = self._freeze_lock.begin_activity()
+        try:
+            command = ["bash", "--norc", "-c", _START, "codeagent", target.path, program.directory, *program.arguments]
+            exec_id, stream = await start_exec(engine, target, command, variables)
+        finally:
+            moved()
+
+        async def drop() -> None:
+            await self._drop(container, grant, forwarder)
+
+        return _ContainerProgram(engine, exec_id, stream, drop)
+
+    async def _drop(self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None) -> None:
+        if grant is not None:
+            self._proxy.end(grant)
+        if forwarder is not None:
+            forwarder.close()
+        self._open.pop(container, None)
+        await container.close()
+
+    async def close(self) -> None:
+        """End every program."""
+        await asyncio.gather(*(program.close() for program in list(self._open.values()) if program is not None))
+        await asyncio.gather(*(container.close() for container in list(self._open)))
+
+
+class _ContainerProgram:
+    def __init__(self, engine: Engine, exec_id: str, stream: ExecStream, drop: Callable[[], Awaitable[None]]) -> None:
+        self._engine = engine
+        self._exec_id = exec_id
+        self._stream = stream
+        self._drop = drop
+        self._closing: asyncio.Task[int | None] | None = None
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._stream.send(data)
+        except EngineError as error:
+            raise SandboxLost(f"the program has ended: {error}") from error
+
+    async def output(self) -> AsyncIterator[Piece]:
+        async for is_stderr, piece in self._stream.pieces():
+            yield ("stderr" if is_stderr else "stdout"), piece
+
+    async def close(self) -> int | None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    async def _close(self) -> int | None:
+        code: int | None = None
+        with suppress(EngineError):
+            state = await self._engine.ask(lambda api: api.exec_inspect(self._exec_id))
+            code = state.get("ExitCode") if not state.get("Running") else None
+        self._stream.close()
+        await self._drop()
+        return code
+
+
+class MachinePrograms:
+    """Starts programs on this machine, with the user's rights; only for those that the user chose for it."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root = root
+        self._environment = {name: environment[name] for name in _MINIMAL if name in environment}
+
+    async def start(self, program: StdioProgram) -> RunningProgram:
+        """Implement `StartProgram`; what the program starts ends with it, by mark, session or parent."""
+        name = program.arguments[0]
+        path = find_program(name, self._root)
+        if path is None:
+            raise SandboxUnavailable(*why_not_found(name, self._root))
+        mark, since = secrets.token_hex(8), ticks()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                path,
+                *program.arguments[1:],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=self._root / program.directory,
+                env={**self._environment, **program.variables, MARK: mark},
+                start_new_session=True,
+                limit=_PIECE,
+            )
+        except (OSError, ValueError) as error:
+            problem = f"{name} cannot be started: {getattr(error, 'strerror', None) or error}"
+            raise SandboxUnavailable(problem, "see its command in the configuration") from error
+        return _MachineProgram(process, ProcessTree(process.pid, mark, since))
+
+
+class _MachineProgram:
+    def __init__(self, process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
+        self._process = process
+        self._tree = tree
+        self._closing: asyncio.Task[int | None] | None = None
+
+    async def send(self, data: bytes) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        try:
+            stdin.write(data)
+            await stdin.drain()
+        except (OSError, RuntimeError) as error:
+            raise SandboxLost(f"the program has ended: {error}") from error
+
+    async def output(self) -> AsyncIterator[Piece]:
+        """End with the process, even if a child still holds its pipes."""
+        stdout, stderr = self._process.stdout, self._process.stderr
+        assert stdout is not None and stderr is not None
+        reading: dict[asyncio.Task[bytes], tuple[Literal["stdout", "stderr"], asyncio.StreamReader]] = {
+            asyncio.create_task(stdout.read(_PIECE)): ("stdout", stdout),
+            asyncio.create_task(stderr.read(_PIECE)): ("stderr", stderr),
+        }
+        try:
+            while reading:
+                has_ended = self._process.returncode is not None
+                done, _ = await asyncio.wait(reading, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if has_ended and not done:
+                    return
+                for task in done:
+                    name, stream = reading.pop(task)
+                    if piece := task.result():
+                        yield name, piece
+                        reading[asyncio.create_task(stream.read(_PIECE))] = (name, stream)
+        finally:
+            for task in reading:
+                task.cancel()
+
+    async def close(self) -> int | None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    async def _close(self) -> int | None:
+        """Close its standard input, as the protocol wants it, and stop what has not ended after a moment."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        ending = asyncio.create_task(self._process.wait())
+        for _ in range(_LOOKS):
+            if self._process.returncode is None:
+                await asyncio.wait({ending}, timeout=_STEP)
+        ending.cancel()
+        code = self._process.returncode
+        await stop_all(self._process, self._tree)
+        transport = getattr(self._process, "_transport", None)  # else it warns while a child holds a pipe
+        if transport is not None:
+            with suppress(PermissionError, ProcessLookupError):
+                transport.close()
+        return code

@@ -1,0 +1,102 @@
+"""Programs that are talked to while they run, in a container of their own or on this machine."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.ports import RunningProgram, StartProgram, StdioProgram
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.programs import MachinePrograms
+from tests.sandboxes import make_repository, opened, run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("programs") / "project")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox(project: Path) -> AsyncIterator[DockerSandbox]:
+    async with opened(project, project.parent / "state") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(params=[pytest.param("container", marks=pytest.mark.docker), "machine"])
+def start(request: pytest.FixtureRequest, project: Path) -> StartProgram:
+    if request.param == "machine":
+        return MachinePrograms(project, {**os.environ, "HIDDEN_FROM_IT": "x"}).start
+    return request.getfixturevalue("sandbox").start_program
+
+
+def bash(script: str, **fields: object) -> StdioProgram:
+    return StdioProgram(("bash", "-c", script), **fields)  # type: ignore[arg-type]  # by name
+
+
+async def said(program: RunningProgram) -> dict[str, bytes]:
+    """All it writes until it has ended."""
+    out = {"stdout": b"", "stderr": b""}
+    async with asyncio.timeout(60):
+        async for name, piece in program.output():
+            out[name] += piece
+    return out
+
+
+async def test_a_program_answers_on_both_streams_until_it_ends(start: StartProgram) -> None:
+    program = await start(bash('read -r a; read -r b; echo "$b $a"; echo heard >&2; exit 7'))
+    await program.send(b"one\ntwo\n")
+    assert await said(program) == {"stdout": b"two one\n", "stderr": b"heard\n"}
+    assert await program.close() == 7
+
+
+async def test_it_gets_its_variables_its_folder_and_none_of_ours(start: StartProgram, project: Path) -> None:
+    (project / "inner").mkdir(exist_ok=True)
+    script = 'echo "$GIVEN,${HIDDEN_FROM_IT-}"; basename "$PWD"'
+    program = await start(bash(script, variables={"GIVEN": "a b"}, directory="inner"))
+    assert (await said(program))["stdout"] == b"a b,\ninner\n"
+    await program.close()
+
+
+async def test_closing_ends_what_does_not_want_to_end(start: StartProgram) -> None:
+    program = await start(bash("trap '' TERM HUP; setsid sleep 600 & echo ready; while :; do sleep 600; done"))
+    async for _, piece in program.output():
+        assert piece == b"ready\n"
+        break
+    async with asyncio.timeout(60):
+        await asyncio.gather(program.close(), program.close())
+    with pytest.raises(SandboxLost):
+        for _ in range(100):
+            await program.send(b"x" * 65536)
+
+
+async def test_a_missing_program_is_named(start: StartProgram) -> None:
+    try:
+        program = await start(StdioProgram(("no-such-program", "--stdio")))
+    except SandboxUnavailable as error:
+        assert "no-such-program" in str(error)
+        return
+    assert b"no-such-program" in (await said(program))["stderr"]
+    assert await program.close() == 127
+
+
+@pytest.mark.docker
+async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
+    sandbox: DockerSandbox, project: Path
+) -> None:
+    writer = "date > beat; ls /sys/class/net; while :; do date +%N > beat; done"
+    program = await sandbox.start_program(bash(writer))
+    async for _, piece in program.output():
+        assert piece.split() == [b"lo"]
+        break
+    async with sandbox.frozen():
+        before = (project / "beat").stat().st_mtime_ns
+        assert {(project / "beat").stat().st_mtime_ns for _ in range(10_000)} == {before}
+    assert (await run(sandbox, "pgrep -f 'be[a]t' | wc -l")).stdout == b"0\n"
+    await program.close()
+    assert sandbox._programs.containers == ()
