@@ -118,8 +118,9 @@ class Loop:
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)
-            if self._conversation.prompt_builder is not None:
-                await self._conversation.prompt_builder.at_boundary(self._emitter)
+            if (builder := self._conversation.prompt_builder) is not None:
+                await token.guard(builder.first_ready())
+                await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
             self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
             self._tell_mode()

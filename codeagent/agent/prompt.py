@@ -116,8 +116,12 @@ class PromptBuilder:
         self._looking = asyncio.Lock()
         self._rebuild()
 
+    async def first_ready(self) -> None:
+        """Wait, once and not for long, for the toolsets that were turned on before the first request."""
+        await self.catalog.toolsets.first_ready()
+
     async def at_boundary(self, emitter: Emitter) -> None:
-        """Reload tool files that changed, and report it."""
+        """Reload tool files that changed, take in what sources changed and what was turned on, and report it."""
         async with self._looking:
             others = self._look_again is not None and await self._look_again()
             change = await self.catalog.refresh()
@@ -139,7 +143,7 @@ class PromptBuilder:
             await self.at_boundary(emitter)
 
     def _rebuild(self) -> None:
-        self.system_prompt = self._prompt(tuple(self.catalog))
+        self.system_prompt = self._prompt(self.catalog.always)
         self.tools: tuple[ToolDefinition, ...] = self.catalog.definitions()
 
 

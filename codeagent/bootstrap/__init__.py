@@ -1,8 +1,8 @@
 """The only composition root: settings in, a running conversation out."""
 
+from codeagent.bootstrap.describe import describe_prompt, describe_tools
 from codeagent.bootstrap.place import Place, active_environment, docker_sandbox, git_elsewhere
 from codeagent.bootstrap.runtime import open_runtime
-from codeagent.bootstrap.tools import describe_prompt, describe_tools
 
 __all__ = [
     "Place",

@@ -18,6 +18,7 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
+from codeagent.bootstrap.sources import open_toolsets
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -79,8 +80,9 @@ async def open_runtime(
         log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
-        files = await asyncio.to_thread(_read_files, settings, dependencies, policy.rules, tell)
+        files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
         catalog, hooks = files.catalog, files.hooks
+        stack.push_async_callback(catalog.toolsets.close)
         around = ToolEnvironment(
             catalog, workspace, sandbox.sandbox, sandbox.kind, dependencies.outputs, policy, _limits(settings), hooks
         )
@@ -102,6 +104,7 @@ async def open_runtime(
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
+        catalog.toolsets.begin()
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 
@@ -116,9 +119,11 @@ class _Files:
     troubles: tuple[Told, ...]
 
 
-def _read_files(settings: Settings, dependencies: ToolDependencies, rules: Sequence[Rule], tell: Tell) -> _Files:
+def _read_files(
+    settings: Settings, dependencies: ToolDependencies, history: History, rules: Sequence[Rule], tell: Tell
+) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
-    catalog = dependencies.catalog()
+    catalog = dependencies.catalog(open_toolsets(settings, dependencies, history))
     first_look = catalog.look()
     misnamed = _misnamed(catalog, rules)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
@@ -136,14 +141,14 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
-    """Return code and text of a notice for each rule whose tool is unknown but may be in a file that is not loaded.
+    """Return code and text of a notice for each rule whose tool is unknown but may come from what is not loaded yet.
 
-    Raises ConfigError if no file can have it.
+    Raises ConfigError if nothing can bring it.
     """
     unknown = catalog.unknown(_written(rules))
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
-    return tuple(("rule.unknown", f"{text} It is checked again when all tool files are loaded") for text in unknown)
+    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
 
 
 def _uncounted(settings: Settings, attended: bool) -> tuple[Told, ...]:

@@ -1,9 +1,9 @@
 """The tools of a conversation, built in and added, and the system prompt that describes them."""
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,12 @@ from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committ
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore, Scratchpad, Workspace
-from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
-from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin import NAMES
 from codeagent.tools.builtin.ask_user import AskUser
@@ -39,10 +37,12 @@ from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.search_memory import SearchMemory
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import PACKAGES, Loaded, ToolCatalog, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.workspace.files import LocalWorkspace
+from codeagent.tools.source import SOURCE_PACKAGES
+from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -107,7 +107,13 @@ class ToolDependencies:
         folder = self.place.state_dir / "none" if self.session is None else self.session[1]
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
-    def catalog(self) -> ToolCatalog:
+    @cached_property
+    def packages(self) -> Mapping[str, EntryPoints]:
+        """What installed packages bring, by group; looked for only once, as that takes 6 ms. Blocks on small files."""
+        every = entry_points()
+        return {group: every.select(group=group) for group in (TOOL_PACKAGES, SOURCE_PACKAGES)}
+
+    def catalog(self, toolsets: Toolsets) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         Blocks on small files. Raises ConfigError.
@@ -121,6 +127,7 @@ class ToolDependencies:
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         info = Info(lambda: catalog, self.skills)
+        switches = (info, *_switches(toolsets)) if toolsets else ()
         catalog = ToolCatalog(
             built_in,
             folders,
@@ -129,7 +136,8 @@ class ToolDependencies:
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            companions=lambda tools: (info,) if Info.is_useful(tools, self.skills) else (),
+            companions=lambda tools: switches or ((info,) if Info.is_useful(tools, self.skills) else ()),
+            toolsets=toolsets,
         )
         return catalog
 
@@ -151,7 +159,7 @@ class ToolDependencies:
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
-        points = entry_points(group=PACKAGES)
+        points = self.packages[TOOL_PACKAGES]
         if not points:
             return Loaded()
         from codeagent.tools.user.python import entry_point_tools  # only if a package has tools
@@ -214,23 +222,20 @@ class ToolDependencies:
         return (ToolProblem(str(folder / "tools"), text),)
 
 
+def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
+    """Make the tools that show sets and turn them on."""
+    from codeagent.tools.builtin.toolset_list import ToolsetList  # only if there is a set
+    from codeagent.tools.builtin.toolset_use import ToolsetUse  # as above
+
+    return ToolsetList(toolsets), ToolsetUse(toolsets)
+
+
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     """Return a tracker that knows what the model has read in the session so far."""
     reads = ReadTracker(workspace)
     for item in history.details:
         reads.restore(item.details)
     return reads
-
-
-def describe_tools(place: Place) -> ToolCatalog:
-    """Load the tools that a conversation with a container would have. Raises CodeagentError."""
-    return _looked_at(_dependencies(place, "docker"))
-
-
-def describe_prompt(place: Place, kind: SandboxKind) -> str:
-    """Build the system prompt that a conversation there would have. Raises CodeagentError."""
-    dependencies = _dependencies(place, kind)
-    return prompt_for(dependencies)(tuple(_looked_at(dependencies)))
 
 
 def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
@@ -244,15 +249,3 @@ def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
         return system_prompt(tools, instructions, where, skills.listed)
 
     return prompt
-
-
-def _looked_at(dependencies: ToolDependencies) -> ToolCatalog:
-    catalog = dependencies.catalog()
-    catalog.look()
-    return catalog
-
-
-def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
-    workspace = LocalWorkspace(place.workspace)
-    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)

@@ -31,7 +31,7 @@ from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.disk.opens import read_regular
-from codeagent.tools.catalog import LARGEST_FILE, Loaded, ToolFile
+from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
 

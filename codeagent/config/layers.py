@@ -26,6 +26,7 @@ from codeagent.config.settings import (
     Settings,
     TextToolSetting,
     TextToolSettings,
+    ToolsetSettings,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -47,6 +48,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,
+    "toolsets": ToolsetSettings,
 }
 _LISTED: dict[str, type[Section]] = {
     "rules": RuleSetting,

@@ -118,6 +118,15 @@ class HookSettings(Section):
         return self
 
 
+class ToolsetSettings(Section):
+    """Sets of further tools; see docs/how-to/toolsets.md."""
+
+    use: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Turned on from the start, in this order."""
+    offer: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Sets of built-in tools that the model may turn on."""
+
+
 class TextToolSetting(Section):
     """How the models of one pattern are told about tools."""
 
@@ -178,6 +187,7 @@ class CommonSettings(Section):
     prices: dict[str, PriceSetting] = Field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
     hooks: tuple[HookSettings, ...] = ()
+    toolsets: ToolsetSettings = ToolsetSettings()
     read_only_commands: Literal["allow", "ask"] = "allow"
     """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
     commit_hooks: bool = False

@@ -8,6 +8,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
+SourceState = Literal["waiting", "starting", "ready", "failed"]
+"""waiting: it is started once somebody asks for it. failed: it is started again, later and later."""
+
 
 @dataclass(frozen=True)
 class ToolFacts:
@@ -23,14 +26,32 @@ class ToolFacts:
     permission: Permission
     mode: ToolMode
     sandboxed: bool
+    toolset: str = ""
+    """The set it was turned on with; empty if it is always there."""
+
+
+@dataclass(frozen=True)
+class ToolsetFacts:
+    """A set of tools that can be turned on."""
+
+    name: str
+    state: SourceState
+    about: str
+    """One line."""
+    tools: int
+    """How many it has, as far as is known."""
+    in_use: int
+    """How many of them are turned on."""
+    reason: str = ""
+    """Why it failed, in one line."""
 
 
 @dataclass(frozen=True)
 class ToolProblem:
-    """What is wrong with a tool file. An error keeps its tools out of use; a warning does not."""
+    """What is wrong with a tool file or a source of tools. An error keeps its tools out of use; a warning does not."""
 
     where: str
-    """`file:line`, `file:line: key`, or the name of a package."""
+    """`file:line`, `file:line: key`, or the name of a package or source."""
     text: str
     """One line: what is wrong and what would be right."""
     level: Literal["error", "warning"] = "error"
@@ -47,6 +68,7 @@ class Toolbox:
     problems: tuple[ToolProblem, ...] = ()
     untrusted: tuple[str, ...] = field(default=())
     """Files of the project that are not loaded because nobody trusts them as they are now."""
+    toolsets: tuple[ToolsetFacts, ...] = field(default=())
 
 
 class ToolSet(Protocol):

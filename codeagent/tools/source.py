@@ -1,13 +1,16 @@
-"""Where tools come from: one small interface for files, packages, servers and documents."""
+"""Where further tools come from: one small interface for servers, documents, packages and built-in extra sets."""
 
-from collections.abc import Callable
-from typing import Any, Literal, Protocol
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.tool import Tool
-from codeagent.core.toolbox import ToolProblem
+from codeagent.core.tool import NotFound, Tool
+from codeagent.core.toolbox import SourceState, ToolProblem
 
-SourceState = Literal["starting", "ready", "failed"]
+SOURCE_PACKAGES = "codeagent.sources"
+"""The group of entry points with which an installed package adds a source: a function without parameters that returns
+a ToolSource, or such a class; the entry point's name is the source's."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class ListedTool:
 
     name: str
     summary: str
-    """One line."""
+    """One line; empty if it is known only once the source was started."""
     tags: tuple[str, ...] = ()
     path: str = ""
     """Of the operation it stands for, such as `/users/{id}`; empty if it has none."""
@@ -34,14 +37,19 @@ class Listing:
 
 
 class ToolSource(Protocol):
-    """Tools of one origin. It never raises for what it cannot reach: that is a problem in its listing."""
+    """Tools of one origin. It never raises for what it cannot reach: that is a problem in its listing.
+
+    `tools.toolsets` starts it beside the first request, or once it is asked for while its listing says `waiting`; it
+    starts it again, later and later, while the listing says `failed`; and it closes it with the conversation. While
+    the listing does not say `ready`, tools of it that are in use stay, and their calls fail by themselves.
+    """
 
     @property
     def name(self) -> str:
         """How the user and the model know it: `github`, `petstore`, `web`; unique in a conversation."""
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Begin, and return when the first listing is there or has failed; runs beside the first frame.
+        """Begin, and return when the first listing is there or has failed; called again after a failure.
 
         `changed` is called on the event loop whenever `list` would return something else than before.
         """
@@ -53,4 +61,70 @@ class ToolSource(Protocol):
         """The tool of that name in the listing, the same object until it changes. Raises NotFound."""
 
     async def close(self) -> None:
-        """End what was started; nothing of it is left running."""
+        """End what was started; nothing of it is left running. Also called if it never was started."""
+
+
+class BuiltInSet:
+    """A source of built-in tools that are made, and whose modules are imported, only once somebody asks for them."""
+
+    def __init__(self, name: str, about: str, names: Sequence[str], make: Callable[[], Sequence[Tool[Any]]]) -> None:
+        """`make` returns the tools called `names`, in that order; it runs in a thread and imports what it needs.
+
+        With `names` a rule or an allow list can be checked, and a call be answered, before anything is imported.
+        """
+        self.name = name
+        self._make = make
+        self._tools: dict[str, Tool[Any]] = {}
+        self._listing = Listing(tuple(ListedTool(one, "") for one in names), state="waiting", about=about)
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Raises whatever `make` raises."""
+        about = self._listing.about
+        tools = await asyncio.to_thread(self._make)
+        self._tools = {tool.name: tool for tool in tools}
+        self._listing = Listing(tuple(listed(tool) for tool in tools), about=about)
+        changed()
+
+    def list(self) -> Listing:
+        return self._listing
+
+    def get(self, name: str) -> Tool[Any]:
+        if name not in self._tools:
+            raise NotFound(f"the toolset {self.name} has no tool {name}")
+        return self._tools[name]
+
+    async def close(self) -> None:
+        return None
+
+
+class LateSource:
+    """A source that is made, and whose modules are imported, in a thread once it is started."""
+
+    def __init__(self, name: str, make: Callable[[], ToolSource], about: str = "") -> None:
+        self.name = name
+        self._make = make
+        self._source: ToolSource | None = None
+        self._listing = Listing(state="starting", about=about)
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Raises whatever `make` raises."""
+        if self._source is None:
+            self._source = await asyncio.to_thread(self._make)
+        await self._source.start(changed)
+
+    def list(self) -> Listing:
+        return self._listing if self._source is None else self._source.list()
+
+    def get(self, name: str) -> Tool[Any]:
+        if self._source is None:
+            raise NotFound(f"the toolset {self.name} is still starting")
+        return self._source.get(name)
+
+    async def close(self) -> None:
+        if self._source is not None:
+            await self._source.close()
+
+
+def listed(tool: Tool[Any], *tags: str) -> ListedTool:
+    """A tool that was made, as a list shows it."""
+    return ListedTool(tool.name, tool.description.strip().partition("\n")[0], tags)

@@ -5,7 +5,8 @@ from typing import Any
 
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import Loaded, ToolCatalog, ToolFile, ToolFolder
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.folders import Loaded, ToolFile, ToolFolder
 
 
 class Plain(Tool[ToolArgs]):

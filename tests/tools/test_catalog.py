@@ -8,7 +8,8 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import NotFound
-from codeagent.tools.catalog import LARGEST_FILE, ToolCatalog, ToolFolder
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.folders import LARGEST_FILE, ToolFolder
 from tests.tools.catalog_setting import Setting
 
 

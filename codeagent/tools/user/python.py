@@ -19,7 +19,8 @@ from typing import Any
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import PACKAGES, Loaded, ToolFile
+from codeagent.tools.catalog import TOOL_PACKAGES
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.user.decorator import ToolMark, marked_as, marks_collected
 from codeagent.tools.user.function_schema import FunctionSchema, NotATool, function_schema
 from codeagent.tools.user.function_tool import FunctionTool, MarkedFunction, in_thread, last_line
@@ -86,7 +87,7 @@ def entry_point_tools(
     """
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
-    every = entry_points(group=PACKAGES) if points is None else points
+    every = entry_points(group=TOOL_PACKAGES) if points is None else points
     for point in sorted(every, key=lambda point: (_package(point), point.name)):
         where = f"{_package(point)}: {point.name}"
         loaded, _ = _quietly(import_seconds, partial(_made, point, where, outputs), where, point.value)

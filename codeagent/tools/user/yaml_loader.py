@@ -12,8 +12,8 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint

@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.catalog import ToolFile
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.user.templates import Flaw
 
 LARGEST = 256 * 1024

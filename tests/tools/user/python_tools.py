@@ -10,8 +10,8 @@ from codeagent.core.ports import Sandbox
 from codeagent.core.tool import Tool, ToolResult
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.user.function_tool import THREAD_NAME
 from codeagent.tools.user.python import PythonLoader
 from codeagent.workspace.files import LocalWorkspace

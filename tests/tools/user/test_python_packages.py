@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.tools.catalog import Loaded
+from codeagent.tools.folders import Loaded
 from codeagent.tools.user.python import entry_point_tools
 from tests.fakes import FakeOutputs
 from tests.tools.user.python_tools import threads_ended

@@ -8,8 +8,8 @@ import pytest
 from codeagent.core.messages import text_of
 from codeagent.core.tool import Failed
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.catalog import ToolFile
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.conftest import MakeSandbox

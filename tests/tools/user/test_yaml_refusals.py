@@ -5,7 +5,7 @@ from pathlib import Path
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.catalog import Loaded, ToolFile
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.user.yaml_loader import YamlLoader
 from tests.table import for_each
 

@@ -17,8 +17,8 @@ from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import Loaded, ToolFile
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, FakeSandbox, put, tool_context

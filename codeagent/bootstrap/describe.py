@@ -1,0 +1,36 @@
+"""The tools and the system prompt that a conversation would have, without beginning one."""
+
+from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.jobs.store import Jobs
+from codeagent.bootstrap.place import Place, SandboxKind
+from codeagent.bootstrap.sources import open_toolsets
+from codeagent.bootstrap.tools import ToolDependencies, prompt_for
+from codeagent.config.settings import Settings
+from codeagent.core.redact import Redactor
+from codeagent.session.outputs import FileOutputs
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.workspace.files import LocalWorkspace
+
+
+def describe_tools(place: Place, settings: Settings | None = None) -> ToolCatalog:
+    """Load the tools that a conversation with a container would have; no source is started. Raises CodeagentError."""
+    return _looked_at(_dependencies(place, "docker"), settings)
+
+
+def describe_prompt(place: Place, kind: SandboxKind) -> str:
+    """Build the system prompt that a conversation there would have. Raises CodeagentError."""
+    dependencies = _dependencies(place, kind)
+    return prompt_for(dependencies)(_looked_at(dependencies, None).always)
+
+
+def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
+    catalog = dependencies.catalog(open_toolsets(settings or Settings(), dependencies))
+    catalog.look()
+    return catalog
+
+
+def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
+    workspace = LocalWorkspace(place.workspace)
+    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
+    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)

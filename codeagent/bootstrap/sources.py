@@ -1,0 +1,72 @@
+"""The sources of further tools that a conversation has: one line for each kind, imported only if it is configured.
+
+To add a kind of source, write a function `_KIND(settings, dependencies)` that returns sources, and name it in `_KINDS`.
+It is called in a thread before every conversation, and by `codeagent tools list`. It looks at settings and small files,
+and imports a module of its own, inside the function, only if these ask for it: a conversation without such
+configuration loads nothing. It starts nothing and waits for nothing: `ToolSource.start` does, beside the first request.
+What takes long to import or to make is wrapped in a `LateSource`. What is configured wrongly is a ConfigError; what
+cannot be reached is a problem in the listing of its source.
+
+A set of built-in tools is one line of `_built_in_sets`: its name, one line about it for the model, the names of its
+tools, and a function that imports and makes them once they are asked for. It is there if the settings name it:
+`[toolsets] offer` lets the model turn it on, `use` turns it on from the start.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib.metadata import EntryPoint
+
+from codeagent.bootstrap.tools import ToolDependencies
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.session.fold import History
+from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
+from codeagent.tools.toolsets import Choice, Toolsets
+
+
+def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
+    """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
+    return ()
+
+
+def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the built-in sets that the settings name. Raises ConfigError."""
+    sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    for name in settings.toolsets.offer:
+        if name not in sets:
+            raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
+    named = {*settings.toolsets.offer, *settings.toolsets.use}
+    yield from (one for name, one in sets.items() if name in named)
+
+
+def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the sources of installed packages."""
+    for point in dependencies.packages[SOURCE_PACKAGES]:
+        yield LateSource(point.name, partial(_loaded, point))
+
+
+_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (_offered, _packages)
+"""In the order in which a set is looked for, and listed."""
+
+
+def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: History | None = None) -> Toolsets:
+    """Make the sets of a conversation, with those turned on that the settings name, or were on in the session.
+
+    Nothing is started. Blocks on small files. Raises ConfigError.
+    """
+    sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
+    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use))
+    known = toolsets.all()
+    for name in settings.toolsets.use:
+        if name not in known:
+            raise ConfigError(f"there is no toolset {name}{nearest_or_all(name, known)}; nothing was run")
+    for item in () if history is None else history.details:
+        if item.name == "toolset_use":
+            toolsets.restore(item.details)
+    return toolsets
+
+
+def _loaded(point: EntryPoint) -> ToolSource:
+    source: ToolSource = point.load()()
+    return source

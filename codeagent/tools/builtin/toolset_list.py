@@ -1,0 +1,95 @@
+"""The `toolset_list` tool: the sets of further tools that the model can turn on, and what is in each (FEATURES F23)."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.toolbox import ToolsetFacts
+from codeagent.tools.source import ListedTool
+from codeagent.tools.toolsets import Toolsets
+
+_PAGE = 40
+"""Tools, or sets, of one answer."""
+_WIDTH = 160
+
+
+class ToolsetListArgs(ToolArgs):
+    name: Annotated[str, Field(max_length=200)] = ""
+    search: Annotated[str, Field(max_length=200)] = ""
+    page: Annotated[int, Field(ge=1, le=1000)] = 1
+
+
+class ToolsetList(Tool[ToolsetListArgs]):
+    """Needs no approval: it shows names and summaries."""
+
+    name = "toolset_list"
+    label = "Toolsets"
+    description = "List sets of further tools; with name, the tools of one."
+    Args = ToolsetListArgs
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+    repeatable = True
+
+    def __init__(self, toolsets: Toolsets) -> None:
+        self._toolsets = toolsets
+
+    def access(self, args: ToolsetListArgs, workspace: Workspace) -> Access:
+        return Access("shared", "")
+
+    def approval_key(self, args: ToolsetListArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.name,))
+
+    async def run(self, args: ToolsetListArgs, ctx: ToolContext) -> ToolResult:
+        words = args.search.lower().split()
+        if args.name:
+            toolset = await self._toolsets.ready(args.name)
+            head = self._line(next(one for one in self._toolsets.facts() if one.name == toolset.name))
+            lines = [_tool(tool) for tool in toolset.tools if _fits(words, tool)]
+            return ToolResult.from_text("\n".join([head, *_page(lines, args.page, "tools")]))
+        lines = [self._line(facts) for facts in self._toolsets.facts()]
+        if words:
+            found = [(one, tool) for one in self._toolsets.all().values() for tool in one.tools if _fits(words, tool)]
+            lines = [f"{toolset.name}: {_tool(tool)}" for toolset, tool in found]
+        return ToolResult.from_text("\n".join(_page(lines, args.page, "tools" if words else "toolsets")))
+
+    def _line(self, facts: ToolsetFacts) -> str:
+        about = f": {one_line(facts.about, _WIDTH)}" if facts.about else ""
+        return f"{facts.name} ({_state(facts)}){about}"
+
+
+def _state(facts: ToolsetFacts) -> str:
+    match facts.state:
+        case "failed":
+            state = f"failed, tried again later: {facts.reason}"
+        case "starting":
+            state = "starting"
+        case "waiting" | "ready":
+            state = "off"
+    count = f"{facts.tools} tool{'s' * (facts.tools != 1)}"
+    if facts.in_use:
+        count, state = f"{facts.in_use} of {count} in use", state if facts.state in ("failed", "starting") else ""
+    return ", ".join(part for part in (state, count) if part)
+
+
+def _tool(tool: ListedTool) -> str:
+    return f"- {tool.name}: {one_line(tool.summary, _WIDTH)}" if tool.summary else f"- {tool.name}"
+
+
+def _fits(words: list[str], tool: ListedTool) -> bool:
+    text = " ".join((tool.name, tool.summary, tool.path, *tool.tags)).lower()
+    return all(word in text for word in words)
+
+
+def _page(lines: list[str], page: int, what: str) -> list[str]:
+    """The lines of that page, from 1, and how to see the others."""
+    pages = max(1, -(-len(lines) // _PAGE))
+    shown = lines[(page - 1) * _PAGE : page * _PAGE]
+    if not lines:
+        return [f"[no {what}]"]
+    more = f"; page={page + 1} shows more, search narrows it" if page < pages else ""
+    return shown if pages == 1 and shown else [*shown, f"[page {page} of {pages}, {len(lines)} {what}{more}]"]

@@ -1,0 +1,141 @@
+"""Folders of tool files: what they held when they were read, each file once and through no link."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.tool import Tool
+from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.opens import open_below, open_folder, read_regular
+
+LARGEST_FILE = 256 * 1024
+"""Bytes of one file."""
+MOST_FILES = 200
+"""Files of one folder."""
+
+
+@dataclass(frozen=True)
+class ToolFile:
+    """One file of tools, as it was when it was read; exactly that content is loaded."""
+
+    path: Path
+    shown: str
+    """Its path as users write it, for `file:line`."""
+    content: bytes
+    place: Literal["project", "user"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The tools of a file or a package, and its problems."""
+
+    tools: tuple[Tool[Any], ...] = ()
+    """In the order of the file; none if there is an error."""
+    problems: tuple[ToolProblem, ...] = ()
+
+
+class ToolLoader(Protocol):
+    """Makes tools of one kind of file."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """`.py`, or `.yaml` and `.yml`."""
+
+    def load(self, file: ToolFile) -> Loaded:
+        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""
+
+
+@dataclass(frozen=True)
+class FolderState:
+    """What a folder of tool files held when it was read."""
+
+    files: tuple[ToolFile, ...] = ()
+    """By name."""
+    problems: tuple[ToolProblem, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) over names and contents: what trust is given to."""
+        total = hashlib.sha256()
+        for file in self.files:
+            name, content = file.path.name.encode("utf-8", "surrogateescape"), file.content
+            total.update(b"%d %d " % (len(name), len(content)) + name + content)
+        return total.hexdigest()
+
+
+class ToolFolder:
+    """The files with given suffixes directly in `base/parts…`, except those that begin with `.` or `_`.
+
+    Each is read once, through no link, and read again only if something about it changed.
+    """
+
+    def __init__(
+        self, base: Path, parts: tuple[str, ...], place: Literal["project", "user"], suffixes: tuple[str, ...]
+    ) -> None:
+        """No link is followed below `base`."""
+        self._base = base
+        self._parts = parts
+        self.place = place
+        self._suffixes = suffixes
+        self._signature: tuple[object, ...] | None = None
+        self._state = FolderState()
+
+    def read(self) -> FolderState:
+        """The present state; the same object as before if nothing changed. Blocks on a few small files."""
+        folder = self._open_folder()
+        if folder is None:
+            self._signature, self._state = None, FolderState() if self._state.files else self._state
+            return self._state
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entry.name for entry in entries)
+            names = [name for name in found if name.endswith(self._suffixes) and not name.startswith((".", "_"))]
+            signature = tuple(_stamp(folder, name) for name in names)
+            if signature != self._signature:
+                self._signature, self._state = signature, self._read_all(folder, names)
+            return self._state
+        finally:
+            os.close(folder)
+
+    def _open_folder(self) -> int | None:
+        """Its descriptor; None if there is no such folder, or it is a link."""
+        try:
+            base = open_folder(self._base, follow=True)
+        except OSError:
+            return None
+        try:
+            return open_below(base, self._parts, listed=True)
+        except OSError:
+            return None
+        finally:
+            os.close(base)
+
+    def _read_all(self, folder: int, names: list[str]) -> FolderState:
+        files: list[ToolFile] = []
+        problems: list[ToolProblem] = []
+        for name in names[:MOST_FILES]:
+            try:
+                content = read_regular(name, within=folder, largest=LARGEST_FILE)
+            except OSError as error:
+                problems.append(ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}"))
+                continue
+            files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self.place))
+        if len(names) > MOST_FILES:
+            problems.append(
+                ToolProblem(self._shown(""), f"only the first {MOST_FILES} of {len(names)} files are loaded")
+            )
+        return FolderState(tuple(files), tuple(problems))
+
+    def _shown(self, name: str) -> str:
+        inner = Path(*self._parts, name)
+        return str(inner if self.place == "project" else self._base / inner)
+
+
+def _stamp(folder: int, name: str) -> tuple[object, ...]:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return (name,)
+    return (name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

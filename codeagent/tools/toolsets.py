@@ -1,0 +1,338 @@
+"""Toolsets: groups of tools from sources, which the model or the user turns on; the sources run beside the turns."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.json_types import JsonObject, JsonValue
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
+from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
+from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.source import ListedTool, Listing, ToolSource
+
+MOST_AT_ONCE = 30
+"""Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
+MOST_IN_USE = 128
+"""Tools of all sets together that are on; providers take no more."""
+_START_SECONDS = 30.0
+"""How long a call waits for a source that is starting."""
+_FIRST_SECONDS = 10.0
+"""How long the first request waits for the sets that were turned on beforehand."""
+_CLOSE_SECONDS = 10.0
+_FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
+"""Seconds from a failure to the next attempt."""
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """A set as it is now."""
+
+    name: str
+    state: SourceState
+    about: str
+    tools: tuple[ListedTool, ...]
+    source: str
+    """The name of the source that its tools come from."""
+    reason: str = ""
+    """Why the source failed, in one line."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A set that was turned on, or some of its tools."""
+
+    toolset: str
+    tools: tuple[str, ...] = ()
+    """Empty: all of them, also those that it gets later."""
+
+    @property
+    def details(self) -> JsonObject:
+        """What the log keeps of it, for `Toolsets.restore`."""
+        names: list[JsonValue] = [*self.tools]
+        return {"toolset": self.toolset, "tools": names}
+
+
+class SourceRun:
+    """Keeps one source going: starts it in the background, and again, later and later, while it fails."""
+
+    def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
+        self.source = source
+        self._changed = changed
+        self._broken: Listing | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._again = asyncio.Event()
+
+    @property
+    def listing(self) -> Listing:
+        return self._broken or self.source.list()
+
+    def begin(self) -> None:
+        """Start it, unless that was done; an event loop is running."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
+
+    def try_again(self) -> None:
+        """If it has failed, start it now and not only later."""
+        if self._started.is_set() and self.listing.state == "failed":
+            self._started.clear()
+            self._again.set()
+
+    async def settled(self, seconds: float) -> None:
+        """Return once it is started or has failed, or the seconds are over."""
+        self.begin()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._started.wait()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)
+        with suppress(Exception):  # a plug-in's; there is nobody left to tell
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.source.close()
+
+    async def _keep_going(self) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            await self._start()
+            while self.listing.state != "failed":
+                delay = _FIRST_DELAY
+                self._moved.clear()
+                await self._moved.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._again.wait()
+            self._again.clear()
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def _start(self) -> None:
+        self._started.clear()
+        self._broken = None
+        try:
+            await self.source.start(self._tell)
+        except Exception as error:
+            name = self.source.name
+            text = one_line(str(error), 400) or type(error).__name__
+            about = self.source.list().about
+            self._broken = Listing(problems=(ToolProblem(name, text),), state="failed", about=about)
+        self._started.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._moved.set()
+        self._changed()
+
+
+class Toolsets:
+    """The sets of one conversation. What is on changes only when the catalog takes it in, at a boundary."""
+
+    def __init__(self, sources: Iterable[ToolSource] = (), choices: Iterable[Choice] = ()) -> None:
+        """`choices`: what is on from the start, in this order. Raises ConfigError for a source's name that is taken."""
+        self._runs: dict[str, SourceRun] = {}
+        self._choices = list(choices)
+        self._waited = False
+        self._held: dict[Tool[Any], str] = {}
+        self._others: frozenset[str] = frozenset()
+        self._begun = False
+        self.moved = False
+        """Whether there is something to take in."""
+        for source in sources:
+            self.add(source)
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def add(self, source: ToolSource) -> None:
+        """Add a source; once the others run, it is started, too. Raises ConfigError if the name is taken."""
+        if source.name in self._runs:
+            raise ConfigError(f"two sources of tools are named {source.name}; give one of them another name")
+        self._runs[source.name] = run = SourceRun(source, self._note)
+        if self._begun:
+            self._begin(run)
+
+    def begin(self) -> None:
+        """Start the sources in the background, except those that wait to be asked for; an event loop is running."""
+        self._begun = True
+        for run in self._runs.values():
+            self._begin(run)
+
+    async def first_ready(self) -> None:
+        """Wait once, and not for long, for the sets that were turned on before the first request."""
+        if self._waited or not self._choices:
+            return
+        self._waited = True
+        found = self.all()
+        sources = {found[choice.toolset].source for choice in self._choices if choice.toolset in found}
+        await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in sources))
+
+    async def close(self) -> None:
+        """End all sources; if this is cancelled, only once they have ended."""
+        closing = asyncio.gather(*(run.close() for run in self._runs.values()))
+        cancelled = False
+        while not closing.done():
+            try:
+                await asyncio.wait({closing})
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def all(self) -> dict[str, Toolset]:
+        """Every set, by name."""
+        return {name: _whole(name, run.listing) for name, run in self._runs.items()}
+
+    def facts(self) -> tuple[ToolsetFacts, ...]:
+        on = {(source, tool.name) for tool, source in self._held.items()}
+        return tuple(
+            ToolsetFacts(
+                name=one.name,
+                state=one.state,
+                about=one.about,
+                tools=len(one.tools),
+                in_use=sum((one.source, tool.name) in on for tool in one.tools),
+                reason=one.reason,
+            )
+            for one in self.all().values()
+        )
+
+    def problems(self) -> tuple[ToolProblem, ...]:
+        """What is wrong with sources, and with what was turned on before they were known."""
+        found = self.all()
+        lost = {choice.toolset: None for choice in self._choices if choice.toolset not in found}
+        missing = (ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost)
+        return (*(problem for run in self._runs.values() for problem in run.listing.problems), *missing)
+
+    @property
+    def names_known(self) -> bool:
+        """Whether every source has told which tools it has."""
+        listings = (run.listing for run in self._runs.values())
+        return all(one.state == "ready" or (one.state == "waiting" and one.tools) for one in listings)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all tools that are known."""
+        return (tool.name for run in self._runs.values() for tool in run.listing.tools)
+
+    def where(self, tool: str) -> Toolset | None:
+        """The set that has the tool, on or not."""
+        return next((one for one in self.all().values() if any(tool == listed.name for listed in one.tools)), None)
+
+    async def ready(self, name: str) -> Toolset:
+        """Wait until the set is started or has failed; one that had failed is tried again. Raises NotFound."""
+        found = self.all()
+        if name not in found:
+            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
+        if found[name].state != "ready":
+            run = self._runs[found[name].source]
+            run.try_again()
+            await run.settled(_START_SECONDS)
+        return self.all()[name]
+
+    async def use(self, name: str, tools: Sequence[str] = ()) -> tuple[Choice, tuple[ListedTool, ...]]:
+        """Turn on a set, or only these of its tools, from the next boundary on. Raises ToolError."""
+        toolset = await self.ready(name)
+        if toolset.state != "ready":
+            why = f": {toolset.reason}" if toolset.reason else ""
+            raise Failed(f"{name} is {'not available' if toolset.state == 'failed' else 'still starting'}{why}")
+        by_name = {tool.name: tool for tool in toolset.tools}
+        if (unknown := next((tool for tool in tools if tool not in by_name), None)) is not None:
+            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, by_name)}")
+        if not tools and len(by_name) > MOST_AT_ONCE:
+            many = f"{name} has {len(by_name)} tools"
+            raise InvalidArgs(f"{many}: name at most {MOST_AT_ONCE} of them in tools; toolset_list shows them")
+        choice = Choice(name, tuple(dict.fromkeys(tools)))
+        picked = tuple(by_name[tool] for tool in choice.tools) or toolset.tools
+        new = {tool.name for tool in picked} - {tool.name for tool in self._held}
+        if len(self._held) + len(new) > MOST_IN_USE:
+            raise Failed(f"{len(self._held)} tools of toolsets are on, and at most {MOST_IN_USE} can be: name fewer")
+        self._choices.append(choice)
+        self.moved = True
+        return choice, picked
+
+    def taken(self, toolset: Toolset, tool: str) -> bool:
+        """Whether another tool that is in use has this name."""
+        return tool in self._others or any(
+            source != toolset.source for held, source in self._held.items() if held.name == tool
+        )
+
+    def restore(self, details: Mapping[str, JsonValue]) -> None:
+        """Take in the details of a logged `toolset_use`."""
+        match details:
+            case {"toolset": str(name), "tools": list(tools)}:
+                self._choices.append(Choice(name, tuple(tool for tool in tools if isinstance(tool, str))))
+                self.moved = True
+            case _:
+                return
+
+    def candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
+        """The tools to be in use, each with the name of its source, and what keeps others out of use.
+
+        Those that are on keep their order, and their place while their source is away; new ones come last.
+        """
+        found = self.all()
+        wanted = {(one.source, name): None for choice in self._choices for one, name in _chosen(choice, found)}
+        tools: dict[Tool[Any], str] = {}
+        problems: list[ToolProblem] = []
+        for held, source in self._held.items():
+            away = self._runs[source].listing.state != "ready"
+            if away or (source, held.name) in wanted:
+                wanted.pop((source, held.name), None)
+                tools[held if away else self._get(source, held.name, problems) or held] = source
+        for source, name in wanted:
+            if len(tools) >= MOST_IN_USE:
+                problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
+                break
+            if (tool := self._get(source, name, problems)) is not None:
+                tools[tool] = source
+        return tools, tuple(problems)
+
+    def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
+        """Keep what is in use now, of the sets and besides them."""
+        self._held, self._others = tools, frozenset(others)
+
+    @property
+    def held(self) -> Mapping[Tool[Any], str]:
+        """The tools that are in use, in order, each with the name of its source."""
+        return self._held
+
+    def _get(self, source: str, name: str, problems: list[ToolProblem]) -> Tool[Any] | None:
+        try:
+            tool = self._runs[source].source.get(name)
+        except Exception as error:  # a plug-in may raise anything
+            problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
+            return None
+        if tool.name == name:
+            return tool
+        problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
+        return None
+
+    def _begin(self, run: SourceRun) -> None:
+        names = {choice.toolset for choice in self._choices}
+        wanted = any(one.name in names for one in self.all().values() if one.source == run.source.name)
+        if wanted or run.listing.state != "waiting":
+            run.begin()
+
+    def _note(self) -> None:
+        self.moved = True
+
+
+def _whole(name: str, listing: Listing) -> Toolset:
+    """The set of all tools of a source."""
+    reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
+    return Toolset(name, listing.state, listing.about, listing.tools, name, one_line(reason, 200))
+
+
+def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:
+    """Yield the tools that the choice turns on, if its set is ready."""
+    toolset = found.get(choice.toolset)
+    if toolset is None or toolset.state != "ready":
+        return
+    for tool in toolset.tools:
+        if not choice.tools or tool.name in choice.tools:
+            yield toolset, tool.name

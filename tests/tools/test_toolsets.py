@@ -1,0 +1,335 @@
+"""Sets of tools are turned on behind all others; a source that fails is told, passed over and tried again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Rule
+from codeagent.core.tool import Failed, InvalidArgs, NotFound, ToolError
+from codeagent.tools import toolsets as module
+from codeagent.tools.source import BuiltInSet, LateSource, ToolSource
+from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Choice, Toolsets
+from tests.tools.catalog_setting import Plain, Setting
+from tests.tools.toolset_setting import Source, catalog_of, names
+
+Open = Callable[..., Toolsets]
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Open]:
+    """Makes sets whose sources have begun, and closes them."""
+    every: list[Toolsets] = []
+
+    def make(*sources: ToolSource, on: tuple[str, ...] = ()) -> Toolsets:
+        every.append(Toolsets(sources, map(Choice, on)))
+        every[-1].begin()
+        return every[-1]
+
+    yield make
+    for toolsets in every:
+        await toolsets.close()
+
+
+async def test_nothing_of_a_set_is_in_use_before_it_is_turned_on(opened: Open) -> None:
+    toolsets = opened(Source("hub", "one", "two"))
+    catalog = catalog_of(toolsets)
+    await toolsets.ready("hub")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash"]
+    [facts] = catalog.now.toolsets
+    assert (facts.name, facts.state, facts.about, facts.tools, facts.in_use) == ("hub", "ready", "about hub", 2, 0)
+
+
+async def test_a_set_is_turned_on_at_the_next_look_behind_all_others(opened: Open) -> None:
+    toolsets = opened(Source("hub", "one", "two"), Source("lab", "three"))
+    catalog = catalog_of(toolsets)
+    before = catalog.definitions()
+    await toolsets.use("lab")
+    await toolsets.use("hub")
+    assert catalog.definitions() == before
+    change = await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "three", "one", "two"]
+    assert change is not None and change.added == ("three", "one", "two")
+    assert catalog.definitions()[:2] == before and [tool.name for tool in catalog.always] == ["read", "bash"]
+    assert {tool.name: tool.toolset for tool in catalog.now.tools}["one"] == "hub"
+
+
+async def test_only_some_tools_of_a_set_can_be_turned_on(opened: Open) -> None:
+    toolsets = opened(Source("hub", "one", "two", "three"))
+    catalog = catalog_of(toolsets)
+    choice, picked = await toolsets.use("hub", ["three", "one"])
+    await catalog.refresh()
+    assert names(catalog)[2:] == ["one", "three"]
+    assert (choice.details, [tool.name for tool in picked]) == (
+        {"toolset": "hub", "tools": ["three", "one"]},
+        ["three", "one"],
+    )
+
+
+async def test_a_set_that_is_too_large_is_turned_on_by_the_names_of_its_tools(opened: Open) -> None:
+    toolsets = opened(Source("big", *(f"tool_{n}" for n in range(MOST_AT_ONCE + 1))))
+    with pytest.raises(InvalidArgs, match=f"{MOST_AT_ONCE + 1} tools: name at most {MOST_AT_ONCE}"):
+        await toolsets.use("big")
+    catalog = catalog_of(toolsets)
+    await toolsets.use("big", ["tool_7"])
+    await catalog.refresh()
+    assert names(catalog)[2:] == ["tool_7"]
+
+
+async def test_no_more_tools_are_on_than_providers_take(opened: Open) -> None:
+    source = Source("big", *(f"tool_{n}" for n in range(MOST_IN_USE + 5)))
+    toolsets = opened(source, on=("big",))
+    catalog = catalog_of(toolsets)
+    await toolsets.first_ready()
+    await catalog.refresh()
+    assert len(names(catalog)) == 2 + MOST_IN_USE
+    assert f"at most {MOST_IN_USE}" in catalog.now.problems[0].text
+    with pytest.raises(Failed, match="name fewer"):
+        await toolsets.use("big", [f"tool_{MOST_IN_USE + 1}"])
+
+
+async def test_what_does_not_exist_is_an_error_with_the_nearest_name(opened: Open) -> None:
+    toolsets = opened(Source("github", "search_issues"), Source("lab"))
+    with pytest.raises(NotFound, match="no toolset 'gihub'; did you mean github"):
+        await toolsets.use("gihub")
+    with pytest.raises(NotFound, match="no tool 'search_issue'; did you mean search_issues"):
+        await toolsets.use("github", ["search_issue"])
+
+
+async def test_a_call_of_a_tool_that_is_off_says_how_to_turn_it_on(opened: Open) -> None:
+    toolsets = opened(Source("hub", "one"))
+    catalog = catalog_of(toolsets)
+    await toolsets.ready("hub")
+    with pytest.raises(NotFound, match=r'one is in the toolset hub; toolset_use\(name="hub"\) turns it on'):
+        catalog.get("one")
+
+
+async def test_a_source_that_fails_is_a_problem_and_the_others_are_not_held_up(opened: Open) -> None:
+    toolsets = opened(Source("down", "one", fails=9), Source("hub", "two"), on=("down", "hub"))
+    catalog = catalog_of(toolsets)
+    await toolsets.first_ready()
+    change = await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "two"]
+    assert change is not None and [str(problem) for problem in change.problems] == ["down: it is down"]
+    down = catalog.now.toolsets[0]
+    assert (down.name, down.state, down.reason) == ("down", "failed", "it is down")
+    with pytest.raises(Failed, match="down is not available: it is down"):
+        await toolsets.use("down")
+
+
+async def test_a_source_that_raises_at_its_start_has_failed(opened: Open) -> None:
+    def broken() -> ToolSource:
+        raise RuntimeError("no module of that name")
+
+    toolsets = opened(LateSource("late", broken), Source("hub", "two"))
+    with pytest.raises(Failed, match="no module of that name"):
+        await toolsets.use("late")
+
+
+async def test_a_source_that_failed_is_started_again_later_and_at_once_if_it_is_asked_for(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source("hub", "one", fails=1)
+    toolsets = opened(source, on=("hub",))
+    catalog = catalog_of(toolsets)
+    await toolsets.first_ready()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash"]
+    await toolsets.ready("hub")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one"] and source.starts == 2
+
+    monkeypatch.setattr(module, "_FIRST_DELAY", 0.0)
+    by_itself = Source("lab", "two", fails=3)
+    toolsets.add(by_itself)
+    await by_itself.ready.wait()
+    assert by_itself.starts == 4
+
+
+async def test_tools_in_use_keep_their_place_while_their_source_is_away(opened: Open) -> None:
+    source = Source("hub", "one")
+    toolsets = opened(source, Source("lab", "two"), on=("hub", "lab"))
+    catalog = catalog_of(toolsets)
+    await toolsets.first_ready()
+    await catalog.refresh()
+    before = catalog.definitions()
+    source.fail()
+    await catalog.refresh()
+    assert catalog.definitions() == before
+    source.have("one", "more")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one", "two", "more"]
+    source.have("more")
+    change = await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "two", "more"]
+    assert change is not None and change.removed == ("one",)
+
+
+async def test_the_first_tool_of_a_name_keeps_it(opened: Open, tmp_path: Any) -> None:
+    setting = Setting(tmp_path)
+    toolsets = opened(Source("hub", "one", "read"), Source("lab", "one"), on=("hub",))
+    catalog = setting.catalog(toolsets=toolsets)
+    await toolsets.first_ready()
+    await catalog.refresh()
+    await toolsets.use("lab")
+    setting.write("user", "a.txt", "one two")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "two", "one"]
+    assert catalog.get("one").origin == "hub"
+    told = sorted(problem.text for problem in catalog.now.problems)
+    assert [text.partition(" is refused")[0] for text in told] == [
+        f"the tool one of {setting.user}/a.txt:1",
+        "the tool one of lab",
+        "the tool read of test",
+    ]
+    assert toolsets.taken(toolsets.all()["lab"], "one") and not toolsets.taken(toolsets.all()["hub"], "one")
+
+
+async def test_a_set_that_was_on_is_on_again_in_the_same_order(opened: Open) -> None:
+    toolsets = opened(Source("a", "one"), Source("b", "two", "three"))
+    details = [(await toolsets.use("b", ["three"]))[0].details, (await toolsets.use("a"))[0].details]
+    catalog = catalog_of(toolsets)
+    resumed = Toolsets([Source("a", "one"), Source("b", "two", "three")])
+    for one in [*details, {"toolset": 3}]:
+        resumed.restore(one)
+    again = catalog_of(resumed)
+    resumed.begin()
+    await resumed.first_ready()
+    await again.refresh()
+    assert names(again) == names(catalog) == ["read", "bash", "three", "one"]
+    await resumed.close()
+
+
+async def test_a_set_that_was_on_and_is_gone_is_a_problem() -> None:
+    toolsets = Toolsets([Source("github", "one")])
+    toolsets.restore({"toolset": "gitlab", "tools": []})
+    assert [str(problem) for problem in catalog_of(toolsets).now.problems] == [
+        "gitlab: there is no such toolset; did you mean github?"
+    ]
+
+
+async def test_the_first_request_waits_only_for_what_was_turned_on_before(opened: Open) -> None:
+    toolsets = opened(Source("slow", "one", held=True), Source("hub", "two"), on=("hub",))
+    await toolsets.first_ready()
+    catalog = catalog_of(toolsets)
+    assert names(catalog) == ["read", "bash", "two"]
+    assert [one.state for one in catalog.now.toolsets] == ["starting", "ready"]
+
+
+async def test_a_source_that_waits_is_started_once_it_is_asked_for(opened: Open) -> None:
+    waiting, wanted = Source("waiting", "one", waiting=True), Source("wanted", "two", waiting=True)
+    toolsets = opened(waiting, wanted, on=("wanted",))
+    await toolsets.first_ready()
+    assert (waiting.starts, wanted.starts) == (0, 1)
+    await toolsets.use("waiting")
+    assert waiting.starts == 1
+
+
+async def test_a_built_in_set_is_made_once_somebody_asks_for_it(opened: Open) -> None:
+    made: list[str] = []
+
+    def make() -> list[Plain]:
+        made.append("made")
+        return [Plain("fetch")]
+
+    toolsets = opened(BuiltInSet("web", "fetch pages", ("fetch",), make))
+    catalog = catalog_of(toolsets)
+    assert catalog.complete and catalog.unknown([Rule.parse("fetch", "deny")]) == () and made == []
+    await toolsets.use("web")
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "fetch"] and made == ["made"]
+
+
+async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opened: Open) -> None:
+    source = Source("hub", "deploy", held=True)
+    toolsets = opened(source)
+    catalog = catalog_of(toolsets)
+    assert not catalog.complete
+    source.release.set()
+    await toolsets.ready("hub")
+    assert catalog.complete
+    assert catalog.unknown([Rule.parse("deploy", "deny")]) == ()
+    assert catalog.unknown([Rule.parse("deplyo", "deny")]) == ("the rule deplyo names no tool; did you mean deploy?",)
+
+
+def test_two_sources_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigError, match="two sources of tools are named hub"):
+        Toolsets([Source("hub"), Source("hub")])
+
+
+async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:
+    sources = [Source("slow", held=True), Source("ready", "one"), Source("down", fails=9)]
+    toolsets = Toolsets(sources)
+    toolsets.begin()
+    await toolsets.ready("ready")
+    closing = asyncio.create_task(toolsets.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert [source.closed for source in sources] == [1, 1, 1]
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("tools of")]
+
+
+_ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["use", "fail", "have", "more", "look", "some"]), st.integers(0, 2), st.integers(0, 3)),
+    max_size=20,
+)
+
+
+@given(actions=_ACTIONS)
+@settings(max_examples=60, deadline=None)
+def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: list[tuple[str, int, int]]) -> None:
+    """Sources share some names, fail and come back, get more tools, and are turned on, in any order."""
+
+    async def play() -> None:
+        pool = [["a", "b", "x"], ["c", "x", "d"], ["x", "e", "a"]]
+        sources = [Source(f"s{n}", *tools[:2]) for n, tools in enumerate(pool)]
+        toolsets = Toolsets(sources)
+        toolsets.begin()
+        catalog = catalog_of(toolsets)
+        told, owners, log = catalog.definitions(), {tool.name: tool.origin for tool in catalog}, []
+        for what, which, count in [*actions, ("look", 0, 0)]:
+            source = sources[which]
+            match what:
+                case "use" | "some":
+                    try:
+                        choice, _ = await toolsets.use(source.name, pool[which][:count] if what == "some" else ())
+                        log.append(choice.details)
+                    except ToolError:
+                        pass
+                case "fail":
+                    source.fail()
+                case "have":
+                    source.have(*pool[which][:2])
+                case "more":
+                    source.have(*pool[which])
+                case _:
+                    await catalog.refresh()
+                    now = catalog.definitions()
+                    has = {(tool.name, one.name) for one in sources for tool in one.list().tools}
+                    away = {one.name for one in sources if one.list().state != "ready"}
+                    lost = {name for name, by in owners.items() if by and (name, by) not in has and by not in away}
+                    stays = [one for one in told if one.name not in lost]
+                    assert stays == list(now[: len(stays)])
+                    kept = {tool.name: tool.origin for tool in catalog}
+                    assert all(kept[one.name] == owners[one.name] for one in stays)
+                    told, owners = now, kept
+        resumed = Toolsets(
+            [Source(f"s{n}", *(tool.name for tool in one.list().tools)) for n, one in enumerate(sources)]
+        )
+        for details in log:
+            resumed.restore(details)
+        resumed.begin()
+        await resumed.first_ready()
+        again = catalog_of(resumed)
+        assert names(again)[:2] == ["read", "bash"] and len(set(names(again))) == len(names(again))
+        await toolsets.close()
+        await resumed.close()
+
+    asyncio.run(play())
