@@ -252,10 +252,11 @@ def _sendable(value: str) -> bool:
 
 def _options(url: str, headers: Mapping[str, str], idle: float, proxy: str) -> dict[int, Any]:
     """Return the request and its rules, for libcurl, except the method and the body."""
+    pairs = headers.items()
     options = {
         pycurl.URL: url.encode(),
-        # Without an empty `expect`, a large body would wait for permission.
-        pycurl.HTTPHEADER: [f"{name}: {value}" for name, value in {**headers, "expect": ""}.items()],
+        # Without an empty `expect`, a large body would wait for permission; `name;` sends a header without a value.
+        pycurl.HTTPHEADER: ["expect:", *(f"{name}: {value}" if value else f"{name};" for name, value in pairs)],
         pycurl.USERAGENT: f"codeagent/{__version__}",
         pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
         pycurl.ACCEPT_ENCODING: "",

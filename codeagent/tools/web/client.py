@@ -1,0 +1,193 @@
+"""Sends the requests of tools: only to addresses that were checked, within caps, and redirected only by hand.
+
+A host is resolved once for each request, all its addresses are checked, and only those are connected to; a redirect is
+a request of its own. Nothing is known here of approval: a redirect to another host is not followed but handed back.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
+from codeagent.net.addresses import Address, Resolve, UpstreamProxy, is_public, looked_up, system_resolve, upstream_of
+from codeagent.tools.web.headers import ResponseHeaders
+from codeagent.tools.web.url import WebUrl, host_rule
+
+if TYPE_CHECKING:
+    from codeagent.net.http import HttpClient, Route
+
+MOST_REDIRECTS = 5
+LARGEST_BODY = 8 << 20
+"""Bytes of a response that are read, after its encoding was undone."""
+LARGEST_REQUEST = 8 << 20
+SECONDS = 60.0
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HARMLESS = frozenset({"accept", "accept-language", "user-agent", "range", "if-none-match", "if-modified-since"})
+"""Headers that another origin of the same host may see; all others may be credentials."""
+
+
+@dataclass(frozen=True)
+class WebRequest:
+    """A request as it is sent, with its secrets."""
+
+    method: str
+    url: WebUrl
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Checked with `checked_headers`."""
+    body: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class WebResponse:
+    """What came back."""
+
+    url: WebUrl
+    """Of the last request: redirects were followed to it."""
+    status: int
+    headers: ResponseHeaders
+    body: bytes = field(repr=False)
+    complete: bool = True
+    """False if the body was longer than what was asked for."""
+    redirect: WebUrl | None = None
+    """Where it leads if it was not followed."""
+
+
+Follow = Callable[[WebUrl], bool]
+"""Tells whether a redirect may be followed to this address, of the same host."""
+
+
+class _Enough(Exception):
+    """The body is as long as it may be: the rest is not read."""
+
+
+class WebClient:
+    """Requests of one conversation. `close` ends what is open."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        private: Iterable[str] = (),
+        resolve: Resolve = system_resolve,
+        allowed: Callable[[Address], bool] = is_public,
+    ) -> None:
+        """`private`: hosts of which the user said that they may be at addresses that are not public.
+
+        Raises ValueError for one that is not a host.
+        """
+        self._private = tuple(map(host_rule, private))
+        self._environment = environment
+        self._resolve = resolve
+        self._allowed = allowed
+        self._http: HttpClient | None = None
+
+    async def send(
+        self,
+        request: WebRequest,
+        *,
+        follow: Follow = lambda url: True,
+        largest: int = LARGEST_BODY,
+        seconds: float = SECONDS,
+    ) -> WebResponse:
+        """The last response, whatever its status. Raises Denied, Failed, TimedOut, InvalidArgs."""
+        if request.body is not None and len(request.body) > LARGEST_REQUEST:
+            raise InvalidArgs(f"the body is larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._followed(request, follow, largest)
+        except TimeoutError:
+            raise TimedOut(f"{request.url.place} did not answer in full within {seconds:g} s") from None
+
+    async def close(self) -> None:
+        """Idempotent."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
+
+    async def _followed(self, request: WebRequest, follow: Follow, largest: int) -> WebResponse:
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._once(request, largest)
+            target = response.redirect
+            if target is None or request.method not in ("GET", "HEAD"):
+                return response
+            downgrade = (request.url.scheme, target.scheme) == ("https", "http")
+            if target.place != request.url.place or downgrade or not follow(target):
+                return response
+            headers = request.headers
+            if target.origin != request.url.origin:
+                headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS}
+            request = WebRequest(request.method, target, headers, request.body)
+        raise Failed(f"more than {MOST_REDIRECTS} redirects, the last one to {target}")
+
+    async def _once(self, request: WebRequest, largest: int) -> WebResponse:
+        from codeagent.net.http import ProxyError, TransferError  # libcurl is loaded with the first request
+
+        route = await self._route(request.url)
+        place = request.url.place
+        try:
+            return await self._exchange(request, route, largest)
+        except ValueError as error:
+            raise InvalidArgs(f"the request cannot be sent: {error}") from None
+        except ProxyError as error:
+            raise Failed(f"this machine's own proxy {error.proxy} refused the connection to {place}") from None
+        except TimeoutError:
+            raise TimedOut(f"{place} did not answer in time") from None
+        except (OSError, TransferError) as error:
+            raise Failed(f"no answer from {place}: {error}") from None
+
+    async def _exchange(self, request: WebRequest, route: "Route", largest: int) -> WebResponse:
+        from codeagent.net.http import HttpClient  # as above
+
+        if self._http is None:
+            self._http = HttpClient(idle=SECONDS)
+        body, size, status, headers = [], 0, 0, ResponseHeaders({})
+        complete = False
+        try:
+            sending = self._http.send(request.method, str(request.url), request.headers, request.body, route)
+            async with sending as response:
+                status, headers = response.status, ResponseHeaders(response.headers)
+                while chunk := await response.read():
+                    body.append(chunk[: largest - size])
+                    size += len(chunk)
+                    if size > largest:
+                        raise _Enough
+                complete = True
+        except _Enough:
+            pass
+        found = b"".join(body)
+        return WebResponse(request.url, status, headers, found, complete, _redirect(request.url, status, headers))
+
+    async def _route(self, url: WebUrl) -> "Route":
+        """The way to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
+        from codeagent.net.http import Route  # as above
+
+        proxy, private = self._proxy(), any(rule.matches(url.host, url.port) for rule in self._private)
+        found = await looked_up(url.host, self._resolve)
+        if not found and (proxy is None or private):
+            raise Failed(f"no such host: {url.host}")
+        if private:
+            return Route(found)
+        if url.host == "localhost" or not all(map(self._allowed, found)):
+            raise Denied(
+                f"{url.place} leads to an address that is not public, so nothing was sent; "
+                "the user may allow it with web.private_hosts in their configuration"
+            )
+        return Route(found, proxy)
+
+    def _proxy(self) -> UpstreamProxy | None:
+        try:
+            return upstream_of(self._environment)
+        except ValueError as error:
+            raise Failed(f"{error}; nothing was sent") from None
+
+
+def _redirect(url: WebUrl, status: int, headers: ResponseHeaders) -> WebUrl | None:
+    """Raises Failed for one that leads to anything but a web address."""
+    location = headers.get("location")
+    if status not in _REDIRECTS or not location:
+        return None
+    try:
+        return url.joined(location)
+    except ValueError as error:
+        raise Failed(f"{url.place} redirects to an address that cannot be followed: {error}") from None

@@ -1,0 +1,63 @@
+"""The headers of requests, guarded, and of responses: what their body is and how it is read as text."""
+
+import re
+from collections.abc import Mapping
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.tool import InvalidArgs
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_VALUE = re.compile(r"[\t -~]{0,8192}")
+_MOST = 50
+_OURS = frozenset({
+    "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
+    "proxy-authorization", "proxy-connection", "http2-settings",
+})  # fmt: skip
+"""Headers that say where the request goes and where it ends."""
+_TEXT = re.compile(
+    r"text/|application/(?:[a-z0-9.+-]*\+)?(?:json|xml|yaml|javascript|x-ndjson|x-www-form-urlencoded)\b"
+)
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.I)
+
+
+def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
+    """The headers, if all may be sent. Raises InvalidArgs, without repeating a value: it may be a secret."""
+    if len(given) > _MOST:
+        raise InvalidArgs(f"more than {_MOST} headers; nothing was sent")
+    for name, value in given.items():
+        if _TOKEN.fullmatch(name) is None:
+            raise InvalidArgs(f"{name[:80]!r} is not the name of a header; nothing was sent")
+        if name.lower() in _OURS:
+            raise InvalidArgs(f"the header {name} is set by the client itself; leave it out. Nothing was sent")
+        if _VALUE.fullmatch(value) is None:
+            raise InvalidArgs(f"the value of the header {name} has line breaks, is not ASCII or is too long")
+    if len({name.lower() for name in given}) < len(given):
+        raise InvalidArgs("a header is given twice, in two spellings; nothing was sent")
+    return dict(given)
+
+
+@dataclass(frozen=True)
+class ResponseHeaders:
+    """The headers of a response, by their names in lower case."""
+
+    fields: Mapping[str, str]
+
+    def get(self, name: str) -> str:
+        return self.fields.get(name, "")
+
+    @property
+    def kind(self) -> str:
+        """The media type without its parameters, in lower case; empty if the server names none."""
+        return self.get("content-type").partition(";")[0].strip().lower()
+
+    def text(self, body: bytes) -> str | None:
+        """The body as text; None if it is not text."""
+        if self.kind and _TEXT.match(self.kind) is None:
+            return None
+        if not self.kind and b"\0" in body[:1024]:
+            return None
+        named = _CHARSET.search(self.get("content-type"))
+        try:
+            return body.decode(named[1] if named else "utf-8", "replace")
+        except LookupError:
+            return body.decode("utf-8", "replace")

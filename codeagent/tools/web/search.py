@@ -1,0 +1,140 @@
+"""The `web_search` tool: a query to the search provider that the user configured."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from pydantic import Field
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import TextBlock
+from codeagent.core.policy import NETWORK, ApprovalKey
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import written
+from codeagent.tools.web.client import WebClient, WebRequest
+from codeagent.tools.web.result import result_of
+from codeagent.tools.web.secrets import SecretBook
+from codeagent.tools.web.url import WebUrl
+
+_MOST_RESULTS = 20
+_LONGEST_SNIPPET = 500
+
+
+@dataclass(frozen=True)
+class SearchProvider:
+    """How a provider of web searches is asked, and where its results are."""
+
+    url: str
+    """Empty: the user gives the address of their own."""
+    key: str = ""
+    """The secret with its key; empty if it takes none."""
+    header: str = ""
+    """Carries the key."""
+    prefix: str = ""
+    """Before the key, as in `Bearer `."""
+    query: str = "q"
+    """The parameter, or the field of the JSON body, that holds the query."""
+    count: str = ""
+    """The one for the number of results."""
+    fixed: str = ""
+    """Added to the address."""
+    posts: bool = False
+    """The query is posted as JSON."""
+    results: tuple[str, ...] = ("results",)
+    """The way to the list of results."""
+    snippet: str = "content"
+
+
+PROVIDERS: Mapping[str, SearchProvider] = {
+    "searxng": SearchProvider("", fixed="format=json"),
+    "brave": SearchProvider(
+        "https://api.search.brave.com/res/v1/web/search",
+        "BRAVE_API_KEY",
+        "X-Subscription-Token",
+        count="count",
+        results=("web", "results"),
+        snippet="description",
+    ),
+    "tavily": SearchProvider(
+        "https://api.tavily.com/search",
+        "TAVILY_API_KEY",
+        "Authorization",
+        "Bearer ",
+        query="query",
+        count="max_results",
+        posts=True,
+    ),
+}
+
+
+class WebSearchArgs(ToolArgs):
+    query: Annotated[str, Field(max_length=400), written("query")]
+    limit: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 8
+
+
+class WebSearch(Tool[WebSearchArgs]):
+    """Asked about, because the query leaves this machine; a rule may allow it."""
+
+    name = "web_search"
+    label = "Web search"
+    description = "Search the web: titles, addresses and snippets. Read a result with web_fetch."
+    Args = WebSearchArgs
+    permission = "prompt"
+    effect = "nothing"
+    concurrency = "shared"
+
+    def __init__(self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str = "") -> None:
+        """`url` is the address of a provider that has none of its own. Raises ValueError if it is not one."""
+        self._client = client
+        self._secrets = secrets
+        self._provider = provider
+        self._url = WebUrl.parse(url or provider.url)
+
+    def target(self, args: WebSearchArgs) -> str:
+        return args.query
+
+    def approval_key(self, args: WebSearchArgs) -> ApprovalKey:
+        return ApprovalKey(
+            "text", (args.query,), sensitive=f"network access: the query goes to {self._url.place}", network=True
+        )
+
+    def proposal(self, args: WebSearchArgs) -> str:
+        return f"{self.name}({NETWORK}*)"
+
+    async def preview(self, args: WebSearchArgs, ctx: ToolContext) -> Preview:
+        return Preview(args.query, (TextBlock(text=f"Search {self._url.place} for: {args.query}"),))
+
+    async def run(self, args: WebSearchArgs, ctx: ToolContext) -> ToolResult:
+        response = await self._client.send(await self._request(args), seconds=30)
+        if response.status >= 400 or response.redirect is not None:
+            return result_of(response, self._secrets.clean)
+        try:
+            found: Any = json.loads(response.body)
+            for name in self._provider.results:
+                found = found[name]
+            lines = [_line(at, one, self._provider.snippet) for at, one in enumerate(found[: args.limit], 1)]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise Failed(f"{self._url.place} answered with something other than search results") from None
+        text = self._secrets.clean("\n\n".join(lines)) or "Nothing found."
+        return ToolResult.from_text(text, details={"results": len(lines)})
+
+    async def _request(self, args: WebSearchArgs) -> WebRequest:
+        provider, url = self._provider, self._url
+        headers = {"accept": "application/json"}
+        if provider.key:
+            headers[provider.header] = provider.prefix + await self._secrets.value(provider.key, url)
+        if provider.posts:
+            body = json.dumps({provider.query: args.query, provider.count: args.limit}).encode()
+            return WebRequest("POST", url, {**headers, "content-type": "application/json"}, body)
+        asked = [f"{provider.query}={quote(args.query, safe='')}", provider.fixed]
+        asked += [f"{provider.count}={args.limit}"] if provider.count else []
+        query = "&".join(part for part in (url.query, *asked) if part)
+        return WebRequest("GET", WebUrl(url.scheme, url.host, url.port, url.path, query), headers)
+
+
+def _line(at: int, result: Any, snippet: str) -> str:
+    title, address = one_line(str(result.get("title") or ""), 200), one_line(str(result["url"]), 500)
+    said = one_line(str(result.get(snippet) or ""), _LONGEST_SNIPPET)
+    return f"{at}. {title}\n   {address}" + (f"\n   {said}" if said else "")

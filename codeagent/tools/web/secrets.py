@@ -1,0 +1,102 @@
+"""Secrets by reference: `${secret:NAME}` is filled in when a request is sent, and only for hosts it is meant for."""
+
+import asyncio
+import re
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from codeagent.core.redact import Redactor
+from codeagent.core.tool import Denied
+from codeagent.tools.web.url import WebUrl, host_rule
+
+REFERENCE = re.compile(r"\$\{secret:([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_SHORTEST = 8
+"""Characters; the redactor leaves shorter texts alone, so that a shorter secret would be printed."""
+FindSecret = Callable[[str], str | None]
+"""Returns the value of a variable, or of the key kept for it. May block. Raises ConfigError."""
+
+
+def references_in(*values: Any) -> tuple[str, ...]:
+    """The names of the secrets that texts, lists and objects refer to, each once."""
+    found: dict[str, None] = {}
+    for value in values:
+        match value:
+            case str():
+                found |= dict.fromkeys(REFERENCE.findall(value))
+            case Mapping():
+                found |= dict.fromkeys(references_in(*value.keys(), *value.values()))
+            case list() | tuple():
+                found |= dict.fromkeys(references_in(*value))
+            case _:
+                pass
+    return tuple(found)
+
+
+class SecretBook:
+    """The secrets that requests may carry, each bound to hosts; a value is masked before it is used."""
+
+    def __init__(
+        self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor, *, remedy: str = ""
+    ) -> None:
+        """`bound` is hosts, as in rules, by the name of a secret. `remedy`: how the user binds another.
+
+        Raises ValueError for a host that is not one.
+        """
+        self._bound = {name: tuple(map(host_rule, hosts)) for name, hosts in bound.items()}
+        self._find = find
+        self._redactor = redactor
+        self._remedy = remedy or "the user binds a secret to hosts under [web.secrets] in their configuration"
+
+    async def filled(self, value: Any, url: WebUrl) -> Any:
+        """The value with every reference in its texts filled in, for a request to `url`. Raises Denied."""
+        values = {name: await self.value(name, url) for name in references_in(value)}
+        return _replaced(value, values) if values else value
+
+    async def value(self, name: str, url: WebUrl) -> str:
+        """Raises Denied unless the secret is bound to the host, is there, and does not leave in plain text."""
+        if _NAME.fullmatch(name) is None:
+            raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
+        rules = self._bound.get(name, ())
+        if not any(rule.matches(url.host, url.port) for rule in rules):
+            raise Denied(f"the secret {name} is not bound to {url.place}, so nothing was sent; {self._remedy}")
+        if url.scheme != "https" and not _is_local(url):
+            raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
+        found = await asyncio.to_thread(self._find, name)
+        if not found:
+            raise Denied(f"the secret {name} has no value here; set the variable {name}. Nothing was sent")
+        if len(found) < _SHORTEST:
+            raise Denied(f"the secret {name} has fewer than {_SHORTEST} characters and could not be kept out of logs")
+        for spelled in dict.fromkeys((found, quote(found, safe=""), quote(found), basic(found))):
+            self._redactor.learn(name, spelled)
+        return found
+
+    def clean(self, text: str) -> str:
+        """Mask what a server sends back of a secret."""
+        return self._redactor.clean(text)
+
+
+Fill = Callable[[Any, WebUrl], Awaitable[Any]]
+
+
+def basic(login: str) -> str:
+    """The credentials of HTTP's basic authentication for `user:password`."""
+    return b64encode(login.encode()).decode("ascii")
+
+
+def _is_local(url: WebUrl) -> bool:
+    return url.host in ("localhost", "[::1]") or url.host.startswith("127.")
+
+
+def _replaced(value: Any, values: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return REFERENCE.sub(lambda match: values[match[1]], value)
+        case Mapping():
+            return {_replaced(name, values): _replaced(one, values) for name, one in value.items()}
+        case list() | tuple():
+            return [_replaced(one, values) for one in value]
+        case _:
+            return value

@@ -1,0 +1,84 @@
+"""The addresses of requests: parsed strictly, so that no two parsers can read one differently, and spelled in one way.
+
+A host is a name with two labels or more, or an address as it is always written. Decimal, octal and hexadecimal
+spellings of an address are not hosts, nor are user names, blanks or backslashes part of an address.
+"""
+
+import re
+from urllib.parse import quote, urljoin
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.hosts import WEB_PORTS, HostRule, split_port
+
+LONGEST_URL = 8_000
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<authority>[^/?#\\@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?", re.I
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LOCAL = re.compile(r"localhost(?::([1-9][0-9]{0,4}))?", re.I)
+_PATH = "/-._~!$&'()*+,;=:@%"
+_QUERY = _PATH + "?[]|"
+_PORTS = {"http": 80, "https": 443}
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True)
+class WebUrl:
+    """An address of HTTP, without its fragment."""
+
+    scheme: str
+    host: str
+    """As `core.hosts.host_name` gives it, or `localhost`."""
+    port: int
+    path: str
+    """Begins with `/`; percent-encoded where it must be."""
+    query: str = ""
+    """Without its `?`."""
+
+    @classmethod
+    def parse(cls, text: str) -> "WebUrl":
+        """Raises ValueError, with the reason as a sentence for the model."""
+        if len(text) > LONGEST_URL:
+            raise ValueError(f"the address is longer than {LONGEST_URL} characters")
+        if (match := _URL.fullmatch(text)) is None or _CONTROL.search(text):
+            raise ValueError(
+                f"{text[:200]!r} is not an address: write https://host/path, without a user name or blanks"
+            )
+        scheme, authority = match["scheme"].lower(), match["authority"]
+        name, port = split_port(authority)
+        if (local := _LOCAL.fullmatch(authority)) is not None:
+            name, port = "localhost", None if local[1] is None else int(local[1])
+        if name is None or port == 0 or (port or 0) > 65_535:
+            raise ValueError(
+                f"{authority[:200]!r} is not a host: write a full name (xn--… if it is not ASCII) or a plain address"
+            )
+        path, query = _encoded(match["path"] or "/", _PATH), _encoded((match["query"] or "")[1:], _QUERY)
+        return cls(scheme, name, port or _PORTS[scheme], path, query)
+
+    def __str__(self) -> str:
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{self.host}{port}{self.path}{'?' if self.query else ''}{self.query}"
+
+    @property
+    def place(self) -> str:
+        """The host as rules and the user name it: with its port unless it is one of the web's."""
+        return self.host if self.port in WEB_PORTS else f"{self.host}:{self.port}"
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+    def joined(self, reference: str) -> "WebUrl":
+        """The address that a reference on this page leads to. Raises ValueError."""
+        return WebUrl.parse(urljoin(str(self), reference.strip()))
+
+
+def host_rule(text: str) -> HostRule:
+    """Read a host of the user's configuration: as in rules, and `localhost`. Raises ValueError with the reason."""
+    if (local := _LOCAL.fullmatch(text)) is not None:
+        return HostRule("localhost", port=None if local[1] is None else int(local[1]))
+    return HostRule.parse(text)
+
+
+def _encoded(text: str, safe: str) -> str:
+    return quote(_BAD_PERCENT.sub("%25", text), safe=safe)

@@ -1,0 +1,193 @@
+"""Requests leave only for addresses that were checked, whatever a name or a server says (SECURITY.md T36)."""
+
+import asyncio
+import gzip
+
+import pytest
+
+from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
+from codeagent.net.addresses import Address
+from codeagent.tools.web.client import MOST_REDIRECTS, WebClient, WebRequest
+from codeagent.tools.web.headers import checked_headers
+from codeagent.tools.web.url import WebUrl
+from tests.sandbox.egress.test_egress_addresses import NOT_PUBLIC
+from tests.tools.web.serving import FlippingNames, Reply, Seen, Site, serving
+
+_FAR, _NEAR = "127.0.0.2", "127.0.0.1"
+"""In these tests the first of them counts as public."""
+
+
+def far_only(address: Address) -> bool:
+    return str(address) == _FAR
+
+
+def get(url: str, **headers: str) -> WebRequest:
+    return WebRequest("GET", WebUrl.parse(url), headers)
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+async def test_a_name_that_leads_near_is_refused(address: str) -> None:
+    client = WebClient({}, resolve=FlippingNames(address))
+    with pytest.raises(Denied, match="not public"):
+        await client.send(get("https://inside.example/"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[fc00::1]", "localhost"])
+async def test_an_address_that_is_near_is_refused(host: str) -> None:
+    with pytest.raises(Denied, match="not public"):
+        await WebClient({}).send(get(f"http://{host}/latest/meta-data"))
+
+
+async def test_one_near_address_among_far_ones_is_enough() -> None:
+    client = WebClient({}, resolve=FlippingNames(f"{_FAR} {_NEAR}"), allowed=far_only)
+    with pytest.raises(Denied, match="not public"):
+        await client.send(get("https://both.example/"))
+
+
+async def test_a_name_whose_answer_flips_never_leads_near() -> None:
+    """What was checked is what is connected to; the next request is checked again."""
+    async with serving(Site(host=_FAR)) as far, serving(Site(host=_NEAR, port=far.port)) as near:
+        names = FlippingNames(_FAR, _NEAR)
+        client = WebClient({}, resolve=names, allowed=far_only)
+        response = await client.send(get(f"http://flips.example:{far.port}/"))
+        assert (response.status, response.body, names.asked) == (200, b"ok", 1)
+        assert far.seen[0].headers["host"] == f"flips.example:{far.port}"
+        with pytest.raises(Denied, match="not public"):
+            await client.send(get(f"http://flips.example:{far.port}/"))
+        assert (far.connections, near.connections) == (1, 0)
+        await client.close()
+
+
+async def test_a_redirect_is_checked_as_a_request_of_its_own() -> None:
+    async with serving(Site(lambda seen: (302, {"location": "/next"}, b""), host=_FAR)) as far:
+        client = WebClient({}, resolve=FlippingNames(_FAR, _NEAR), allowed=far_only)
+        with pytest.raises(Denied, match="not public"):
+            await client.send(get(f"http://flips.example:{far.port}/"))
+        assert far.connections == 1
+        await client.close()
+
+
+async def test_a_redirect_to_another_host_is_handed_back() -> None:
+    def answer(seen: Seen) -> Reply:
+        return 302, {"location": f"{other.url}/secret"}, b""
+
+    async with serving(Site()) as other, serving(Site(answer)) as site:
+        client = WebClient({}, [site.place, other.place])
+        response = await client.send(get(f"{site.url}/", authorization="Bearer x"))
+        assert (response.status, str(response.redirect)) == (302, f"{other.url}/secret")
+        assert other.connections == 0
+        await client.close()
+
+
+async def test_redirects_within_the_host_are_followed_up_to_a_limit() -> None:
+    def answer(seen: Seen) -> Reply:
+        left = int(seen.target.strip("/"))
+        return (302, {"location": f"/{left - 1}"}, b"") if left else (200, {}, b"there")
+
+    async with serving(Site(answer)) as site:
+        client = WebClient({}, [site.place])
+        response = await client.send(get(f"{site.url}/{MOST_REDIRECTS}", authorization="Bearer x"))
+        assert response.body == b"there" and str(response.url) == f"{site.url}/0"
+        assert {seen.headers["authorization"] for seen in site.seen} == {"Bearer x"}
+        with pytest.raises(Failed, match=f"more than {MOST_REDIRECTS} redirects"):
+            await client.send(get(f"{site.url}/{MOST_REDIRECTS + 1}"))
+        await client.close()
+
+
+async def test_a_redirected_post_is_not_sent_again() -> None:
+    async with serving(Site(lambda seen: (307, {"location": "/other"}, b""))) as site:
+        client = WebClient({}, [site.place])
+        response = await client.send(WebRequest("POST", WebUrl.parse(f"{site.url}/"), {}, b"x"))
+        assert response.status == 307 and len(site.seen) == 1
+        await client.close()
+
+
+async def test_a_redirect_that_the_caller_does_not_want_is_handed_back() -> None:
+    async with serving(Site(lambda seen: (302, {"location": "/admin"}, b""))) as site:
+        client = WebClient({}, [site.place])
+        response = await client.send(get(f"{site.url}/v1/x"), follow=lambda url: url.path.startswith("/v1/"))
+        assert response.redirect is not None and len(site.seen) == 1
+        await client.close()
+
+
+async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None:
+    bomb = gzip.compress(bytes(50_000_000))
+    async with serving(Site(lambda seen: (200, {"content-encoding": "gzip"}, bomb))) as site:
+        client = WebClient({}, [site.place])
+        response = await client.send(get(f"{site.url}/"), largest=100_000)
+        assert (len(response.body), response.complete) == (100_000, False)
+        await client.close()
+
+
+async def test_a_server_that_does_not_finish_is_given_up_and_its_socket_closed() -> None:
+    async with serving(Site(lambda seen: (200, {"content-length": "10"}, b"12345"))) as site:
+        client = WebClient({}, [site.place])
+        with pytest.raises(TimedOut, match=r"within 0\.2 s"):
+            await client.send(get(f"{site.url}/"), seconds=0.2)
+        await asyncio.wait_for(site.left.wait(), 10)
+        await client.close()
+
+
+async def test_a_cancelled_request_closes_its_socket() -> None:
+    asked = asyncio.Event()
+
+    def answer(seen: Seen) -> Reply:
+        asked.set()
+        return 200, {"content-length": "10"}, b"1"
+
+    async with serving(Site(answer)) as site:
+        client = WebClient({}, [site.place])
+        task = asyncio.create_task(client.send(get(f"{site.url}/")))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(site.left.wait(), 10)
+        await client.close()
+
+
+async def test_a_name_that_nobody_knows_and_a_closed_port_are_said() -> None:
+    async def unknown(name: str) -> tuple[Address, ...]:
+        raise OSError("no")
+
+    with pytest.raises(Failed, match=r"no such host: gone\.example"):
+        await WebClient({}, resolve=unknown).send(get("https://gone.example/"))
+    async with serving(Site()) as site:
+        pass
+    with pytest.raises(Failed, match=f"no answer from {site.place}"):
+        await WebClient({}, [site.place]).send(get(site.url))
+
+
+async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusable_one_stops_the_request() -> None:
+    async with serving(Site(lambda seen: (403, {}, b""))) as proxy:
+        environment = {"https_proxy": proxy.url, "no_proxy": "*"}
+        client = WebClient(environment, resolve=FlippingNames(_FAR), allowed=far_only)
+        with pytest.raises(Failed, match="own proxy"):
+            await client.send(get("http://far.example/"))
+        assert (proxy.seen[0].method, proxy.seen[0].target) == ("CONNECT", "far.example:80")
+        with pytest.raises(Denied, match="not public"):
+            await WebClient(environment, resolve=FlippingNames(_NEAR)).send(get("http://near.example/"))
+        assert proxy.connections == 1
+        await client.close()
+    with pytest.raises(Failed, match="https_proxy"):
+        await WebClient({"https_proxy": "socks5://x.example"}).send(get("https://far.example/"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"content-length": "0"},
+        {"Transfer-Encoding": "chunked"},
+        {"Proxy-Authorization": "x"},
+        {"a b": "c"},
+        {"": "c"},
+        {"X-A": "b\r\nHost: evil.example"},
+        {"X-A": "b\0"},
+        {"X-A": "ä"},
+        {"X-A": "1", "x-a": "2"},
+    ],
+)
+def test_headers_that_say_where_a_request_goes_or_ends_are_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgs):
+        checked_headers(headers)

@@ -1,0 +1,227 @@
+"""The tools of the web set: what they send, what the model gets, and what no one ever sees of a secret."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from codeagent.core.policy import Mode, Policy, Rule
+from codeagent.core.redact import Redactor
+from codeagent.core.tool import Denied, Failed, InvalidArgs, Tool
+from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.web import search
+from codeagent.tools.web.client import WebClient
+from codeagent.tools.web.fetch import WebFetch, markdown_of
+from codeagent.tools.web.http_request import HttpRequest
+from codeagent.tools.web.search import PROVIDERS, SearchProvider, WebSearch
+from codeagent.tools.web.secrets import SecretBook
+from codeagent.tools.web.source import WebOptions, WebSource
+from codeagent.tools.web.url import WebUrl
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import tool_context
+from tests.tools.web.serving import Reply, Seen, Site, call, said, serving
+
+_VALUE = "s3cr3t value/with+signs"
+_KEYS = {"API_TOKEN": _VALUE, "SHORT": "abc"}
+
+
+def book(bound: Mapping[str, tuple[str, ...]] | None = None) -> SecretBook:
+    return SecretBook(bound or {}, _KEYS.get, Redactor({}))
+
+
+def requester(site: Site, *secrets: str) -> HttpRequest:
+    return HttpRequest(WebClient({}, [site.place]), book(dict.fromkeys(secrets, (site.place,))))
+
+
+def verdict(tool: Tool[Any], *rules: Rule, mode: Mode = "ask", **arguments: object) -> str:
+    key = tool.approval_key(parse_arguments(tool, json.dumps(arguments)))
+    return Policy(mode, rules).check(tool.name, key, tool.permission, tool.effect).permission
+
+
+def allow(text: str) -> Rule:
+    return Rule.parse(text, "auto")
+
+
+def deny(text: str) -> Rule:
+    return Rule.parse(text, "deny")
+
+
+async def test_a_request_has_the_query_headers_and_json_it_was_given(workspace: LocalWorkspace) -> None:
+    async with serving(Site()) as site:
+        result = await call(
+            requester(site), workspace, method="POST", url=f"{site.url}/a?b=1", query={"c d": ["x&y", 2, True]},
+            headers={"X-A": "1", "X-Empty": ""}, json={"e": [None, "ü"]},
+        )  # fmt: skip
+        [seen] = site.seen
+        assert (seen.method, seen.target) == ("POST", "/a?b=1&c%20d=x%26y&c%20d=2&c%20d=true")
+        assert (seen.headers["x-a"], seen.headers["x-empty"]) == ("1", "")
+        assert seen.headers["content-type"] == "application/json" and json.loads(seen.body) == {"e": [None, "ü"]}
+        assert said(result).startswith("HTTP 200 OK, text/plain, 2 bytes, from ") and said(result).endswith("\n\nok")
+
+
+async def test_an_error_of_the_server_is_an_error_with_the_beginning_of_its_body(workspace: LocalWorkspace) -> None:
+    async with serving(Site(lambda seen: (404, {"retry-after": "7"}, b"x" * 50_000))) as site:
+        with pytest.raises(Failed, match="HTTP 404 Not Found") as caught:
+            await call(requester(site), workspace, url=site.url)
+        [part] = caught.value.content
+        assert "retry-after: 7" in part.text and "xxx" in part.text and len(part.text) < 9_000
+
+
+async def test_what_is_not_text_is_only_counted(workspace: LocalWorkspace) -> None:
+    async with serving(Site(lambda seen: (200, {"content-type": "image/png"}, b"\x89PNG\0\0"))) as site:
+        assert "[6 bytes that are not text" in said(await call(requester(site), workspace, url=site.url))
+
+
+async def test_a_secret_is_filled_in_at_the_edge_and_masked_in_whatever_comes_back(workspace: LocalWorkspace) -> None:
+    def echo(seen: Seen) -> Reply:
+        return 200, {"content-type": "text/plain"}, f"{seen.target} {seen.headers['x-key']}".encode() + seen.body
+
+    async with serving(Site(echo)) as site:
+        tool = requester(site, "API_TOKEN")
+        arguments = {
+            "method": "POST", "url": f"{site.url}/", "query": {"k": "${secret:API_TOKEN}"},
+            "headers": {"X-Key": "Token ${secret:API_TOKEN}"}, "json": {"key": "${secret:API_TOKEN}"},
+        }  # fmt: skip
+        parsed = parse_arguments(tool, json.dumps(arguments))
+        preview = await tool.preview(parsed, tool_context(workspace))
+        assert _VALUE not in str(preview) and "${secret:API_TOKEN}" in str(preview)
+        assert "with the secret API_TOKEN" in str(tool.approval_key(parsed).sensitive)
+        result = await call(tool, workspace, **arguments)
+        [seen] = site.seen
+        assert seen.headers["x-key"] == f"Token {_VALUE}" and json.loads(seen.body) == {"key": _VALUE}
+        assert "%2Fwith%2Bsigns" in seen.target
+        assert "s3cr3t" not in str(result) and "[secret API_TOKEN]" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "why"),
+    [
+        ("API_TOKEN", "other.example", "not bound to"),
+        ("UNKNOWN", "", "not bound to"),
+        ("MISSING", "here", "has no value"),
+        ("SHORT", "here", "fewer than 8"),
+        ("a b", "here", "not the name"),
+    ],
+)
+async def test_a_secret_that_may_not_leave_stops_the_request(
+    workspace: LocalWorkspace, name: str, bound: str, why: str
+) -> None:
+    async with serving(Site()) as site:
+        hosts = (site.place,) if bound == "here" else (bound,) if bound else ()
+        tool = HttpRequest(WebClient({}, [site.place]), book({name: hosts}))
+        with pytest.raises(Denied, match=why) as caught:
+            await call(tool, workspace, url=site.url, headers={"x-key": f"${{secret:{name}}}"})
+        assert site.connections == 0 and _VALUE not in str(caught.value)
+
+
+async def test_a_secret_is_not_sent_without_encryption(workspace: LocalWorkspace) -> None:
+    tool = HttpRequest(WebClient({}), book({"API_TOKEN": ("api.example.org",)}))
+    with pytest.raises(Denied, match="without encryption"):
+        await call(tool, workspace, url="http://api.example.org/", headers={"x-key": "${secret:API_TOKEN}"})
+    with pytest.raises(InvalidArgs, match="cannot be part of the address"):
+        await call(tool, workspace, url="https://api.example.org/?k=${secret:API_TOKEN}")
+
+
+def test_every_host_is_asked_about_in_every_mode_until_a_rule_allows_it() -> None:
+    tool, fetch = HttpRequest(WebClient({}), book()), WebFetch(WebClient({}), str)
+    get, post = {"url": "https://api.example.org/a"}, {"method": "POST", "url": "https://api.example.org/a"}
+    assert verdict(tool, mode="auto", **get) == "prompt" and verdict(tool, mode="plan", **get) == "deny"
+    assert verdict(tool, allow("http_request"), **get) == "prompt"
+    rule = allow("http_request(network: GET api.example.org)")
+    assert str(rule) == tool.proposal(parse_arguments(tool, json.dumps(get)))
+    assert verdict(tool, rule, **get) == "auto" and verdict(tool, rule, **post) == "prompt"
+    assert verdict(tool, rule, url="https://api.example.org:8443/") == "prompt"
+    assert verdict(tool, rule, url="https://evil.example/?x=api.example.org") == "prompt"
+    assert verdict(fetch, allow("web_fetch(network: *.example.org)"), mode="plan", **get) == "deny"
+    assert verdict(fetch, allow("web_fetch(network: *.example.org)"), **get) == "auto"
+    for pattern in ("api.example.org", "GET api.example.org", "*example.org/a", "GET https://api.example.org/*"):
+        assert verdict(tool, rule, deny(f"http_request({pattern})"), **get) == "deny"
+    assert verdict(fetch, allow("web_fetch(network: *)"), deny("web_fetch(api.example.org)"), **get) == "deny"
+
+
+async def test_a_page_becomes_markdown_and_is_kept_for_a_while(workspace: LocalWorkspace) -> None:
+    page = (
+        b"<html><head><title>A page</title><style>p{}</style></head><body><script>evil()</script><h2>Part</h2>"
+        b"<p>Text with <a href='/next'>a link</a> and <b>more</b>.</p></body></html>"
+    )
+    now = [0.0]
+    async with serving(Site(lambda seen: (200, {"content-type": "text/html; charset=utf-8"}, page))) as site:
+        tool = WebFetch(WebClient({}, [site.place]), str, lambda: now[0])
+        text = said(await call(tool, workspace, url=f"{site.url}/a"))
+        assert f"# A page\n\n## Part\n\nText with [a link]({site.url}/next) and **more**." in text
+        assert "do not come from the user" in text and "evil" not in text and "p{}" not in text
+        assert said(await call(tool, workspace, url=f"{site.url}/a", offset=10)) != text
+        assert site.connections == 1
+        now[0] = 1_000.0
+        await call(tool, workspace, url=f"{site.url}/a")
+        assert site.connections == 2
+
+
+async def test_a_long_page_is_read_in_parts_that_join_to_the_whole(workspace: LocalWorkspace) -> None:
+    whole = "".join(f"line {at}\n" for at in range(10_000))
+    async with serving(Site(lambda seen: (200, {"content-type": "text/plain"}, whole.encode()))) as site:
+        tool, read, parts = WebFetch(WebClient({}, [site.place]), str), 0, []
+        while True:
+            text = said(await call(tool, workspace, url=site.url, offset=read))
+            part, cut, _ = text.partition("\n\n")[2].partition("\n[… ")
+            parts.append(part)
+            read += len(part)
+            if not cut:
+                break
+        assert "".join(parts) == whole and site.connections == 1
+        with pytest.raises(InvalidArgs, match="nothing from"):
+            await call(tool, workspace, url=site.url, offset=len(whole) + 1)
+
+
+def test_a_page_nested_beyond_reason_is_an_error_and_not_a_crash() -> None:
+    with pytest.raises(Failed, match="nested too deeply"):
+        markdown_of("<div>" * 100_000 + "x", WebUrl.parse("https://example.org/"))
+
+
+@pytest.mark.parametrize(
+    ("provider", "answer"),
+    [
+        ("searxng", {"results": [{"title": "T", "url": "https://a.example/", "content": "S\n s"}]}),
+        ("brave", {"web": {"results": [{"title": "T", "url": "https://a.example/", "description": "S s"}]}}),
+        ("tavily", {"results": [{"title": "T", "url": "https://a.example/", "content": "S s"}]}),
+    ],
+)
+async def test_each_provider_is_asked_in_its_own_way(
+    workspace: LocalWorkspace, provider: str, answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = PROVIDERS[provider]
+    async with serving(Site(lambda seen: (200, {}, json.dumps(answer).encode()))) as site:
+        keys = SecretBook({known.key: (site.place,)} if known.key else {}, {known.key: _VALUE}.get, Redactor({}))
+        tool = WebSearch(WebClient({}, [site.place]), keys, known, f"{site.url}/search")
+        result = await call(tool, workspace, query="a & b", limit=3)
+        assert said(result) == "1. T\n   https://a.example/\n   S s"
+        [seen] = site.seen
+        if known.posts:
+            assert json.loads(seen.body) == {"query": "a & b", "max_results": 3}
+        else:
+            assert "q=a%20%26%20b" in seen.target
+        assert not known.key or seen.headers[known.header.lower()] == known.prefix + _VALUE
+        assert tool.approval_key(search.WebSearchArgs(query="q")).network
+
+
+async def test_an_answer_that_is_not_results_is_an_error(workspace: LocalWorkspace) -> None:
+    for body in (b"<html>", b"[]", b'{"results": 7}', b'{"results": [1]}'):
+        async with serving(Site(lambda seen, body=body: (200, {}, body))) as site:
+            tool = WebSearch(WebClient({}, [site.place]), book(), SearchProvider(""), site.url)
+            with pytest.raises(Failed, match="other than search results"):
+                await call(tool, workspace, query="x")
+
+
+def test_a_search_is_offered_only_with_a_provider() -> None:
+    def names(options: WebOptions) -> list[str]:
+        listing = WebSource(options, {}, lambda name: None, Redactor({})).list()
+        return [tool.name for tool in listing.tools] + [problem.where for problem in listing.problems]
+
+    assert names(WebOptions()) == ["http_request", "web_fetch"]
+    assert names(WebOptions(search="brave")) == ["http_request", "web_fetch", "web_search"]
+    assert names(WebOptions(search="searxng")) == ["http_request", "web_fetch", "web.search_url"]
+    assert names(WebOptions(search="searxng", search_url="https://s.example/search")) == [
+        "http_request", "web_fetch", "web_search",
+    ]  # fmt: skip
+    assert names(WebOptions(search="altavista")) == ["http_request", "web_fetch", "web.search"]
