@@ -12,13 +12,16 @@ tools, and a function that imports and makes them once they are asked for. It is
 `[toolsets] offer` lets the model turn it on, `use` turns it on from the start.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
+from typing import Any
 
+from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import ToolDependencies
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
+from codeagent.core.tool import Tool
 from codeagent.session.fold import History
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
@@ -27,7 +30,12 @@ from codeagent.tools.toolsets import Choice, Toolsets
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    return ()
+    web = ("http_request", "web_fetch") + (("web_search",) if settings.web.search else ())
+    return (
+        BuiltInSet(
+            "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
+        ),
+    )
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
@@ -38,6 +46,21 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
             raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     yield from (one for name, one in sets.items() if name in named)
+
+
+def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.tools.web.client import WebClient  # only once the set is asked for
+    from codeagent.tools.web.web_set import web_tools  # as above
+
+    place, web = dependencies.place, settings.web
+    client = WebClient(place.environment, web.private_hosts)
+    find = partial(_secret, place)
+    return web_tools(client, find, place.redactor, bound=web.secrets, search=web.search, search_url=web.search_url)
+
+
+def _secret(place: Place, name: str) -> str | None:
+    """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
+    return place.environment.get(name) or place.find_key(name)
 
 
 def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:

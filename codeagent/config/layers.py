@@ -27,6 +27,7 @@ from codeagent.config.settings import (
     TextToolSetting,
     TextToolSettings,
     ToolsetSettings,
+    WebSettings,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -48,6 +49,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,
+    "web": WebSettings,
     "toolsets": ToolsetSettings,
 }
 _LISTED: dict[str, type[Section]] = {

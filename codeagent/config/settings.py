@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -13,12 +14,21 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from codeagent.core.hosts import HostRule
 from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 StrategyText = Annotated[str, Field(pattern=r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$")]
+
+
+def _check_host(text: str) -> str:
+    HostRule.configured(text)
+    return text
+
+
+ConfiguredHost = Annotated[str, AfterValidator(_check_host)]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]")]
 
 
@@ -168,6 +178,25 @@ class PriceSetting(Section):
     """None: as `input`."""
 
 
+class WebSettings(Section):
+    """The built-in set `web`; see docs/how-to/web.md."""
+
+    search: Literal["searxng", "brave", "tavily"] | None = None
+    """The provider of searches; None: there are none."""
+    search_url: Url | None = None
+    """Of your own SearXNG, such as `https://searx.example.org/search`."""
+    private_hosts: tuple[ConfiguredHost, ...] = ()
+    """Hosts that may be reached although their addresses are not public, such as `localhost:8000`."""
+    secrets: dict[str, tuple[ConfiguredHost, ...]] = Field(default_factory=dict)
+    """The hosts to which each secret may be sent, by its name: a variable, or a key that is kept."""
+
+    @model_validator(mode="after")
+    def _searxng_has_an_address(self) -> Self:
+        if self.search == "searxng" and self.search_url is None:
+            raise PydanticCustomError("search_url", 'search = "searxng" needs search_url, the address of your own')
+        return self
+
+
 class CommonSettings(Section):
     """What a file and a run have in common: everything but the shape of the rules."""
 
@@ -184,6 +213,7 @@ class CommonSettings(Section):
     limits: LimitSettings = LimitSettings()
     sandbox: SandboxSettings = SandboxSettings()
     text_tools: TextToolSettings = TextToolSettings()
+    web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = Field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
     hooks: tuple[HookSettings, ...] = ()

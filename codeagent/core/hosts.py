@@ -10,6 +10,8 @@ WEB_PORTS = (80, 443)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253
+LOCALHOST = re.compile(r"localhost(?::([1-9][0-9]{0,4}))?", re.IGNORECASE)
+"""This machine by its name, with a port; no name that a host is otherwise given by."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ class HostRule:
         if below and "." not in name:
             raise ValueError(f"{text!r} is too wide: name the domain, as in *.example.org")
         return cls(name, below, port)
+
+    @classmethod
+    def configured(cls, text: str) -> "HostRule":
+        """As `parse`, and `localhost` or `localhost:8000`, which only the user names. Raises ValueError."""
+        if (local := LOCALHOST.fullmatch(text)) is not None:
+            return cls("localhost", port=None if local[1] is None else int(local[1]))
+        return cls.parse(text)
 
     @property
     def is_any(self) -> bool:

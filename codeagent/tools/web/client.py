@@ -10,13 +10,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
 from codeagent.net.addresses import Address, Resolve, UpstreamProxy, is_public, looked_up, system_resolve, upstream_of
 from codeagent.tools.web.headers import ResponseHeaders
-from codeagent.tools.web.url import WebUrl, host_rule
+from codeagent.tools.web.url import WebUrl
 
 if TYPE_CHECKING:
-    from codeagent.net.http import HttpClient, Route
+    from codeagent.net.http import Route
 
 MOST_REDIRECTS = 5
 LARGEST_BODY = 8 << 20
@@ -63,7 +64,7 @@ class _Enough(Exception):
 
 
 class WebClient:
-    """Requests of one conversation. `close` ends what is open."""
+    """Sends requests, each over a connection of its own that ends with it."""
 
     def __init__(
         self,
@@ -76,11 +77,10 @@ class WebClient:
 
         Raises ValueError for one that is not a host.
         """
-        self._private = tuple(map(host_rule, private))
+        self._private = tuple(map(HostRule.configured, private))
         self._environment = environment
         self._resolve = resolve
         self._allowed = allowed
-        self._http: HttpClient | None = None
 
     async def send(
         self,
@@ -98,12 +98,6 @@ class WebClient:
                 return await self._followed(request, follow, largest)
         except TimeoutError:
             raise TimedOut(f"{request.url.place} did not answer in full within {seconds:g} s") from None
-
-    async def close(self) -> None:
-        """Idempotent."""
-        http, self._http = self._http, None
-        if http is not None:
-            await http.close()
 
     async def _followed(self, request: WebRequest, follow: Follow, largest: int) -> WebResponse:
         for _ in range(MOST_REDIRECTS + 1):
@@ -139,12 +133,11 @@ class WebClient:
     async def _exchange(self, request: WebRequest, route: "Route", largest: int) -> WebResponse:
         from codeagent.net.http import HttpClient  # as above
 
-        if self._http is None:
-            self._http = HttpClient(idle=SECONDS)
+        http = HttpClient(idle=SECONDS)
         body, size, status, headers = [], 0, 0, ResponseHeaders({})
         complete = False
         try:
-            sending = self._http.send(request.method, str(request.url), request.headers, request.body, route)
+            sending = http.send(request.method, str(request.url), request.headers, request.body, route)
             async with sending as response:
                 status, headers = response.status, ResponseHeaders(response.headers)
                 while chunk := await response.read():
@@ -155,6 +148,8 @@ class WebClient:
                 complete = True
         except _Enough:
             pass
+        finally:
+            await http.close()
         found = b"".join(body)
         return WebResponse(request.url, status, headers, found, complete, _redirect(request.url, status, headers))
 

@@ -85,12 +85,12 @@ class WebSearch(Tool[WebSearchArgs]):
     effect = "nothing"
     concurrency = "shared"
 
-    def __init__(self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str = "") -> None:
-        """`url` is the address of a provider that has none of its own. Raises ValueError if it is not one."""
+    def __init__(self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str) -> None:
+        """Raises ValueError if `url` is not an address."""
         self._client = client
         self._secrets = secrets
         self._provider = provider
-        self._url = WebUrl.parse(url or provider.url)
+        self._url = WebUrl.parse(url)
 
     def target(self, args: WebSearchArgs) -> str:
         return args.query

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from codeagent.core.hosts import HostRule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Denied
-from codeagent.tools.web.url import WebUrl, host_rule
+from codeagent.tools.web.url import WebUrl
 
 REFERENCE = re.compile(r"\$\{secret:([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -45,7 +46,7 @@ class SecretBook:
 
         Raises ValueError for a host that is not one.
         """
-        self._bound = {name: tuple(map(host_rule, hosts)) for name, hosts in bound.items()}
+        self._bound = {name: tuple(map(HostRule.configured, hosts)) for name, hosts in bound.items()}
         self._find = find
         self._redactor = redactor
         self._remedy = remedy or "the user binds a secret to hosts under [web.secrets] in their configuration"

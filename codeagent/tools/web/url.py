@@ -8,14 +8,13 @@ import re
 from urllib.parse import quote, urljoin
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.hosts import WEB_PORTS, HostRule, split_port
+from codeagent.core.hosts import LOCALHOST, WEB_PORTS, split_port
 
 LONGEST_URL = 8_000
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<authority>[^/?#\\@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?", re.I
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LOCAL = re.compile(r"localhost(?::([1-9][0-9]{0,4}))?", re.I)
 _PATH = "/-._~!$&'()*+,;=:@%"
 _QUERY = _PATH + "?[]|"
 _PORTS = {"http": 80, "https": 443}
@@ -46,7 +45,7 @@ class WebUrl:
             )
         scheme, authority = match["scheme"].lower(), match["authority"]
         name, port = split_port(authority)
-        if (local := _LOCAL.fullmatch(authority)) is not None:
+        if (local := LOCALHOST.fullmatch(authority)) is not None:
             name, port = "localhost", None if local[1] is None else int(local[1])
         if name is None or port == 0 or (port or 0) > 65_535:
             raise ValueError(
@@ -71,13 +70,6 @@ class WebUrl:
     def joined(self, reference: str) -> "WebUrl":
         """The address that a reference on this page leads to. Raises ValueError."""
         return WebUrl.parse(urljoin(str(self), reference.strip()))
-
-
-def host_rule(text: str) -> HostRule:
-    """Read a host of the user's configuration: as in rules, and `localhost`. Raises ValueError with the reason."""
-    if (local := _LOCAL.fullmatch(text)) is not None:
-        return HostRule("localhost", port=None if local[1] is None else int(local[1]))
-    return HostRule.parse(text)
 
 
 def _encoded(text: str, safe: str) -> str:

@@ -55,7 +55,6 @@ async def test_a_name_whose_answer_flips_never_leads_near() -> None:
         with pytest.raises(Denied, match="not public"):
             await client.send(get(f"http://flips.example:{far.port}/"))
         assert (far.connections, near.connections) == (1, 0)
-        await client.close()
 
 
 async def test_a_redirect_is_checked_as_a_request_of_its_own() -> None:
@@ -64,7 +63,6 @@ async def test_a_redirect_is_checked_as_a_request_of_its_own() -> None:
         with pytest.raises(Denied, match="not public"):
             await client.send(get(f"http://flips.example:{far.port}/"))
         assert far.connections == 1
-        await client.close()
 
 
 async def test_a_redirect_to_another_host_is_handed_back() -> None:
@@ -76,7 +74,6 @@ async def test_a_redirect_to_another_host_is_handed_back() -> None:
         response = await client.send(get(f"{site.url}/", authorization="Bearer x"))
         assert (response.status, str(response.redirect)) == (302, f"{other.url}/secret")
         assert other.connections == 0
-        await client.close()
 
 
 async def test_redirects_within_the_host_are_followed_up_to_a_limit() -> None:
@@ -91,7 +88,6 @@ async def test_redirects_within_the_host_are_followed_up_to_a_limit() -> None:
         assert {seen.headers["authorization"] for seen in site.seen} == {"Bearer x"}
         with pytest.raises(Failed, match=f"more than {MOST_REDIRECTS} redirects"):
             await client.send(get(f"{site.url}/{MOST_REDIRECTS + 1}"))
-        await client.close()
 
 
 async def test_a_redirected_post_is_not_sent_again() -> None:
@@ -99,7 +95,6 @@ async def test_a_redirected_post_is_not_sent_again() -> None:
         client = WebClient({}, [site.place])
         response = await client.send(WebRequest("POST", WebUrl.parse(f"{site.url}/"), {}, b"x"))
         assert response.status == 307 and len(site.seen) == 1
-        await client.close()
 
 
 async def test_a_redirect_that_the_caller_does_not_want_is_handed_back() -> None:
@@ -107,7 +102,6 @@ async def test_a_redirect_that_the_caller_does_not_want_is_handed_back() -> None
         client = WebClient({}, [site.place])
         response = await client.send(get(f"{site.url}/v1/x"), follow=lambda url: url.path.startswith("/v1/"))
         assert response.redirect is not None and len(site.seen) == 1
-        await client.close()
 
 
 async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None:
@@ -116,7 +110,6 @@ async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None
         client = WebClient({}, [site.place])
         response = await client.send(get(f"{site.url}/"), largest=100_000)
         assert (len(response.body), response.complete) == (100_000, False)
-        await client.close()
 
 
 async def test_a_server_that_does_not_finish_is_given_up_and_its_socket_closed() -> None:
@@ -125,7 +118,6 @@ async def test_a_server_that_does_not_finish_is_given_up_and_its_socket_closed()
         with pytest.raises(TimedOut, match=r"within 0\.2 s"):
             await client.send(get(f"{site.url}/"), seconds=0.2)
         await asyncio.wait_for(site.left.wait(), 10)
-        await client.close()
 
 
 async def test_a_cancelled_request_closes_its_socket() -> None:
@@ -143,7 +135,6 @@ async def test_a_cancelled_request_closes_its_socket() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(site.left.wait(), 10)
-        await client.close()
 
 
 async def test_a_name_that_nobody_knows_and_a_closed_port_are_said() -> None:
@@ -168,7 +159,6 @@ async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusa
         with pytest.raises(Denied, match="not public"):
             await WebClient(environment, resolve=FlippingNames(_NEAR)).send(get("http://near.example/"))
         assert proxy.connections == 1
-        await client.close()
     with pytest.raises(Failed, match="https_proxy"):
         await WebClient({"https_proxy": "socks5://x.example"}).send(get("https://far.example/"))
 

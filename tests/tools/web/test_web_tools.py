@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from codeagent.config.settings import WebSettings
 from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Denied, Failed, InvalidArgs, Tool
@@ -16,8 +18,8 @@ from codeagent.tools.web.fetch import WebFetch, markdown_of
 from codeagent.tools.web.http_request import HttpRequest
 from codeagent.tools.web.search import PROVIDERS, SearchProvider, WebSearch
 from codeagent.tools.web.secrets import SecretBook
-from codeagent.tools.web.source import WebOptions, WebSource
 from codeagent.tools.web.url import WebUrl
+from codeagent.tools.web.web_set import web_tools
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
 from tests.tools.web.serving import Reply, Seen, Site, call, said, serving
@@ -214,14 +216,21 @@ async def test_an_answer_that_is_not_results_is_an_error(workspace: LocalWorkspa
 
 
 def test_a_search_is_offered_only_with_a_provider() -> None:
-    def names(options: WebOptions) -> list[str]:
-        listing = WebSource(options, {}, lambda name: None, Redactor({})).list()
-        return [tool.name for tool in listing.tools] + [problem.where for problem in listing.problems]
+    def names(search: str | None, url: str | None = None) -> list[str]:
+        tools = web_tools(WebClient({}), lambda name: None, Redactor({}), bound={}, search=search, search_url=url)
+        return [tool.name for tool in tools]
 
-    assert names(WebOptions()) == ["http_request", "web_fetch"]
-    assert names(WebOptions(search="brave")) == ["http_request", "web_fetch", "web_search"]
-    assert names(WebOptions(search="searxng")) == ["http_request", "web_fetch", "web.search_url"]
-    assert names(WebOptions(search="searxng", search_url="https://s.example/search")) == [
-        "http_request", "web_fetch", "web_search",
-    ]  # fmt: skip
-    assert names(WebOptions(search="altavista")) == ["http_request", "web_fetch", "web.search"]
+    assert names(None) == ["http_request", "web_fetch"]
+    assert names("brave") == ["http_request", "web_fetch", "web_search"]
+    assert names("searxng", "https://s.example/search") == ["http_request", "web_fetch", "web_search"]
+
+
+def test_the_settings_name_the_providers_and_check_hosts_and_addresses() -> None:
+    for name in PROVIDERS:
+        assert WebSettings.model_validate({"search": name, "search_url": "https://s.example"}).search == name
+    for wrong in ({"search": "altavista"}, {"search": "searxng"}, {"private_hosts": ["http://x"]}):
+        with pytest.raises(ValidationError):
+            WebSettings.model_validate(wrong)
+    WebSettings.model_validate({"private_hosts": ["localhost:8000", "10.0.0.7", "*.corp.example"]})
+    with pytest.raises(ValidationError):
+        WebSettings.model_validate({"secrets": {"TOKEN": ["not a host"]}})

@@ -1,0 +1,37 @@
+"""The set `web`: requests, pages and, if a provider is configured, searches."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from codeagent.core.redact import Redactor
+from codeagent.core.tool import Tool
+from codeagent.tools.web.client import WebClient
+from codeagent.tools.web.fetch import WebFetch
+from codeagent.tools.web.http_request import HttpRequest
+from codeagent.tools.web.search import PROVIDERS, WebSearch
+from codeagent.tools.web.secrets import FindSecret, SecretBook
+from codeagent.tools.web.url import WebUrl
+
+
+def web_tools(
+    client: WebClient,
+    find: FindSecret,
+    redactor: Redactor,
+    *,
+    bound: Mapping[str, tuple[str, ...]],
+    search: str | None = None,
+    search_url: str | None = None,
+) -> tuple[Tool[Any], ...]:
+    """Make the tools of the set.
+
+    `bound`: the hosts that each secret may be sent to. `search`: one of PROVIDERS; None: no searches. `search_url`: of
+    a provider that has no address of its own.
+    """
+    secrets = SecretBook(bound, find, redactor)
+    tools: list[Tool[Any]] = [HttpRequest(client, secrets), WebFetch(client, secrets.clean)]
+    if search is not None:
+        provider = PROVIDERS[search]
+        url = search_url or provider.url
+        own = {provider.key: (WebUrl.parse(url).place,)} if provider.key else {}
+        tools.append(WebSearch(client, SecretBook(own, find, redactor), provider, url))
+    return tuple(tools)
