@@ -26,6 +26,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.model import ModelOpener
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
@@ -57,12 +58,14 @@ async def open_runtime(
     observer: Callable[[KnownEvent], None],
     attended: bool,
     needs_sandbox: bool = False,
+    open_model: ModelOpener | None = None,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a
-    limit is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. Raises
-    CodeagentError, and then leaves nothing running.
+    limit is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later.
+    `open_model` opens the model, in place of what the settings say about it. Raises CodeagentError, and then leaves
+    nothing running.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
@@ -71,8 +74,8 @@ async def open_runtime(
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
-        open_model = OpenModels(place, model_options(settings))
-        model, in_use = await open_model(settings.model, settings.api_base, settings.thinking)
+        opener = open_model or OpenModels(place, model_options(settings))
+        model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
@@ -95,7 +98,7 @@ async def open_runtime(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
         questions, jobs = dependencies.questions, dependencies.jobs
-        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, open_model)
+        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, opener)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.commands.chat import add_model_arguments
 from codeagent.config.mcp import PROJECT_FILE, ConfiguredServers, ServerFiles
 from codeagent.config.mcp_entries import ServerEntry, filled_in
 from codeagent.config.paths import config_dir
@@ -42,11 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     removing.add_argument("name", metavar="NAME")
     trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
-    add_cwd(listing, adding, removing, trusting, distrusting)
+    serving = actions.add_parser(
+        "serve", help="offer bash, read, write, edit, list, search and agent to the program that starts this"
+    )
+    add_model_arguments(serving)
+    serving.add_argument(
+        "--allow", metavar="RULE", action="append", default=[], help="never ask about these calls; repeatable"
+    )
+    serving.add_argument("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
+    serving.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
+    serving.add_argument("--trust-project", action="store_true", help="load the project's tool files for agent")
+    add_cwd(listing, adding, removing, trusting, distrusting, serving)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Raises ConfigError."""
+    if args.action == "serve":
+        from codeagent.commands import mcp_serve  # everything a conversation is made from
+
+        return mcp_serve.main(args)
     files = ServerFiles(config_dir(), workspace_of(args.cwd))
     match args.action:
         case "list":

@@ -5,7 +5,6 @@
 
 import argparse
 import asyncio
-import difflib
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, 
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.display import DiffBlock, MarkdownBlock, TerminalBlock, TextBlock
+from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import text_of
@@ -294,8 +293,7 @@ class _Front:
         return code
 
     async def _answer(self, event: ApprovalRequested) -> Decision:
-        for line in _shown(event):
-            say(self._redactor.clean(line))
+        say(self._redactor.clean(plain_text(event.blocks) or event.target))
         if self._approve:
             return Decision("once", source="flag")
         if sys.stdin is None or not sys.stdin.isatty():
@@ -324,23 +322,6 @@ class _Front:
         if any(block.type == "terminal" for block in event.blocks):
             return ""
         return text.removeprefix(self._streamed.rstrip("\n")).lstrip("\n")
-
-
-def _shown(event: ApprovalRequested) -> list[str]:
-    """Return what is asked about, in full."""
-    lines: list[str] = []
-    for block in event.blocks:
-        match block:
-            case TerminalBlock():
-                lines += [f"$ {line}" if not at else f"  {line}" for at, line in enumerate(block.command.split("\n"))]
-            case TextBlock() | MarkdownBlock():
-                lines += block.text.split("\n")
-            case DiffBlock():
-                before, after = block.before.splitlines(), block.after.splitlines()
-                lines += difflib.unified_diff(before, after, block.path, block.path, lineterm="")
-            case _:
-                lines.append(event.target)
-    return lines or [event.target]
 
 
 def _arguments(given: list[str], schema: dict[str, Any]) -> str:

@@ -82,6 +82,25 @@ DisplayBlock = Annotated[
 ]
 
 
+def plain_text(blocks: Sequence[DisplayBlock]) -> str:
+    """What would run or change, in full and as text; empty if the blocks say nothing of it."""
+    from difflib import unified_diff  # not needed for the first frame, which imports this module
+
+    lines: list[str] = []
+    for block in blocks:
+        match block:
+            case TerminalBlock():
+                lines += [f"$ {line}" if not at else f"  {line}" for at, line in enumerate(block.command.split("\n"))]
+            case TextBlock() | MarkdownBlock():
+                lines += block.text.split("\n")
+            case DiffBlock():
+                before, after = block.before.splitlines(), block.after.splitlines()
+                lines += unified_diff(before, after, block.path, block.path, lineterm="")
+            case _:
+                pass
+    return "\n".join(lines)
+
+
 _STEPS = 30_000_000
 """The most steps that comparing may take if no line is unique: about a third of a second at worst, far less for
 real files. What is beyond counts as different. Steps and not seconds: every machine must find the same hunks."""

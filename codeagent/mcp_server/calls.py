@@ -1,0 +1,234 @@
+"""Calls of another program as a conversation: what it calls is a model's answer, so every call takes the usual path.
+
+program ─▶ CallQueue.start ─▶ CallingModel.stream ─▶ the agent's loop: policy, hooks, limits, log ─▶ PendingCall.next
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, assert_never
+
+from codeagent.core.acts import Answer, CancelCall, Stop
+from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    RunFinished,
+    ToolProgress,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+)
+from codeagent.core.messages import AssistantMessage, ContentPart, TextPart, ToolCall, Usage
+from codeagent.core.model import ModelAnswer, ModelEvent, ModelInUse, ModelRequest
+from codeagent.core.notices import RunNotBegun
+from codeagent.core.policy import Decision
+from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.sanitize import one_line
+
+_WIDTH = 200
+"""Characters of a line of progress."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a call says while it runs; one that nobody has read yet is replaced by the next."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a call."""
+
+    content: tuple[ContentPart, ...]
+    is_error: bool
+
+
+Step = Progress | ApprovalRequested | Outcome
+
+
+class PendingCall:
+    """One call under way: `next` gives what it says and asks until its outcome, which comes last."""
+
+    def __init__(self, answer: Callable[[str, Decision], None], cancel: Callable[[], None]) -> None:
+        self._steps: deque[Step] = deque()
+        self._more = asyncio.Event()
+        self._answer = answer
+        self._cancel = cancel
+        self._ended = False
+
+    async def next(self) -> Step:
+        while not self._steps:
+            self._more.clear()
+            await self._more.wait()
+        return self._steps.popleft()
+
+    def put(self, step: Step) -> None:
+        if self._ended:
+            return
+        self._ended = isinstance(step, Outcome)
+        if self._steps and isinstance(self._steps[-1], Progress):
+            self._steps.pop()
+        self._steps.append(step)
+        self._more.set()
+
+    def answer(self, question: ApprovalRequested, decision: Decision) -> None:
+        self._answer(question.approval_id, decision)
+
+    def cancel(self) -> None:
+        """Nobody waits for it any longer: end it, or do not begin it."""
+        if not self._ended:
+            self._cancel()
+
+
+class CallingModel:
+    """A model that asks for what another program calls: all that waits becomes one answer."""
+
+    def __init__(self) -> None:
+        self.waiting: list[ToolCall] = []
+
+    @property
+    def name(self) -> str:
+        return "mcp"
+
+    @property
+    def context_window(self) -> int | None:
+        return None
+
+    async def open(self, name: str, api_base: str | None, effort: object) -> tuple["CallingModel", ModelInUse]:
+        """Serve as the `core.model.ModelOpener` of a conversation that has this model."""
+        return self, ModelInUse(self.name)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        calls = tuple(self.waiting)
+        self.waiting.clear()
+        if calls:
+            message = AssistantMessage(calls=calls, stop="tool_calls", model=self.name)
+        else:
+            message = AssistantMessage(text="Every call was answered.", model=self.name)
+        yield ModelAnswer(message, Usage())
+
+    async def close(self) -> None:
+        return None
+
+
+class CallQueue:
+    """Runs the calls of another program in one conversation; those that come while others run wait for these to end."""
+
+    def __init__(self, agent: AgentHandle, model: CallingModel) -> None:
+        self._agent = agent
+        self._model = model
+        self._calls: dict[str, PendingCall] = {}
+        self._withdrawn: set[str] = set()
+        self._count = 0
+        self._work: asyncio.Task[None] | None = None
+
+    def start(self, program: str, name: str, arguments: Mapping[str, Any]) -> PendingCall:
+        """Begin a call; `program` says who calls."""
+        self._count += 1
+        call = ToolCall(id=f"call-{self._count}", name=name, arguments=json.dumps(dict(arguments)))
+        pending = PendingCall(self._answer, lambda: self._withdraw(call))
+        self._calls[call.id] = pending
+        self._model.waiting.append(call)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._run(f"{program} calls tools over MCP."))
+        return pending
+
+    async def close(self) -> None:
+        if self._work is not None and not self._work.done():
+            self._agent.do(Stop("the connection was closed"))
+            await asyncio.wait({self._work})
+
+    async def _run(self, prompt: str) -> None:
+        """Run until no call waits. Every call that was taken has its outcome then, whatever ended the run."""
+        while self._model.waiting:
+            first, why = self._model.waiting[0], "the call was not made"
+            try:
+                async for event in self._agent.run(prompt):
+                    why = self._take(event) or why
+            except CodeagentError as error:
+                why = str(error)
+            if first in self._model.waiting:
+                self._model.waiting.clear()  # no run can begin: waiting longer would not help
+            left = {call.id for call in self._model.waiting}
+            for call_id in [call_id for call_id in self._calls if call_id not in left]:
+                self._end(call_id, failure(why))
+
+    def _take(self, event: KnownEvent) -> str | None:
+        """Pass an event on to the call it is about; return why the run ended early, if it did."""
+        match event:
+            case ToolStarted() if event.call_id in self._withdrawn:
+                self._agent.do(CancelCall(event.call_id))
+            case ApprovalRequested():
+                if event.call_id in self._withdrawn or event.call_id not in self._calls:
+                    self._answer(event.approval_id, Decision("deny", "the call was cancelled", source="auto"))
+                else:
+                    self._calls[event.call_id].put(event)
+            case ToolUpdated() | ToolProgress() if event.call_id in self._calls:
+                self._calls[event.call_id].put(Progress(_last_line(event.text)))
+            case ToolResultAdded():
+                self._end(event.call_id, Outcome(event.content, event.is_error))
+            case RunFinished() if event.reason not in ("done", "denied"):
+                return event.error or f"the run ended before the call was made ({event.reason})"
+            case RunNotBegun():
+                return event.text
+            case _:
+                pass
+        return None
+
+    def _end(self, call_id: str, outcome: Outcome) -> None:
+        self._withdrawn.discard(call_id)
+        if (pending := self._calls.pop(call_id, None)) is not None:
+            pending.put(outcome)
+
+    def _answer(self, approval_id: str, decision: Decision) -> None:
+        self._agent.do(Answer(approval_id, decision))
+
+    def _withdraw(self, call: ToolCall) -> None:
+        if call in self._model.waiting:
+            self._model.waiting.remove(call)
+            self._end(call.id, failure("cancelled"))
+            return
+        self._withdrawn.add(call.id)
+        self._agent.do(CancelCall(call.id))  # if it has not started yet, it is cancelled as soon as it does
+
+
+def failure(text: str) -> Outcome:
+    return Outcome((TextPart(text=text),), is_error=True)
+
+
+async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None:
+    """Work on a prompt of another program to its end; the outcome is what the model said last."""
+    async for event in runtime.agent.run(prompt):
+        match event:
+            case ApprovalRequested():
+                pending.put(event)
+            case ToolStarted():
+                pending.put(Progress(one_line(f"{event.name} {event.target}", _WIDTH)))
+            case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
+                pending.put(Progress(_last_line(text)))
+            case RunNotBegun():
+                pending.put(failure(event.text))
+            case RunFinished():
+                pending.put(_end_of(event))
+            case _:
+                pass
+
+
+def _end_of(event: RunFinished) -> Outcome:
+    match event.reason:
+        case "done":
+            return Outcome((TextPart(text=event.text or "The agent said nothing."),), is_error=False)
+        case "failed" | "limit" | "denied" | "interrupted":
+            said = f"\n\n{event.text}" if event.text else ""
+            return failure(f"the run ended early: {event.error or event.reason}{said}")
+        case _:
+            assert_never(event.reason)
+
+
+def _last_line(text: str) -> str:
+    return one_line(text.rstrip().rpartition("\n")[2], _WIDTH)
