@@ -90,6 +90,16 @@ class Workspace(Protocol):
         not exist yet. Missing parent directories are made. Raises ContentChanged, ProtectedPath.
         """
 
+    def remove(self, path: str, *, base: str) -> None:
+        """Remove a file whose content has the SHA-256 `base` (hex). Raises ContentChanged, ProtectedPath."""
+
+    def move(self, path: str, to: str, *, base: str) -> None:
+        """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be taken.
+
+        It stays the same file: mode, owner and attributes. Missing parent directories are made. Raises
+        ContentChanged, ProtectedPath.
+        """
+
 
 class OutputSink(Protocol):
     """The full text of one call's output, as it comes."""

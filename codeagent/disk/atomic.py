@@ -1,4 +1,4 @@
-"""Replaces one file of an open directory, whole or not at all."""
+"""Replaces, moves or removes one file of an open directory, whole or not at all."""
 
 import errno
 import hashlib
@@ -49,6 +49,35 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
         raise WorkspaceError(f"cannot write {location.path}: {reason}; the old content was kept") from None
     finally:
         discard(location, temporary)
+
+
+def remove(location: Location, *, base: str) -> None:
+    """Remove the file, if it has the hash `base` (SHA-256, hex). Raises ContentChanged, NotAFile, WorkspaceError."""
+    try:
+        _check(location, base)
+        os.unlink(location.name, dir_fd=location.parent)
+        os.fsync(location.parent)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise WorkspaceError(f"cannot remove {location.path}: {reason}; it was kept") from None
+
+
+def move(location: Location, target: Location, *, base: str) -> None:
+    """Give the file, if it has the hash `base`, a name that is not taken.
+
+    Raises ContentChanged, NotAFile, WorkspaceError; then the file has its old name.
+    """
+    try:
+        _check(location, base)
+        _check(target, None)
+        give_name(target, location.name, replacing=False, folder=location.parent)
+        with suppress(FileNotFoundError):  # it was renamed, not linked
+            os.unlink(location.name, dir_fd=location.parent)
+        os.fsync(target.parent)
+        os.fsync(location.parent)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise WorkspaceError(f"cannot move {location.path} to {target.path}: {reason}; it was kept") from None
 
 
 def _check(location: Location, base: str | None) -> os.stat_result | None:
@@ -167,19 +196,20 @@ def _attributes(fd: int) -> list[str]:
         raise
 
 
-def give_name(location: Location, temporary: str, *, replacing: bool) -> None:
-    """Give the finished file its name; a new name never replaces a file that has appeared since.
+def give_name(location: Location, name: str, *, replacing: bool, folder: int | None = None) -> None:
+    """Give the file `name` of the location's directory, or of `folder`, its new name.
 
-    Raises OSError, ContentChanged.
+    A new name never replaces a file that has appeared since. Raises OSError, ContentChanged.
     """
+    source = location.parent if folder is None else folder
     if not replacing:
         try:
-            _link(location, temporary, location.parent)
+            _link(location, name, source)
             return
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
-    os.rename(temporary, location.name, src_dir_fd=location.parent, dst_dir_fd=location.parent)
+    os.rename(name, location.name, src_dir_fd=source, dst_dir_fd=location.parent)
 
 
 def _link(location: Location, path: str, folder: int | None) -> None:

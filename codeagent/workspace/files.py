@@ -4,6 +4,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +12,7 @@ from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, Prote
 from codeagent.core.paths import protected_part
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.disk import atomic
-from codeagent.disk.confined import ConfinedRoot
+from codeagent.disk.confined import ConfinedRoot, Location
 from codeagent.disk.opens import open_folder, read_regular
 from codeagent.disk.repository import work_tree_of
 from codeagent.workspace.ignore import IgnoreTree
@@ -115,13 +116,27 @@ class LocalWorkspace:
         return iter(found)
 
     def write(self, path: str, data: bytes, *, base: str | None) -> None:
+        owner = (self._identity.st_uid, self._identity.st_gid)
+        with self._own(path, make_parents=base is None) as location:
+            atomic.replace(location, data, base=base, owner=owner)
+
+    def remove(self, path: str, *, base: str) -> None:
+        with self._own(path) as location:
+            atomic.remove(location, base=base)
+
+    def move(self, path: str, to: str, *, base: str) -> None:
+        with self._own(path) as location, self._own(to, make_parents=True) as target:
+            atomic.move(location, target, base=base)
+
+    @contextmanager
+    def _own(self, path: str, *, make_parents: bool = False) -> Iterator[Location]:
+        """Find a file that may be changed. Raises WorkspaceError."""
         relative = self.relative(path)
         _refuse_protected(relative)
         self._check_root()
-        owner = (self._identity.st_uid, self._identity.st_gid)
-        with self._beneath.locate(relative, make_parents=base is None) as location:
+        with self._beneath.locate(relative, make_parents=make_parents) as location:
             _refuse_protected(location.path)
-            atomic.replace(location, data, base=base, owner=owner)
+            yield location
 
     def _check_root(self) -> None:
         try:

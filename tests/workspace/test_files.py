@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import ContentChanged, MissingPath, NotAFile, WorkspaceError
+from codeagent.core.errors import ContentChanged, MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put
 
@@ -229,3 +229,43 @@ def test_no_descriptor_is_left_open(workspace: LocalWorkspace) -> None:
             with pytest.raises(WorkspaceError):
                 workspace.open(bad)
     assert names(Path("/proc/self/fd")) == before
+
+
+def test_a_file_is_removed_only_as_it_was(workspace: LocalWorkspace) -> None:
+    file = workspace.root / "a.txt"
+    file.write_bytes(b"new")
+    with pytest.raises(ContentChanged):
+        workspace.remove("a.txt", base=sha(b"old"))
+    assert file.read_bytes() == b"new"
+    workspace.remove("a.txt", base=sha(b"new"))
+    assert names(workspace.root) == []
+    with pytest.raises(ContentChanged, match="is gone"):
+        workspace.remove("a.txt", base=sha(b"new"))
+
+
+def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(workspace: LocalWorkspace) -> None:
+    file = workspace.root / "a.sh"
+    file.write_bytes(b"run")
+    file.chmod(0o750)
+    (workspace.root / "taken").write_bytes(b"mine")
+    inode = file.stat().st_ino
+    with pytest.raises(ContentChanged, match="taken exists already"):
+        workspace.move("a.sh", "taken", base=sha(b"run"))
+    with pytest.raises(ContentChanged, match=r"a\.sh has changed"):
+        workspace.move("a.sh", "b.sh", base=sha(b"old"))
+    assert names(workspace.root) == ["a.sh", "taken"]
+    workspace.move("a.sh", "bin/b.sh", base=sha(b"run"))
+    found = (workspace.root / "bin/b.sh").stat()
+    assert (found.st_ino, found.st_mode & 0o777, found.st_nlink) == (inode, 0o750, 1)
+    assert (workspace.root / "taken").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("path", [".git/config", ".codeagent/x", "../out"])
+def test_nothing_protected_or_outside_is_removed_or_moved(workspace: LocalWorkspace, path: str) -> None:
+    (workspace.root / "a").write_bytes(b"")
+    with pytest.raises((ProtectedPath, OutsideWorkspace)):
+        workspace.remove(path, base=sha(b""))
+    for place, to in (("a", path), (path, "b")):
+        with pytest.raises((ProtectedPath, OutsideWorkspace)):
+            workspace.move(place, to, base=sha(b""))
+    assert (workspace.root / "a").exists()
