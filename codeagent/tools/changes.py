@@ -1,4 +1,4 @@
-"""What the tools that change one file share: their rules, their preview, and how a change is taken and written."""
+"""What the tools that change files share: their rules, their preview, and how a change is taken and written."""
 
 from abc import abstractmethod
 from typing import Generic, TypeVar
@@ -8,8 +8,9 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText
-from codeagent.tools.edit.hunks import PendingChange, binding, taken_by_hunk
-from codeagent.tools.edit.reads import LARGEST_FILE, ReadState, ReadTracker
+from codeagent.tools.edit.hunks import PendingChange, is_bound, taken_by_hunk
+from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, ReadState, ReadTracker
+from codeagent.tools.edit.replacing import Replacing
 from codeagent.tools.shell.rules import path_key, path_proposal
 
 
@@ -17,12 +18,13 @@ class PathArgs(ToolArgs):
     path: PathText
 
 
+AnyArgsT = TypeVar("AnyArgsT", bound=ToolArgs)
 ArgsT = TypeVar("ArgsT", bound=PathArgs)
 ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 
-class ChangeTool(Tool[ArgsT], Generic[ArgsT, ChangeT]):
-    """Computes a change of one file from a call, shows it, and writes what the user took of it."""
+class FileTool(Tool[AnyArgsT]):
+    """A tool that changes files only as they were read."""
 
     permission = "prompt"
     concurrency = "keyed"
@@ -32,14 +34,40 @@ class ChangeTool(Tool[ArgsT], Generic[ArgsT, ChangeT]):
         self._workspace = workspace
         self._reads = reads
 
+    def proposal(self, args: AnyArgsT) -> str:
+        return path_proposal(self.name, self.approval_key(args))
+
+    def _present(self, path: str, ctx: ToolContext) -> bytes | None:
+        """The file's content; None if there is no file. Raises Failed if it is too large, WorkspaceError."""
+        try:
+            return whole_content(path, ctx.workspace, "change it with a command instead")
+        except MissingPath:
+            return None
+
+    def _known(self, path: str, data: bytes, ctx: ToolContext, *, again: bool) -> ReadState:
+        """What the model has read of the present content. Raises Failed: unread, or changed since and not shown.
+
+        `again`: the change is shown again, whatever happened to the file.
+        """
+        return self._reads.check(path, data, shown=again or is_bound(ctx.base, path, data))
+
+    def _replacing(self, asked: str, ctx: ToolContext, *, again: bool, makes: bool = False) -> Replacing:
+        """The file, to replace parts of it; `makes`: it may be missing. Raises ToolError, WorkspaceError."""
+        path = ctx.workspace.resolve(asked)
+        old = self._present(path, ctx)
+        if old is None and not makes:
+            raise MissingPath(f"{path} does not exist")
+        return Replacing(path, old, self._known(path, old, ctx, again=again) if old else NOTHING)
+
+
+class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
+    """Computes a change of one file from a call, shows it, and writes what the user took of it."""
+
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         return Access("keyed", workspace.key(args.path))
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         return path_key(self._workspace, args.path, reading=False)
-
-    def proposal(self, args: ArgsT) -> str:
-        return path_proposal(self.name, self.approval_key(args))
 
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
         return self._change(args, ctx, again=ctx.base is not None).preview()
@@ -59,17 +87,11 @@ class ChangeTool(Tool[ArgsT], Generic[ArgsT, ChangeT]):
     def _answer(self, args: ArgsT, change: ChangeT) -> ToolResult:
         """The result of a change that was written as it is."""
 
-    def _present(self, path: str, ctx: ToolContext) -> bytes | None:
-        """The file's content; None if there is no file. Raises Failed if it is too large, WorkspaceError."""
-        try:
-            with ctx.workspace.open(path) as file:
-                data = file.read(LARGEST_FILE + 1)
-        except MissingPath:
-            return None
-        if len(data) > LARGEST_FILE:
-            raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; change it with a command instead")
-        return data
 
-    def _known(self, path: str, data: bytes, ctx: ToolContext, *, again: bool) -> ReadState:
-        """What the model has read of the present content. Raises Failed: unread, or changed since and not shown."""
-        return self._reads.check(path, data, shown=again or ctx.base == binding(path, data))
+def whole_content(path: str, workspace: Workspace, otherwise: str) -> bytes:
+    """All of a file. Raises WorkspaceError, and Failed with the next step `otherwise` if it is too large."""
+    with workspace.open(path) as file:
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; {otherwise}")
+    return data

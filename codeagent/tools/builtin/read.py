@@ -8,7 +8,6 @@ from typing import BinaryIO
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
-from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
@@ -16,7 +15,7 @@ from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import path_key
+from codeagent.tools.shell.rules import path_key, refuse_hidden_secret
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -77,7 +76,7 @@ class Read(Tool[ReadArgs]):
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
-        _refuse_hidden_secret(args.path, path)
+        refuse_hidden_secret(args.path, path)
         if ctx.workspace.stat(path).size > _IN_PLACE:
             return await asyncio.to_thread(self._read, path, args, ctx.workspace)
         return self._read(path, args, ctx.workspace)
@@ -186,10 +185,3 @@ def _image_type(head: bytes) -> str | None:
 def _not_text(path: str, what: str, head: bytes, size: int) -> Failed:
     guess = next((f"{what} ({kind})" for magic, kind in _BINARIES if head.startswith(magic)), what)
     return Failed(f"{path} is {guess} of {size} bytes; it cannot be shown as text")
-
-
-def _refuse_hidden_secret(asked: str, resolved: str) -> None:
-    """A link with a harmless name must not lead past the question about secrets."""
-    reason = secret_reason(resolved)
-    if reason is not None and secret_reason(asked) is None:
-        raise Failed(f"{asked} is a link, and {reason}; ask for {resolved} by its own name")

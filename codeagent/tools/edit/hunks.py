@@ -85,6 +85,15 @@ def binding(path: str, content: bytes | None) -> str:
     return f"{path}\n{'new' if content is None else digest(content)}"
 
 
+BETWEEN = "\n\n"
+"""Separates the files in the binding of a change of several."""
+
+
+def is_bound(base: str | None, path: str, content: bytes) -> bool:
+    """Whether the approval `base` was given for this file with this content, alone or among others."""
+    return binding(path, content) in (base or "").split(BETWEEN)
+
+
 def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
     """Apply the hunks that the user took; None if all were taken, or nobody was asked hunk by hunk.
 

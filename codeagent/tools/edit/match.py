@@ -44,7 +44,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
         places = [place for place in exact if not any(text[max(at - 1, 0) : at + 1] == "\r\n" for at in place)]
         if len(places) == 1:
             start, end = places[0]
-            return Matches([Splice(start, end, _newlines_as_there(text, start, end, new))], None)
+            return Matches([Splice(start, end, newlines_as_there(text, start, end, new))], None)
     plain = text.replace("\r\n", "\n")
     plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     exact = _exact(plain, plain_old, apart=replace_all)
@@ -84,7 +84,7 @@ def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool)
     returns = [pair.start() - before for before, pair in enumerate(re.finditer("\r\n", text))]
     for place in found:
         start, end = (offset + bisect_left(returns, offset) for offset in (place.start, place.end))
-        spans.append(Splice(start, end, _newlines_as_there(text, start, end, place.replacement)))
+        spans.append(Splice(start, end, newlines_as_there(text, start, end, place.replacement)))
     return Matches(spans, drift)
 
 
@@ -98,7 +98,7 @@ def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
     return places
 
 
-def _newlines_as_there(text: str, start: int, end: int, new: str) -> str:
+def newlines_as_there(text: str, start: int, end: int, new: str) -> str:
     """`new` with the newlines of the lines it replaces: first and last lines that stay keep theirs."""
     lines = new.replace("\r\n", "\n").split("\n")
     if len(lines) == 1:
@@ -131,8 +131,8 @@ def _line_ends(text: str) -> list[str]:
     return [match[0] for match in _NEWLINE.finditer(text)]
 
 
-def nearest(text: str, old: str) -> str:
-    """The likeliest places with line numbers and their actual text; empty if nothing is alike."""
+def nearest(text: str, old: str, what: str = "old_string") -> str:
+    """The likeliest places with line numbers and their actual text, and how to do better; `what` the model gave."""
     lines = text.split("\n")
     wanted = old.removesuffix("\n").split("\n")
     places = _places(lines, wanted)
@@ -143,7 +143,7 @@ def nearest(text: str, old: str) -> str:
         last = min(first + min(len(wanted), _MOST_LINES), len(lines))
         out += [f"{number + 1}\t{lines[number][:_WIDEST]}" for number in range(first, last)]
         out.append("")
-    out.append("Copy old_string exactly from the file, without the line numbers.")
+    out.append(f"Copy {what} exactly from the file, without the line numbers.")
     return "\n".join(out)
 
 

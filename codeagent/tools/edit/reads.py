@@ -144,7 +144,7 @@ class ReadTracker:
                 if known is not None and known.sha256 == sha256:
                     lines, whole = joined([*known.lines, *lines]), whole or known.whole
                 self._files[path] = ReadState(sha256, lines, whole)
-            case {"shown_files": list(files)}:
+            case {"shown_files": list(files)} | {"changed_files": list(files)}:
                 for one in files:
                     if isinstance(one, dict):
                         self.restore(one)

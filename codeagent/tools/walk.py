@@ -1,0 +1,151 @@
+"""Walks the tree of a directory: every name under its folder, or the paths that match, without what is ignored."""
+
+import asyncio
+import posixpath
+from collections.abc import Iterator
+from dataclasses import field
+
+from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import FilesBlock
+from codeagent.core.errors import WorkspaceError
+from codeagent.core.json_types import JsonObject
+from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
+from codeagent.core.tool import ToolResult
+from codeagent.core.wildmatch import IgnoreLine
+from codeagent.tools.edit.diff import count
+from codeagent.tools.edit.encoding import shown
+
+DEEPEST = 64
+"""Levels."""
+
+
+@dataclass
+class TreeWalk:
+    """One walk of the tree; every directory is opened beneath the root, no link is followed."""
+
+    workspace: Workspace
+    rules: IgnoreRules
+    cancel: CancelToken
+    depth: int
+    globs: tuple[IgnoreLine, ...] = ()
+    """The files that are listed, by their paths, and with `!` those that are not; none: all of them, as a tree."""
+    only_folders: bool = False
+    """Of a tree the directories, each with the number of its files."""
+    most_lines: int = 500
+    most_in_one: int = 100
+    """Names of one directory in a tree."""
+    lines: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    ignored: int = 0
+    left_out: int = 0
+    unreadable: int = 0
+    beyond_depth: int = 0
+
+    async def result(self, path: str) -> ToolResult:
+        """Walk in a thread. Raises WorkspaceError, RunCancelled."""
+        await asyncio.to_thread(self.list, path)
+        self.cancel.raise_if_cancelled()
+        lines = [*self.lines, *self.notes()] or ["[The directory is empty.]"]
+        text = f"{shown(path)}/\n" + "\n".join(lines)
+        blocks = (FilesBlock(paths=tuple(self.files)),) if self.files and self.globs else ()
+        details: JsonObject = {
+            "path": shown(path),
+            "files": len(self.files),
+            "ignored": self.ignored,
+            "left_out": self.left_out,
+        }
+        return ToolResult.from_text(text, blocks=blocks, details=details)
+
+    def list(self, path: str) -> None:
+        """Fills the fields. Raises WorkspaceError for the directory itself, not for those in it."""
+        self._directory(path, self.workspace.entries(path), 1)
+
+    def notes(self) -> Iterator[str]:
+        """What the lines do not show."""
+        if self.ignored:
+            yield f"[{count(self.ignored, 'ignored name')} left out]"
+        if self.beyond_depth:
+            many = "directory" if self.beyond_depth == 1 else "directories"
+            yield f"[{self.beyond_depth} {many} not opened: depth {self.depth}]"
+        if self.left_out:
+            yield f"[{self.left_out} more names left out; list a smaller directory, or use glob]"
+        if self.unreadable:
+            yield f"[{self.unreadable} could not be opened]"
+        if self.globs and not self.files:
+            yield "[No file matches.]"
+
+    def _directory(self, path: str, entries: Iterator[DirEntry], level: int) -> None:
+        kept = 0
+        for entry in entries:
+            if self.cancel.cancelled:
+                return
+            below = posixpath.normpath(posixpath.join(path, entry.name))
+            directory = entry.kind == "directory"
+            if self.rules.ignored(below, directory):
+                self.ignored += 1
+                continue
+            if not self.globs and kept >= self.most_in_one:
+                self.left_out += 1
+                continue
+            kept += 1
+            if directory:
+                self._enter(below, entry, level)
+            else:
+                self._file(below, entry, level)
+
+    def _enter(self, path: str, entry: DirEntry, level: int) -> None:
+        closed = entry.name == ".git"
+        if not self.globs:
+            self._add(f"{_indent(level)}{shown(entry.name)}/{' (not listed)' if closed else ''}")
+        if closed or len(self.lines) >= self.most_lines:
+            return
+        if level >= self.depth:
+            self.beyond_depth += 1
+            return
+        try:
+            entries = self.workspace.entries(path)
+        except WorkspaceError:
+            self.unreadable += 1
+            return
+        line, before = len(self.lines) - 1, len(self.files)
+        self._directory(path, entries, level + 1)
+        if self.only_folders:
+            self.lines[line] += f"  {count(len(self.files) - before, 'file')}"
+
+    def _wanted(self, path: str) -> bool:
+        """Whether one of the globs matches the file, or there are only such that leave files out; and none of these."""
+        matching = [glob.negated for glob in self.globs if glob.matches(path, False)]
+        return not any(matching) and (bool(matching) or all(glob.negated for glob in self.globs))
+
+    def _file(self, path: str, entry: DirEntry, level: int) -> None:
+        if not self._wanted(path):
+            return
+        if self.only_folders:
+            self.files.append(shown(path))
+            return
+        name = shown(path if self.globs else entry.name)
+        what = _size(entry.size) if entry.kind == "file" else entry.kind
+        if entry.link_target is not None:
+            what = f"-> {shown(entry.link_target)}"
+        if self._add(f"{_indent(level) if not self.globs else ''}{name}  {what}"):
+            self.files.append(shown(path))
+
+    def _add(self, line: str) -> bool:
+        if len(self.lines) >= self.most_lines:
+            self.left_out += 1
+            return False
+        self.lines.append(line)
+        return True
+
+
+def _indent(level: int) -> str:
+    return "  " * level
+
+
+def _size(size: int) -> str:
+    if size < 1000:
+        return f"{size} B"
+    if size < 1_000_000:
+        return f"{size / 1000:.1f} KB"
+    return f"{size / 1_000_000:.1f} MB"
