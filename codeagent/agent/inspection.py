@@ -66,7 +66,7 @@ class Inspection:
         self._agreed: set[str] = set()
         """Paths that the user accepted for this session, whatever they hold."""
         self._written: dict[str, str] = {}
-        """What allowed calls wrote since the baseline: SHA-256 by path."""
+        """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they removed."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._last_call = ""
@@ -100,6 +100,10 @@ class Inspection:
         match details:
             case {"path": str(path), "sha256": str(sha256)} if self._needed:
                 self._written[path] = sha256
+            case {"changed_files": list(files)}:
+                for one in files:
+                    if isinstance(one, dict):
+                        self.wrote(one)
             case _:
                 pass
 

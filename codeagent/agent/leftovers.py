@@ -52,7 +52,7 @@ async def find_leftovers(
 ) -> Leftovers:
     """What changed between two snapshots, except paths `agreed` to and what allowed calls wrote.
 
-    `written` is the SHA-256 of that by path. Raises CheckpointError.
+    `written` is the SHA-256 of that by path, empty for a file that they removed. Raises CheckpointError.
     """
     found: list[Leftover] = []
     installed: Counter[str] = Counter()
@@ -61,9 +61,8 @@ async def find_leftovers(
         if (folder := installed_in(path)) is not None:
             installed[folder] += 1
         elif path not in agreed and (reason := _reason(path, before)) is not None:
-            node = await store.node(now.id, path) if path in written else None
-            if node is None or node.kind == "link" or digest(node.data) != written[path]:
-                found.append(Leftover(path, reason))
+            ours = path in written and _holds(await store.node(now.id, path), written[path])
+            found += [] if ours else [Leftover(path, reason)]
     remarks = [f"{folder}: {count} files changed, which may run on your machine" for folder, count in installed.items()]
     for path, mark in now.marks.items():
         if before.marks.get(path) == mark or path in agreed:
@@ -74,6 +73,11 @@ async def find_leftovers(
         found = [one for one in found if one.path != path]
         found.append(Leftover(path, _reason_of_mark(path), held=False))
     return Leftovers(tuple(found), tuple(remarks))
+
+
+def _holds(node: Node | None, sha256: str) -> bool:
+    """Whether that is a file of this content; empty: whether there is nothing."""
+    return not sha256 if node is None else node.kind != "link" and digest(node.data) == sha256
 
 
 def named(found: Sequence[Leftover]) -> str:

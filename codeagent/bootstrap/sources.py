@@ -20,7 +20,6 @@ from typing import Any
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import ToolDependencies
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import Tool
 from codeagent.session.fold import History
@@ -28,11 +27,16 @@ from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
 
+_FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
+
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
     web = ("http_request", "web_fetch") + (("web_search",) if settings.web.search else ())
     return (
+        BuiltInSet(
+            "files", "several files at once, patches, JSON, wide listings", _FILES, partial(_files, dependencies)
+        ),
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
@@ -47,6 +51,23 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
             raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     yield from (one for name, one in sets.items() if name in named)
+
+
+def _files(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.tools.extra.apply_patch import ApplyPatch  # only once the set is asked for
+    from codeagent.tools.extra.json_file import JsonRead, JsonWrite  # as above
+    from codeagent.tools.extra.multi_edit import MultiEdit  # as above
+    from codeagent.tools.extra.tree import Glob, Tree  # as above
+
+    workspace, reads = dependencies.workspace, dependencies.reads
+    return [
+        MultiEdit(workspace, reads),
+        ApplyPatch(workspace, reads),
+        Glob(workspace),
+        Tree(workspace),
+        JsonRead(workspace, reads),
+        JsonWrite(workspace, reads),
+    ]
 
 
 def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -80,8 +101,7 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     Nothing is started. Blocks on small files. Raises ConfigError.
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
-    allow = AllowList(settings.tools)
-    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow)
+    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use))
     known = toolsets.all()
     for name in settings.toolsets.use:
         if name not in known:

@@ -48,7 +48,12 @@ SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
 """A program in one of these is the program of that name."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
-_INCLUDES: dict[str, tuple[str, ...]] = {"write": ("edit",), "read": ("list", "search")}
+_INCLUDES: dict[str, tuple[str, ...]] = {
+    "write": ("edit", "multi_edit", "apply_patch", "json_write"),
+    "edit": ("multi_edit", "json_write"),
+    "read": ("list", "search", "glob", "tree", "json_read"),
+    "list": ("glob", "tree"),
+}
 """What may be written may be edited, and what may not be read may not be searched either."""
 
 

@@ -30,8 +30,6 @@ class SessionSummary:
     prompt: str
     """What the session began with."""
     in_use: bool
-    title: str = ""
-    """What the user called it."""
 
 
 class AgentHandle(Protocol):

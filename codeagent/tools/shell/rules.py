@@ -15,14 +15,15 @@ from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
 from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
+from codeagent.core.tool import Failed
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
 from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.strict import strict_commands
 from codeagent.tools.shell.syntax import command_key
 
 _WILD = re.compile(r"[*?]")
-_READING = ("read", "list", "search")
-_WRITING = ("write", "edit")
+_READING = ("read", "list", "search", "glob", "tree", "json_read")
+_WRITING = ("write", "edit", "multi_edit", "apply_patch", "json_write")
 """Tools whose rules are matched against a path."""
 _LONGEST = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
@@ -228,6 +229,13 @@ def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
     changing = () if reading else (host_reason, lambda part: _git_reason(workspace, part))
     reasons = [reason for part in parts for why in (*changing, secret_reason) if (reason := why(part))]
     return ApprovalKey(kind="path", parts=parts, sensitive=next(iter(reasons), None))
+
+
+def refuse_hidden_secret(asked: str, resolved: str) -> None:
+    """A link with a harmless name must not lead past the question about secrets. Raises Failed."""
+    reason = secret_reason(resolved)
+    if reason is not None and secret_reason(asked) is None:
+        raise Failed(f"{asked} is a link, and {reason}; ask for {resolved} by its own name")
 
 
 def _git_reason(workspace: Workspace, path: str) -> str | None:

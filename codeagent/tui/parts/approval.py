@@ -35,6 +35,9 @@ _ASKS = {
     "bash": "Run this command?",
     "edit": "Apply this edit?",
     "write": "Write this file?",
+    "multi_edit": "Apply these edits?",
+    "apply_patch": "Apply this patch?",
+    "json_write": "Change this file?",
     "git_commit": "Make this commit?",
 }
 _MOVES = frozenset({"left", "right", "up", "down", "enter"})

@@ -1,0 +1,232 @@
+"""A change of several files: shown together, bound to the content of each, and applied to all of them or none."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import assert_never
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DisplayBlock, TextBlock
+from codeagent.core.errors import ContentChanged, WorkspaceError
+from codeagent.core.json_types import JsonValue
+from codeagent.core.policy import ApprovalKey, EquivalentCall
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Failed, Preview, ToolContext, ToolResult
+from codeagent.tools.changes import AnyArgsT, FileTool
+from codeagent.tools.edit.diff import count, diff_block
+from codeagent.tools.edit.encoding import shown
+from codeagent.tools.edit.hunks import BETWEEN, binding, taken_by_hunk
+from codeagent.tools.edit.reads import ReadState, ReadTracker, digest
+from codeagent.tools.edit.replacing import Edited
+from codeagent.tools.shell.rules import path_key
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A file that goes away."""
+
+    path: str
+    old: bytes
+    before: str
+
+
+@dataclass(frozen=True)
+class Move:
+    """A file that gets another name, and perhaps another content."""
+
+    path: str
+    to: str
+    old: bytes
+    known: ReadState | None
+    """What the model has read of it; None: nothing."""
+    edited: Edited | None = None
+    """The change of the content, under the new name; None if it stays as it is."""
+
+
+FileStep = Edited | Move | Removal
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """What one call does to files; no two steps are about the same path."""
+
+    steps: tuple[FileStep, ...]
+
+    @property
+    def binding(self) -> str:
+        """What an approval is bound to."""
+        return BETWEEN.join(binding(step.path, step.old) for step in self.steps)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """`A path`, `M path` or `D path` for each file."""
+        return tuple(_line(step) for step in self.steps)
+
+    def preview(self) -> Preview:
+        if len(self.steps) == 1 and isinstance(self.steps[0], Edited):
+            return self.steps[0].preview()
+        listed = TextBlock(text="\n".join(self.lines))
+        return Preview(named([step.path for step in self.steps]), (listed, *self.blocks), base=self.binding)
+
+    @property
+    def blocks(self) -> tuple[DisplayBlock, ...]:
+        return tuple(block for step in self.steps for block in _blocks(step))
+
+    def apply(self, ctx: ToolContext) -> None:
+        """Do every step, or put back what was done. Raises BaseChanged if something else was approved, Failed."""
+        if ctx.base is not None and ctx.base != self.binding:
+            raise BaseChanged
+        undo: list[tuple[str, Callable[[], None]]] = []
+        try:
+            # What removes comes last: until then, everything can be put back as it was.
+            for step in sorted(self.steps, key=lambda step: isinstance(step, Removal)):
+                _apply(step, ctx.workspace, undo)
+        except WorkspaceError as error:
+            lost = _put_back(undo)
+            if lost:
+                raise Failed(f"{error}; and these could not be put back as they were: {named(lost)}") from None
+            if isinstance(error, ContentChanged) and ctx.base is not None:
+                raise BaseChanged from None
+            raise Failed(f"{error}; no file was changed") from None
+
+    def record(self, reads: ReadTracker) -> dict[str, JsonValue]:
+        """Tell the tracker what the model knows of the files now. Returns the details of the result."""
+        known: list[JsonValue] = []
+        for step in self.steps:
+            if not isinstance(step, Edited):
+                known.append({"path": step.path, "sha256": ""})
+            match step:
+                case (Edited() as edited) | Move(edited=Edited() as edited):
+                    known.append(reads.wrote(edited.path, edited.data, edited.seen, whole=edited.known.whole))
+                case Move(known=ReadState() as seen):
+                    known.append(reads.wrote(step.to, step.old, seen.lines, whole=seen.whole))
+                case _:
+                    pass
+        return {"changed_files": known}
+
+
+class ChangeSetTool(FileTool[AnyArgsT]):
+    """Computes a change of several files from a call, shows it, and applies what the user took of it."""
+
+    def access(self, args: AnyArgsT, workspace: Workspace) -> Access:
+        keys = {workspace.key(path) for path in self._paths(args)}
+        return Access("keyed", keys.pop()) if len(keys) == 1 else EXCLUSIVE
+
+    def approval_key(self, args: AnyArgsT) -> ApprovalKey:
+        return paths_key(self._workspace, self._paths(args))
+
+    def target(self, args: AnyArgsT) -> str:
+        return named(self._paths(args))
+
+    async def preview(self, args: AnyArgsT, ctx: ToolContext) -> Preview:
+        return self._changes(args, ctx, again=ctx.base is not None).preview()
+
+    async def run(self, args: AnyArgsT, ctx: ToolContext) -> ToolResult:
+        changes = self._changes(args, ctx, again=False)
+        match changes.steps:
+            case (Edited() as only,) if (taken := taken_by_hunk(only, ctx, self._reads)) is not None:
+                return taken
+            case _:
+                changes.apply(ctx)
+        notes = [note for step in changes.steps for note in _notes(step)]
+        text = "\n".join([*changes.lines, *dict.fromkeys(notes)])
+        return ToolResult.from_text(text, blocks=changes.blocks, details=changes.record(self._reads))
+
+    @abstractmethod
+    def _paths(self, args: AnyArgsT) -> Sequence[str]:
+        """The files that the call names, as it spells them."""
+
+    @abstractmethod
+    def _changes(self, args: AnyArgsT, ctx: ToolContext, *, again: bool) -> ChangeSet:
+        """`again`: it is shown again, whatever happened to the files. Raises ToolError, WorkspaceError."""
+
+
+def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:
+    """What rules are matched against: every path, and what `edit` would be asked for it."""
+    keys = [path_key(workspace, path, reading=False) for path in dict.fromkeys(paths)]
+    parts = tuple(dict.fromkeys(part for key in keys for part in key.parts))
+    sensitive = next((key.sensitive for key in keys if key.sensitive is not None), None)
+    opaque = not keys or any(key.opaque for key in keys)
+    whole = ApprovalKey(kind="path", parts=parts, opaque=opaque, sensitive=sensitive)
+    return ApprovalKey("path", parts, opaque, sensitive, does=(EquivalentCall("edit", whole),))
+
+
+def named(paths: Sequence[str]) -> str:
+    """The files in one line: the first few, and how many more there are."""
+    unique = [shown(path) for path in dict.fromkeys(paths)]
+    more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
+    return ", ".join(unique[:_MOST_NAMED]) + more
+
+
+def _line(step: FileStep) -> str:
+    match step:
+        case Removal():
+            return f"D {shown(step.path)}"
+        case Move():
+            return f"M {shown(step.to)} (moved from {shown(step.path)})"
+        case Edited():
+            many = "" if step.old is None else f": {count(step.replaced, 'replacement')}"
+            return f"{'A' if step.old is None else 'M'} {shown(step.path)}{many}"
+        case _:
+            assert_never(step)
+
+
+def _blocks(step: FileStep) -> tuple[DisplayBlock, ...]:
+    match step:
+        case Removal():
+            return (diff_block(step.path, step.before, ""),)
+        case (Edited() as edited) | Move(edited=Edited() as edited):
+            return (diff_block(edited.path, edited.before, edited.after),)
+        case Move():
+            return ()
+        case _:
+            assert_never(step)
+
+
+def _notes(step: FileStep) -> tuple[str, ...]:
+    match step:
+        case (Edited() as edited) | Move(edited=Edited() as edited):
+            return (*(f"{shown(edited.path)}: {note}" for note in edited.told), *edited.notes)
+        case Move() | Removal():
+            return ()
+        case _:
+            assert_never(step)
+
+
+def _apply(step: FileStep, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]) -> None:
+    """Do one step, and note how it is undone. Raises WorkspaceError: then nothing of the step was done."""
+    match step:
+        case Removal(path=path, old=old):
+            workspace.remove(path, base=digest(old))
+            undo.append((path, partial(workspace.write, path, old, base=None)))
+        case Move(path=path, to=to, old=old, edited=edited):
+            workspace.move(path, to, base=digest(old))
+            undo.append((path, partial(workspace.move, to, path, base=digest(old))))
+            if edited is not None:
+                _write(edited, digest(old), workspace, undo)
+        case Edited():
+            _write(step, step.base, workspace, undo)
+        case _:
+            assert_never(step)
+
+
+def _write(edited: Edited, base: str | None, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]) -> None:
+    path, data = edited.path, edited.data
+    workspace.write(path, data, base=base)
+    if edited.old is None:
+        undo.append((path, partial(workspace.remove, path, base=digest(data))))
+    else:
+        undo.append((path, partial(workspace.write, path, edited.old, base=digest(data))))
+
+
+def _put_back(undo: list[tuple[str, Callable[[], None]]]) -> list[str]:
+    """Undo what was done, the last first. Returns the paths that could not be put back."""
+    lost = []
+    for path, back in reversed(undo):
+        try:
+            back()
+        except WorkspaceError:
+            lost.append(path)
+    return lost

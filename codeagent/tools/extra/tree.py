@@ -1,0 +1,93 @@
+"""The tools `glob` and `tree`: more of a directory at once than `list` shows."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.wildmatch import ignore_line
+from codeagent.tools.arguments import Count, PathText
+from codeagent.tools.shell.rules import path_key
+from codeagent.tools.walk import DEEPEST, TreeWalk
+
+_MOST_LINES = 2000
+_MOST_IN_ONE = 300
+_DEPTH = 8
+
+
+class _FolderArgs(ToolArgs):
+    path: PathText = "."
+
+
+class GlobArgs(_FolderArgs):
+    patterns: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)]
+
+
+class TreeArgs(_FolderArgs):
+    depth: Annotated[Count, Field(le=DEEPEST)] = _DEPTH
+    folders: bool = False
+
+
+class Glob(Tool[GlobArgs]):
+    name = "glob"
+    label = "Glob"
+    description = (
+        "List the paths of all files that match one of several patterns, with sizes: *.py, src/**/test_*; "
+        "!*_pb2.py leaves some out. Ignored files are not looked at."
+    )
+    Args = GlobArgs
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def approval_key(self, args: GlobArgs) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=True)
+
+    def target(self, args: GlobArgs) -> str:
+        return f"{args.path} {' '.join(args.patterns)}"
+
+    async def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
+        globs = [(pattern, ignore_line(pattern)) for pattern in args.patterns]
+        empty = next((pattern for pattern, glob in globs if glob is None), None)
+        if empty is not None:
+            raise InvalidArgs(f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*")
+        found = tuple(glob for _, glob in globs if glob is not None)
+        ignores = ctx.workspace.ignores()
+        walk = TreeWalk(ctx.workspace, ignores, ctx.cancel, DEEPEST, found, most_lines=_MOST_LINES)
+        return await walk.result(ctx.workspace.resolve(args.path))
+
+
+class Tree(Tool[TreeArgs]):
+    name = "tree"
+    label = "Tree"
+    description = (
+        f"Show a directory as a tree, {_DEPTH} levels deep unless depth says otherwise. With folders, only its "
+        "directories, each with the number of files below it."
+    )
+    Args = TreeArgs
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def approval_key(self, args: TreeArgs) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=True)
+
+    async def run(self, args: TreeArgs, ctx: ToolContext) -> ToolResult:
+        walk = TreeWalk(
+            ctx.workspace,
+            ctx.workspace.ignores(),
+            ctx.cancel,
+            args.depth,
+            only_folders=args.folders,
+            most_lines=_MOST_LINES,
+            most_in_one=_MOST_IN_ONE,
+        )
+        return await walk.result(ctx.workspace.resolve(args.path))

@@ -1,0 +1,77 @@
+"""The set of further file tools through the product: off until asked for, judged like any other tool, and undone."""
+
+import json
+
+from codeagent.bootstrap import Place, open_runtime
+from codeagent.config.settings import Settings
+from codeagent.core.acts import Restore
+from tests.e2e.product import Product, calls, of, read, results, say
+from tests.fakes import put
+
+PATCH = """*** Begin Patch
+*** Add File: new.txt
++new
+*** Update File: a.txt
+*** Move to: moved/b.txt
+@@
+-one
++ONE
+*** Delete File: old.txt
+*** End Patch"""
+SETTINGS = '[toolsets]\noffer = ["files"]\n'
+
+
+async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Product) -> None:
+    put(product.workspace, "a.txt", "one\ntwo\n")
+    put(product.workspace, "old.txt", "gone\n")
+    model = product.script(
+        calls(("toolset_use", {"name": "files"}), read("a.txt"), read("old.txt")),
+        calls(("apply_patch", {"patch": PATCH})),
+        say("done"),
+    )
+    place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
+    settings = Settings.model_validate(
+        {"model": model, "mode": "auto", "sandbox": {"kind": "off"}, "toolsets": {"offer": ["files"]}}
+    )
+    runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
+
+    def files() -> dict[str, str]:
+        found = (path for path in product.workspace.rglob("*") if path.is_file())
+        return {str(path.relative_to(product.workspace)): path.read_text() for path in found}
+
+    before = files()
+    try:
+        async for _ in runtime.agent.run("go"):
+            pass
+        assert files().items() ^ before.items() == {
+            ("new.txt", "new\n"), ("moved/b.txt", "ONE\ntwo\n"), ("a.txt", "one\ntwo\n"), ("old.txt", "gone\n")
+        }  # fmt: skip
+        rewind = runtime.agent.rewind
+        assert rewind is not None
+        assert await runtime.agent.finish(Restore(rewind.points()[0].id, "undo")) is None
+        assert files() == before
+    finally:
+        await runtime.close()
+
+
+def test_a_run_asks_for_the_set_and_its_tools_are_judged_like_any_other(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", SETTINGS)
+    put(product.workspace, "p.json", '{"a": 1}\n')
+    put(product.workspace, "src/a.txt", "one\n")
+    model = product.script(
+        calls(("toolset_list", {}), ("toolset_use", {"name": "files"})),
+        calls(("json_read", {"path": "p.json"}), read("src/a.txt"), ("glob", {"patterns": ["*.txt"]})),
+        calls(
+            ("json_write", {"path": "p.json", "set": {"/a": 2}}),
+            ("multi_edit", {"edits": [{"path": "src/a.txt", "old_string": "one", "new_string": "two"}]}),
+        ),
+        say("done"),
+    )
+    done = product.run(model, "--output", "jsonl", "--allow", "edit(src/**)")
+    found = {result["name"]: result for result in results(done.events)}
+    assert "files (off, 6 tools)" in found["toolset_list"]["content"][0]["text"]
+    assert found["multi_edit"]["rule"] == "edit(src/**)"
+    assert (product.workspace / "src/a.txt").read_text() == "two\n"
+    assert found["json_write"]["error"]["kind"] == "denied"
+    assert json.loads((product.workspace / "p.json").read_text()) == {"a": 1}
+    assert of(done.events, "run.finished")[0]["reason"] == "denied"
