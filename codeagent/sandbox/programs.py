@@ -225,15 +225,20 @@ class _MachineProgram:
         """Close its standard input, as the protocol wants it, and stop what has not ended after a moment."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        ending = asyncio.create_task(self._process.wait())
-        for _ in range(_LOOKS):
-            if self._process.returncode is None:
-                await asyncio.wait({ending}, timeout=_STEP)
-        ending.cancel()
+        await self._ended()
         code = self._process.returncode
         await stop_all(self._process, self._tree)
+        await self._ended()  # what was killed may still be giving back its memory
         transport = getattr(self._process, "_transport", None)  # else it warns while a child holds a pipe
         if transport is not None:
             with suppress(PermissionError, ProcessLookupError):
                 transport.close()
         return code
+
+    async def _ended(self) -> None:
+        """Return once the process has ended, or after a second; its pipes may stay open for ever."""
+        ending = asyncio.create_task(self._process.wait())
+        for _ in range(_LOOKS):
+            if self._process.returncode is None:
+                await asyncio.wait({ending}, timeout=_STEP)
+        ending.cancel()

@@ -1,0 +1,207 @@
+"""A session with one server, over the official SDK: the only module that starts one."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import httpx2
+from mcp import ClientSession
+from mcp.client._transport import TransportStreams
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    CONNECTION_CLOSED,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+    ListRootsResult,
+    Root,
+    ToolListChangedNotification,
+)
+from pydantic import FileUrl
+
+from codeagent import __version__
+from codeagent.core.dataclass import dataclass
+from codeagent.core.mcp import ServerConfig
+from codeagent.core.ports import RunningProgram
+from codeagent.core.sanitize import one_line
+from codeagent.tools.mcp.elicitation import Reaction
+from codeagent.tools.mcp.record import ServerError, ServerRecord
+from codeagent.tools.mcp.stdio import LARGEST_MESSAGE, program_streams
+
+_MOST_PAGES = 100
+_READ_SECONDS = 300.0
+_SESSION_OVER = "Session terminated"
+"""The SDK's words for a server over HTTP that no longer knows the session."""
+_QUIET = ("mcp", "client", "httpx2", "httpcore2")
+"""Loggers of the libraries: what a server does wrong must not be printed over the screen."""
+
+for _name in _QUIET:
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
+
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Gets what a server says on its own."""
+
+    def listing_changed(self) -> None: ...
+
+    async def elicit(self, params: Mapping[str, Any]) -> Reaction:
+        """`params` is an `elicitation/create` as a JSON object."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One live session; its methods may be called from any task. They raise ServerError."""
+
+    session: ClientSession
+    dispatcher: JSONRPCDispatcher[TransportContext]
+    record: ServerRecord
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    """Set once the server no longer answers."""
+
+    async def tools(self) -> list[Any]:
+        """All pages of `tools/list`, as the server sent them."""
+        found: list[Any] = []
+        cursors: set[object] = set()
+        cursor: object = None
+        while cursor not in cursors and len(cursors) < _MOST_PAGES:
+            cursors.add(cursor)
+            page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+            tools = page.get("tools")
+            if not isinstance(tools, list):
+                raise ServerError("its list of tools is not one that the protocol allows")
+            found += tools
+            cursor = page.get("nextCursor")
+            if not cursor or not isinstance(cursor, str):
+                break
+        return found
+
+    async def call(self, name: str, arguments: Mapping[str, Any], on_progress: ProgressFnT) -> dict[str, Any]:
+        """Call a tool; return its result as the server sent it. If the caller is cancelled, the server is told."""
+        return await self._request("tools/call", {"name": name, "arguments": dict(arguments)}, on_progress)
+
+    async def _request(
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
+    ) -> dict[str, Any]:
+        """Send a request past the SDK's own checks: one tool that breaks a rule would cost all of them."""
+        options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
+        return await self._send(self.dispatcher.send_raw_request(method, params, options))
+
+    async def _send(self, request: Awaitable[T]) -> T:
+        try:
+            return await request
+        except MCPError as error:
+            if error.error.message == _SESSION_OVER:
+                self.ended.set()
+            lost = self.ended.is_set() or error.error.code == CONNECTION_CLOSED
+            said = one_line(error.error.message, 500) or "it gave no reason"
+            raise ServerError((lost and self.record.why) or said, lost=lost) from error
+        except ValueError as error:
+            raise ServerError("its answer is not one that the protocol allows") from error
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+            raise ServerError(self.record.why or "the connection has ended", lost=True) from error
+
+
+@asynccontextmanager
+async def connected(
+    config: ServerConfig,
+    program: RunningProgram | None,
+    record: ServerRecord,
+    listener: Listener,
+    root: Path,
+    auth: httpx2.Auth | None = None,
+) -> AsyncIterator[Connection]:
+    """Yield a session that is initialised, over `program` or to `config.url`.
+
+    Raises ServerError, or an exception group of what the transport raised.
+    """
+
+    async def roots(context: ClientRequestContext) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name)])
+
+    async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        reaction = await listener.elicit(params.model_dump(by_alias=True, exclude_none=True, mode="json"))
+        return ElicitResult(action=reaction.action, content=reaction.content)
+
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            listener.listing_changed()
+
+    async with AsyncExitStack() as stack:
+        ended = anyio.Event()
+        streams: TransportStreams
+        if program is not None:
+            streams = await stack.enter_async_context(program_streams(program, record, ended))
+        else:
+            client = await stack.enter_async_context(_client(config, auth))
+            transport = streamable_http_client(config.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
+            streams = await stack.enter_async_context(transport)
+        dispatcher = JSONRPCDispatcher[TransportContext](*streams)
+        session = ClientSession(
+            dispatcher=dispatcher,
+            elicitation_callback=elicit,
+            list_roots_callback=roots,
+            message_handler=hear,
+            client_info=Implementation(name="codeagent", version=__version__),
+        )
+        connection = Connection(await stack.enter_async_context(session), dispatcher, record, ended)
+        try:
+            await connection._send(session.initialize())
+        except ServerError as error:
+            raise ServerError(f"it did not begin as the protocol wants: {error}", lost=True) from error
+        yield connection
+
+
+def _client(config: ServerConfig, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+    headers = {**config.headers, "Accept-Encoding": "identity"}
+    timeout = httpx2.Timeout(config.start_timeout, read=max(config.timeout, _READ_SECONDS))
+    transport = _Bounded(httpx2.AsyncHTTPTransport())
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=transport)
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Ends a response that is compressed, or whose body has no end."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            await response.aclose()
+            raise httpx2.RemoteProtocolError(f"the answer is compressed ({encoding[:20]}), which was not asked for")
+        streams = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not streams:
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for piece in self._inner:
+            total += len(piece)
+            if total > LARGEST_MESSAGE:
+                raise httpx2.RemoteProtocolError(f"the answer has more than {LARGEST_MESSAGE >> 20} MiB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,220 @@
+"""What a server says it offers, made harmless: names, descriptions and schemas, each checked and bounded."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from functools import lru_cache
+from typing import Any
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.json_types import JsonValue
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.schema import problems_of
+
+MOST_TOOLS = 1000
+LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 4_000
+_LONGEST_DOCUMENTATION = 20_000
+_LONGEST_SUMMARY = 100
+_LARGEST_SCHEMA = 64 * 1024
+"""Characters of JSON."""
+_MOST_STEPS = 20_000
+"""Schemas that checking one value may visit, with every reference followed: references can double at each level."""
+_DEEPEST = 32
+_DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "patternProperties", "examples"})
+"""Keywords that say nothing about a call, or that cannot be checked here: the server checks its arguments itself."""
+_SAID = frozenset({"title", "description"})
+_NAMED = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+_DATA = frozenset({"enum", "const", "default", "required"})
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    """One tool as a server offers it."""
+
+    name: str
+    """`mcp__SERVER__TOOL`."""
+    raw_name: str
+    """As the server calls it."""
+    label: str
+    summary: str
+    description: str
+    documentation: str
+    schema: dict[str, JsonValue]
+    read_only: bool
+    """The server says that it changes nothing; a hint, which decides nothing about permission."""
+    destructive: bool
+    """The server says so itself."""
+    said: str
+    """All that the server says about it, as text that can be compared line by line."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class ServerOffer:
+    """The tools of a server that can be used, and why others cannot."""
+
+    tools: tuple[OfferedTool, ...] = ()
+    problems: tuple[ToolProblem, ...] = field(default=())
+
+
+class _Unusable(Exception):
+    """Why a tool cannot be used, as a phrase."""
+
+
+def offer_of(server: str, tools: Iterable[Any]) -> ServerOffer:
+    """Take in the tools of `tools/list`, as they were sent. Blocks: checking large schemas takes a moment."""
+    listed = [tool if isinstance(tool, Mapping) else {} for tool in tools]
+    problems: list[ToolProblem] = []
+    if len(listed) > MOST_TOOLS:
+        problems.append(ToolProblem(server, f"only the first {MOST_TOOLS} of {len(listed)} tools are used"))
+    wanted = Counter(clean_name(server, str(each.get("name"))) for each in listed[:MOST_TOOLS])
+    taken: dict[str, OfferedTool] = {}
+    for each in listed[:MOST_TOOLS]:
+        raw = str(each.get("name"))
+        shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", clean_name(server, raw)
+        exact = name == f"mcp__{server}__{raw}"
+        if name in taken or (wanted[name] > 1 and not exact):
+            problems.append(ToolProblem(shown, f"refused: another tool of the server is called {name}, too"))
+            continue
+        try:
+            if not isinstance(each.get("name"), str):
+                raise _Unusable("it has no name")
+            taken[name] = _offered(name, raw, each)
+        except _Unusable as error:
+            problems.append(ToolProblem(shown, f"refused: {error}"))
+    return ServerOffer(tuple(taken.values()), tuple(problems))
+
+
+def clean_name(server: str, raw: str) -> str:
+    """Return `mcp__SERVER__TOOL` with what a model cannot call replaced; one too long ends with a hash of itself."""
+    name = f"mcp__{server}__{_NOT_IN_NAMES.sub('_', raw) or '_'}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - 9]}-{digest}"
+
+
+def _offered(name: str, raw: str, tool: Mapping[str, Any]) -> OfferedTool:
+    """Raises _Unusable."""
+    given = tool.get("inputSchema")
+    try:
+        said = json.dumps(dict(tool), indent=1, sort_keys=True, ensure_ascii=False).replace("\\n", "\n")
+        schema = json.dumps(given)
+    except (RecursionError, ValueError, TypeError) as error:
+        raise _Unusable("what it says cannot be written as JSON, or is nested too deeply") from error
+    if len(schema) > _LARGEST_SCHEMA:
+        raise _Unusable(f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are taken")
+    full = visible(str(tool.get("description") or "").strip())
+    hints = tool.get("annotations")
+    hints = hints if isinstance(hints, Mapping) else {}
+    title = one_line(str(tool.get("title") or hints.get("title") or ""), 60)
+    return OfferedTool(
+        name=name,
+        raw_name=raw,
+        label=title or one_line(raw, 60),
+        summary=one_line(full or title or raw, _LONGEST_SUMMARY),
+        description=_cut(full or title or raw, _LONGEST_DESCRIPTION),
+        documentation=_cut(full, _LONGEST_DOCUMENTATION) if len(full) > _LONGEST_DESCRIPTION else "",
+        schema=_usable_schema(schema),
+        read_only=hints.get("readOnlyHint") is True,
+        destructive=hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True,
+        said=visible(said),
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+@lru_cache(maxsize=512)
+def _usable_schema(text: str) -> dict[str, JsonValue]:
+    """Return the schema that arguments are checked against and that a model is shown; never change it.
+
+    Cached: servers list the same tools again and again. Raises _Unusable.
+    """
+    given = json.loads(text)
+    if not isinstance(given, dict) or given.get("type", "object") != "object":
+        raise _Unusable("its schema is not that of an object")
+    schema = {"properties": {}, **_plain(given, 0), "type": "object"}
+    if _steps(schema) > _MOST_STEPS:
+        raise _Unusable("its schema refers to itself so often that checking a call would take too long")
+    if problems := problems_of(schema):
+        raise _Unusable(f"its schema cannot be used: {one_line(problems[0], 200)}")
+    return schema
+
+
+def _plain(node: Any, depth: int) -> Any:
+    """The schema in the one dialect that is understood, with its texts made visible."""
+    if depth > _DEEPEST:
+        raise _Unusable(f"its schema is more than {_DEEPEST} levels deep")
+    if isinstance(node, list):
+        return [_plain(item, depth + 1) for item in node]
+    if not isinstance(node, dict):
+        return node
+    out: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in _DROPPED or (key == "pattern" and not _is_usable_pattern(value)):
+            continue
+        if key in _SAID:
+            out[key] = _cut(visible(str(value)), _LONGEST_DESCRIPTION)
+        elif key in _DATA:
+            _refuse_hidden(json.dumps(value, ensure_ascii=False))
+            out[key] = value
+        elif key in _NAMED and isinstance(value, dict):
+            _refuse_hidden(*value)
+            out[key] = {name: _plain(inner, depth + 1) for name, inner in value.items()}
+        elif key == "items" and isinstance(value, list):
+            out["prefixItems"] = _plain(value, depth + 1)
+        else:
+            out[key] = _plain(value, depth + 1)
+    return out
+
+
+def _is_usable_pattern(pattern: Any) -> bool:
+    """Whether it can be matched here: a server's patterns are of JavaScript, mostly, and it matches them itself."""
+    return isinstance(pattern, str) and not problems_of({"type": "string", "pattern": pattern})
+
+
+def _refuse_hidden(*texts: str) -> None:
+    for text in texts:
+        if visible(text) != text:
+            raise _Unusable(f"its schema holds characters that cannot be seen: {one_line(text, 80)}")
+
+
+def _steps(schema: dict[str, Any]) -> int:
+    """How many schemas are visited at most if each is applied once; a reference costs what it leads to."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any, depth: int) -> int:
+        if not isinstance(node, dict | list) or depth > 10 * _DEEPEST:
+            return 1
+        if id(node) in sizes:
+            return sizes[id(node)]
+        sizes[id(node)] = 1  # what refers to itself is bounded by the depth of the arguments
+        total = 1 + sum(size(each, depth + 1) for each in _inner(node))
+        if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
+            total += size(_target(schema, reference), depth + 1)
+        sizes[id(node)] = min(total, _MOST_STEPS + 1)
+        return sizes[id(node)]
+
+    return size(schema, 0)
+
+
+def _inner(node: Any) -> Iterator[Any]:
+    yield from node.values() if isinstance(node, dict) else node
+
+
+def _target(schema: dict[str, Any], reference: str) -> Any:
+    node: Any = schema
+    for part in reference.removeprefix("#").split("/")[1:]:
+        node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node

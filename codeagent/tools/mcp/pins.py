@@ -1,0 +1,79 @@
+"""What the tools of a server said when the user first used it, or last agreed: a tool that says anything else waits."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DiffBlock
+from codeagent.core.mcp import ServerConfig
+from codeagent.disk.locks import locked
+from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
+from codeagent.tools.mcp.offer import OfferedTool
+
+_LONGEST_TEXT = 4_000
+"""Characters of what a tool said that are kept, to be shown beside what it says later."""
+
+
+@dataclass(frozen=True)
+class ChangedTool:
+    """A tool that says something else than what was agreed to, or that is new."""
+
+    tool: OfferedTool
+    before: str
+    """What it said, perhaps cut; empty if it is new."""
+
+    @property
+    def diff(self) -> DiffBlock:
+        after = self.tool.said
+        return DiffBlock(path=self.tool.name, before=self.before, after=after[:_LONGEST_TEXT] if self.before else after)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The tools of an offer that may be used, and those that wait for the user."""
+
+    tools: tuple[OfferedTool, ...] = ()
+    changed: tuple[ChangedTool, ...] = field(default=())
+
+
+class PinFile:
+    """One private file for each server, by what is started or reached: another command is another server."""
+
+    def __init__(self, folder: Path, config: ServerConfig) -> None:
+        """`folder`: one that only the user can write to, and no tool."""
+        identity = json.dumps([config.name, config.command, config.args, config.url])
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._file = folder / f"{config.name}-{digest}.json"
+
+    def check(self, tools: Iterable[OfferedTool]) -> Pinned:
+        """Compare with what is kept; what a server says first is kept. Blocks. Raises UnsafeFile, OSError."""
+        offered = tuple(tools)
+        kept = self._read()
+        if kept is None:
+            self.agree(offered)
+            return Pinned(offered)
+        same = [tool for tool in offered if kept.get(tool.name, ("", ""))[0] == tool.digest]
+        others = [tool for tool in offered if tool not in same]
+        return Pinned(tuple(same), tuple(ChangedTool(tool, kept.get(tool.name, ("", ""))[1]) for tool in others))
+
+    def agree(self, tools: Iterable[OfferedTool]) -> None:
+        """Keep what these say; what was kept of others stays. Blocks. Raises UnsafeFile, OSError."""
+        with locked(self._file.with_suffix(".lock")):
+            kept = dict(self._read() or {})
+            kept |= {tool.name: (tool.digest, tool.said[:_LONGEST_TEXT]) for tool in tools}
+            data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
+            if len(data) > LARGEST:
+                data = json.dumps({name: (digest, "") for name, (digest, _) in kept.items()}).encode()
+            replace_private(self._file, data)
+
+    def _read(self) -> Mapping[str, tuple[str, str]] | None:
+        raw = read_private(self._file)
+        if raw is None:
+            return None
+        try:
+            return {str(name): (str(digest), str(text)) for name, (digest, text) in json.loads(raw).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UnsafeFile(f"{self._file} is damaged: remove it, and look at the server's tools again") from error

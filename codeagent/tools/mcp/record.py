@@ -1,0 +1,53 @@
+"""What went wrong with a server, and what it wrote besides the protocol, for `mcp test` and `/mcp`."""
+
+from collections import deque
+
+from codeagent.core.sanitize import one_line
+
+_MOST_LINES = 200
+_LONGEST_LINE = 500
+_LONGEST_REST = 8 * 1024
+
+
+class ServerError(Exception):
+    """What went wrong with a server, as one phrase; `lost`: the connection is of no further use."""
+
+    def __init__(self, text: str, *, lost: bool = False) -> None:
+        super().__init__(text)
+        self.lost = lost
+
+
+class ServerRecord:
+    """Keeps the last lines in bounded memory, however much is written, and counts what was not a message."""
+
+    def __init__(self) -> None:
+        self.noise = 0
+        """Lines on standard output that are not messages of the protocol; they were skipped."""
+        self.why = ""
+        """Why the connection was ended by us, as a phrase."""
+        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
+        self._rest = b""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The oldest first; nothing in them acts on a terminal."""
+        rest = (self._shown(self._rest),) if self._rest.strip() else ()
+        return (*self._lines, *rest)
+
+    def add_stderr(self, piece: bytes) -> None:
+        *whole, rest = (self._rest + piece).split(b"\n")
+        for line in whole[-_MOST_LINES:]:
+            self.add(self._shown(line))
+        self._rest = rest[-_LONGEST_REST:]
+
+    def add_noise(self, line: bytes) -> None:
+        self.noise += 1
+        self.add(f"not a message: {self._shown(line)}")
+
+    def add(self, text: str) -> None:
+        if text.strip():
+            self._lines.append(one_line(text, _LONGEST_LINE))
+
+    @staticmethod
+    def _shown(line: bytes) -> str:
+        return line[: 4 * _LONGEST_LINE].decode("utf-8", "replace")

@@ -1,0 +1,106 @@
+"""A tool of an MCP server: asked about like any other that may do anything, whatever its server says."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from codeagent.core.display import TextBlock
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Cancelled, Failed, OpenArgs, Preview, TimedOut, Tool, ToolContext, ToolResult
+from codeagent.tools.mcp.answer import result_of
+from codeagent.tools.mcp.offer import OfferedTool
+
+ANSWER_SECONDS = 600.0
+"""How much longer a call may take because the server asks the user something in the middle of it."""
+_PROGRESS_SECONDS = 0.1
+
+
+class CallsServer(Protocol):
+    """What a tool needs of its server."""
+
+    @property
+    def server(self) -> str: ...
+
+    @property
+    def where(self) -> str:
+        """Where calls go, as a phrase."""
+
+    @property
+    def seconds(self) -> float:
+        """How long a call may take."""
+
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
+
+
+class ServerProgress:
+    """Passes on what a server says about its progress: the latest only, and not more often than can be read."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._next = 0.0
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._next:
+            return
+        self._next = now + _PROGRESS_SECONDS
+        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        await self._ctx.on_progress(one_line(f"{message} ({share})" if message else share, 200))
+
+
+class ServerTool(Tool[OpenArgs]):
+    """One tool; it answers `unavailable` while its server is not there."""
+
+    source = "mcp"
+    Args = OpenArgs
+
+    def __init__(self, offered: OfferedTool, server: CallsServer) -> None:
+        self.name = offered.name
+        self.label = offered.label
+        self.description = offered.description
+        self.documentation = offered.documentation
+        self.schema = offered.schema
+        self.effect = "nothing" if offered.read_only else "anything"
+        self.concurrency = "shared" if offered.read_only else "exclusive"
+        self.timeout = server.seconds + ANSWER_SECONDS
+        self.origin = server.server
+        self._offered = offered
+        self._server = server
+
+    def approval_key(self, args: OpenArgs) -> ApprovalKey:
+        says = "its server says that it may destroy something" if self._offered.destructive else None
+        canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
+        return ApprovalKey(kind="text", parts=(canonical,), sensitive=says)
+
+    def target(self, args: OpenArgs) -> str:
+        return one_line(", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500)
+
+    async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
+        given = json.dumps(args.model_dump(), indent=2, ensure_ascii=False)
+        text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.server}, {self._server.where}."
+        if self._offered.read_only:
+            text += " It says that this changes nothing; nobody checks that."
+        return Preview(self.target(args), (TextBlock(text=text),))
+
+    async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        try:
+            answer = await self._server.call(self._offered.raw_name, args.model_dump(), ctx, ServerProgress(ctx))
+        except asyncio.CancelledError:
+            raise Cancelled("the server was told to stop; whether the call took effect is unknown") from None
+        except TimeoutError:
+            seconds = f"{self._server.seconds:g} s"
+            raise TimedOut(
+                f"{self._server.server} did not answer within {seconds}; it was told to stop, and whether the call "
+                "took effect is unknown"
+            ) from None
+        try:
+            return await asyncio.to_thread(result_of, self._server.server, answer)
+        except (RecursionError, ValueError) as error:
+            raise Failed(
+                f"{self._server.server} gave an answer that cannot be shown: it is nested too deeply"
+            ) from error

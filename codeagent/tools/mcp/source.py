@@ -1,0 +1,306 @@
+"""One MCP server as a source of tools: started in the background, followed, restarted once, and ended at the close."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import RunCancelled, SandboxUnavailable
+from codeagent.core.mcp import ServerConfig, ServerPlace
+from codeagent.core.ports import Asker, RunningProgram, StartProgram, StdioProgram
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed, NotFound, Tool, ToolContext
+from codeagent.core.toolbox import SourceState, ToolProblem
+from codeagent.disk.private import UnsafeFile
+from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
+from codeagent.tools.mcp.offer import OfferedTool, ServerOffer, offer_of
+from codeagent.tools.mcp.pins import ChangedTool, PinFile, Pinned
+from codeagent.tools.mcp.record import ServerError, ServerRecord
+from codeagent.tools.mcp.server_tool import ANSWER_SECONDS, ServerProgress, ServerTool
+from codeagent.tools.source import ListedTool, Listing
+
+if TYPE_CHECKING:
+    from codeagent.tools.mcp.connection import Connection
+
+_RESTART_SECONDS = 0.5
+_LIST_AGAIN_SECONDS = 0.5
+"""A server that says all the time that its tools have changed is asked no more often than this."""
+_MOST_QUESTIONS = 5
+"""Of a server during one call."""
+_MOST_NAMED = 5
+_NO_PROGRAM = 127
+_NO_SANDBOX = "it runs in the sandbox, and there is none"
+
+
+@dataclass(frozen=True)
+class ServerHost:
+    """What this program gives to its servers."""
+
+    root: Path
+    """Of the workspace: told to servers as their root."""
+    programs: Mapping[ServerPlace, StartProgram]
+    """How servers on stdio are started; a place that is missing starts none."""
+    pins: Path
+    """The folder that keeps what tools said when the user agreed to them; no tool may write there."""
+    asker: Asker | None = None
+    """Who answers a server's questions; None: they are declined."""
+    auth: Callable[[ServerConfig], Any] = lambda config: None
+    """Makes an `httpx2.Auth` for a server over HTTP; None if it needs none. Called once for each connection."""
+
+
+@dataclass
+class _RunningCall:
+    ctx: ToolContext
+    limit: asyncio.Timeout
+    questions: int = 0
+
+
+class McpSource:
+    """Implements `tools.source.ToolSource`."""
+
+    def __init__(self, config: ServerConfig, host: ServerHost) -> None:
+        self._config = config
+        self._host = host
+        self._pins = PinFile(host.pins, config)
+        self.record = ServerRecord()
+        self.changed: tuple[ChangedTool, ...] = ()
+        """Tools that wait until the user agrees to what they say now, see `agree`."""
+        self._listing = Listing(state="starting", about=f"tools of the MCP server {config.name}")
+        self._offer = ServerOffer()
+        self._tools: dict[str, tuple[OfferedTool, ServerTool]] = {}
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
+        self._list_again = asyncio.Event()
+        self._calls: list[_RunningCall] = []
+        self._asking = asyncio.Lock()
+        self._was_ready = False
+        self._answered = False
+        """Whether a call succeeded since the last start: it may crash once more, then."""
+        self._on_change: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    @property
+    def server(self) -> str:
+        return self._config.name
+
+    @property
+    def where(self) -> str:
+        if self._config.url:
+            return f"at {one_line(self._config.url.partition('?')[0], 200)}"
+        return "in the sandbox" if self._config.where == "sandbox" else "on this machine, outside the sandbox"
+
+    @property
+    def seconds(self) -> float:
+        return self._config.timeout
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Start the server, or start it again if it has failed; return once its tools are listed or it failed."""
+        self._on_change = changed
+        if self._task is None or self._task.done():
+            self._settled.clear()
+            self._task = asyncio.create_task(self._keep_up())
+        await self._settled.wait()
+
+    def list(self) -> Listing:
+        return self._listing
+
+    def get(self, name: str) -> Tool[Any]:
+        if name not in self._tools:
+            raise NotFound(f"the MCP server {self.name} has no tool {one_line(name, 100)}")
+        return self._tools[name][1]
+
+    async def close(self) -> None:
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        self._settled.set()
+
+    async def agree(self) -> None:
+        """Use the changed tools from now on: the user has seen what they say. Raises UnsafeFile, OSError."""
+        await asyncio.to_thread(self._pins.agree, [change.tool for change in self.changed])
+        await self._take(self._offer)
+        self._show(self._listing.state)
+
+    async def _keep_up(self) -> None:
+        """Hold a connection; a server that was ready and ended is started again once, after a moment."""
+        again = True
+        while True:
+            self._was_ready = False
+            why = await self._live()
+            self._connection = None
+            again = again or self._answered
+            self._answered = False
+            if not (self._was_ready and again):
+                self._show(state="failed", why=why)
+                self._settled.set()
+                return
+            again = False
+            self._show(state="starting", why=f"{why}; it is being started again")
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _live(self) -> str:
+        """Start the server and follow it until it ends; return why it did, as a phrase."""
+        config, self.record.why = self._config, ""
+        program: RunningProgram | None = None
+        try:
+            library = await asyncio.to_thread(import_module, "codeagent.tools.mcp.connection")
+            async with asyncio.timeout(config.start_timeout) as limit:
+                program = None if config.url else await self._start_program()
+                auth = self._host.auth(config) if config.url else None
+                opened = library.connected(config, program, self.record, self, self._host.root, auth)
+                async with opened as connection:
+                    offered = await connection.tools()
+                    await self._take(await asyncio.to_thread(offer_of, self.name, offered))
+                    limit.reschedule(None)
+                    self._connection, self._was_ready = connection, True
+                    self._show(state="ready")
+                    self._settled.set()
+                    await self._follow(connection)
+        except TimeoutError:
+            return f"it did not list its tools within {config.start_timeout:g} s"
+        except Exception as error:  # whatever a server or a library does must not end the conversation
+            return await self._reason(error, program)
+        finally:
+            if program is not None:
+                await program.close()
+        return await self._reason(None, program)
+
+    async def _start_program(self) -> RunningProgram:
+        """Raises SandboxUnavailable."""
+        config = self._config
+        start = self._host.programs.get(config.where)
+        if start is None:
+            raise SandboxUnavailable(_NO_SANDBOX, f'"where": "machine" in {config.origin} runs it on this machine')
+        program = StdioProgram((config.command, *config.args), config.env, config.cwd, config.hosts)
+        return await start(program)
+
+    async def _follow(self, connection: "Connection") -> None:
+        """Return once the server has ended; list its tools again when it says that they changed."""
+        ended = asyncio.create_task(connection.ended.wait())
+        try:
+            while not ended.done():
+                told = asyncio.create_task(self._list_again.wait())
+                await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
+                told.cancel()
+                if ended.done():
+                    return
+                self._list_again.clear()
+                await self._list(connection)
+                await asyncio.wait({ended}, timeout=_LIST_AGAIN_SECONDS)
+        finally:
+            ended.cancel()
+
+    async def _list(self, connection: "Connection") -> None:
+        try:
+            async with asyncio.timeout(self._config.start_timeout):
+                offered = await connection.tools()
+        except (ServerError, TimeoutError) as error:
+            self.record.add(f"its tools could not be listed again: {error or 'no answer'}")
+            return
+        await self._take(await asyncio.to_thread(offer_of, self.name, offered))
+        self._show(state="ready")
+
+    async def _take(self, offer: ServerOffer) -> None:
+        """Use what the user agreed to of the offer, and keep the rest back."""
+        try:
+            pinned = await asyncio.to_thread(self._pins.check, offer.tools)
+        except (UnsafeFile, OSError) as error:
+            problem = ToolProblem(self.name, f"none of its tools is used, because what they said is not known: {error}")
+            pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
+        self._offer, self.changed = offer, pinned.changed
+        self._tools = {tool.name: self._made(tool) for tool in pinned.tools}
+
+    def _made(self, offered: OfferedTool) -> tuple[OfferedTool, ServerTool]:
+        """Return the tool that is there already if its server still says the same."""
+        there = self._tools.get(offered.name)
+        return there if there is not None and there[0] == offered else (offered, ServerTool(offered, self))
+
+    def _show(self, state: SourceState, why: str = "") -> None:
+        tools = tuple(ListedTool(each.name, each.summary) for each, _ in self._tools.values())
+        problems = [ToolProblem(self.name, f"unavailable: {why}")] if why else []
+        problems += self._offer.problems
+        if self.changed:
+            names = ", ".join(change.tool.name for change in self.changed[:_MOST_NAMED])
+            more = f" and {len(self.changed) - _MOST_NAMED} more" if len(self.changed) > _MOST_NAMED else ""
+            text = f"not used until you agree, because they are new or say something else than before: {names}{more}"
+            problems.append(ToolProblem(self.name, f"{text}; codeagent mcp test {self.name} shows the difference"))
+        now = Listing(tools, tuple(problems), state, self._listing.about)
+        if now != self._listing:
+            self._listing = now
+            self._on_change()
+
+    async def _reason(self, error: Exception | None, program: RunningProgram | None) -> str:
+        """Why the server is not there, as a phrase, with what it wrote last if that is all there is to tell."""
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, SandboxUnavailable):
+            return f"{error}: {error.remedy}"
+        code = None if program is None else await program.close()
+        if code == _NO_PROGRAM and self._config.where == "sandbox":
+            return (
+                f"the sandbox has no {one_line(self._config.command, 60)}: choose an image that has it "
+                f'(sandbox.image), or set "where": "machine" for it in {self._config.origin}'
+            )
+        said = self.record.why or ("" if error is None else one_line(str(error), 300) or type(error).__name__)
+        ended = "it has ended" if code is None else f"it ended with code {code}"
+        last = f" (it wrote: {one_line(self.record.lines[-1], 200)})" if self.record.lines and program else ""
+        return f"{said or ended}{last}" if code in (None, 0) else f"{ended}{last}"
+
+    def listing_changed(self) -> None:
+        """Implement `connection.Listener`."""
+        self._list_again.set()
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
+    ) -> Mapping[str, Any]:
+        """Implement `server_tool.CallsServer`."""
+        connection = self._connection
+        if connection is None:
+            why = self._listing.problems[0].text if self._listing.problems else "it has not started yet"
+            raise Failed(f"the MCP server {self.name} is {why}")
+        async with asyncio.timeout(self.seconds) as limit:
+            running = _RunningCall(ctx, limit)
+            self._calls.append(running)
+            try:
+                answer = await connection.call(tool, arguments, progress)
+            except ServerError as error:
+                raise self._failed(error) from error
+            finally:
+                self._calls.remove(running)
+        self._answered = True
+        return answer
+
+    def _failed(self, error: ServerError) -> Failed:
+        if not error.lost:
+            return Failed(f"{self.name}: {error}")
+        if self._connection is not None:
+            self._connection = None
+            self._show(state="starting", why=f"{error}")
+        return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
+
+    async def elicit(self, params: Mapping[str, Any]) -> Reaction:
+        """Implement `connection.Listener`: ask in the name of the call that runs; its time does not count meanwhile."""
+        running = self._calls[-1] if self._calls else None
+        if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
+            return Reaction("decline")
+        running.questions += 1
+        async with self._asking:
+            loop = asyncio.get_running_loop()
+            end, asked = running.limit.when(), loop.time()
+            running.limit.reschedule(asked + ANSWER_SECONDS)
+            try:
+                ctx = running.ctx
+                return await ask_for_server(self.name, params, self._host.asker, ctx.call_id, ctx.cancel)
+            except RunCancelled:
+                return Reaction("cancel")
+            finally:
+                if end is not None and running in self._calls:
+                    running.limit.reschedule(end + loop.time() - asked)
