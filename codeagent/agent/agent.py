@@ -6,16 +6,16 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from codeagent.agent.approvals import Approvals, Permissions, UserQuestions
+from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.checkpoints import Checkpointing, SessionRewind, WorkspaceLock
-from codeagent.agent.emitter import Emitter, EventChannel, Journal
+from codeagent.agent.checkpoints import Checkpointing, SessionRewind
+from codeagent.agent.children import Children, Origin, Parent, Shared
+from codeagent.agent.emitter import EventChannel, Journal
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
@@ -58,33 +58,37 @@ class Agent:
         jobs: Jobs | None = None,
         model: ModelInUse | None = None,
         open_model: ModelOpener | None = None,
+        children: Children | None = None,
+        origin: Origin | None = None,
     ) -> None:
-        """`questions` and `jobs` are those of the tools that ask for them.
+        """`questions`, `jobs` and `children` are those of the tools that ask for them.
 
-        `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model.
+        `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model. `origin`
+        None: the user talks to it.
         """
         history = history or History()
         self._journal, self._hooks = journal, around.hooks
-        self._emitter = emitter = Emitter(journal)
+        self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(journal)
+        self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
+        emitter, lock = shared.emitter, shared.lock
         self._session: HookSession | None = None
-        self._queue = MessageQueue(emitter, around.hooks, history.undelivered, history.notes)
-        self._permissions = Permissions(around, emitter)
-        self._spending = BudgetMeter(emitter)
-        self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending)
+        self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)
+        self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
         if questions is not None:
             questions.connect(self._approvals)
-        lock = WorkspaceLock()
         self._gate = PauseGate(emitter, self._spending)
         self._jobs = jobs or Jobs()
         self._jobs.connect(
             emitter, around.outputs, self._queue, around.sandbox, history.jobs, lambda: self._runs.rouse()
         )
-        self._inspection = Inspection(
+        self._inspection = shared.inspection or Inspection(
             checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         )
         self._executor = Executor(
-            around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection
+            around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
         )
+        self._children = children or Children()
+        self._children.connect(self._parent, around.limits.max_concurrency)
         self._shell = Shell(around, emitter, lock, self._queue)
         self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, history.line, history.timeline)
         self._context = RunContext(
@@ -100,8 +104,9 @@ class Agent:
             checkpoints=self._checkpoints,
             inspection=self._inspection,
             jobs=self._jobs,
+            above=shared.meter,
         )
-        self._runs = Runs(conversation, self._context, around.hooks, lock)
+        self._runs = Runs(conversation, self._context, shared.submitted, lock)
         self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
         self._model = model or ModelInUse(conversation.model.name, context_window=conversation.model.context_window)
         self._open_model = open_model
@@ -227,8 +232,10 @@ class Agent:
         await self._shell.close()
         await self._runs.ended()
         await self._jobs.close()
+        await self._children.close()
         await self.settled()
-        await self._inspection.close()
+        if self._shared.inspection is None:
+            await self._inspection.close()
         await self._checkpoints.end()
         session, self._session = self._session, None
         if session is not None:
@@ -261,7 +268,7 @@ class Agent:
             case acts.Pause():
                 return self._pause()
             case acts.Resume():
-                return _done(self._gate.resume(), "nothing is paused")
+                return _done(self._gate.resume() | self._children.do(act), "nothing is paused")
             case acts.Step(on):
                 self._gate.step(on)
             case acts.Stop(reason):
@@ -275,7 +282,8 @@ class Agent:
             case acts.Background(call_id):
                 return _done(self._executor.promote(call_id), _NOT_MOVED)
             case acts.Answer(approval_id, decision):
-                return _done(self._approvals.respond(approval_id, decision), "the question is no longer pending")
+                answered = self._approvals.respond(approval_id, decision) or self._children.do(act)
+                return _done(answered, "the question is no longer pending")
             case acts.SetMode(mode):
                 self._permissions.set_mode(mode)
             case acts.SetBudget(budget):
@@ -307,11 +315,17 @@ class Agent:
         if not self.running:
             return Refused("nothing is running that could be paused")
         self._gate.pause()
+        self._children.do(acts.Pause())
         return None
 
     def _cancel_call(self, call_id: str) -> Refused | None:
         found = self._executor.cancel(call_id, "cancelled") or self._shell.cancel(call_id, "cancelled")
         return _done(found, "that call is no longer running")
+
+    def _parent(self, call_id: str, depth: int) -> Parent:
+        """What a child that this call starts has above it."""
+        shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
+        return Parent(shared, call_id, depth, self._model)
 
     def _job(self, job_id: str) -> str:
         try:

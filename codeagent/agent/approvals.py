@@ -15,8 +15,9 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import ConfigError, RunCancelled
+from codeagent.core.json_types import MAIN
 from codeagent.core.notices import ModeChanged
-from codeagent.core.policy import SAID_NO, ApprovalKey, Decision, Mode, Rule, Verdict
+from codeagent.core.policy import SAID_NO, ApprovalKey, Decision, Mode, Policy, Rule, Verdict, narrower
 from codeagent.core.ports import Reply
 from codeagent.core.tool import Denied, Failed, Preview, Tool, ToolError
 from codeagent.tools.arguments import parse_arguments
@@ -51,12 +52,16 @@ class Permissions:
         self._emitter = emitter
 
     @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @property
     def mode(self) -> Mode:
-        return self._policy.mode
+        return self.policy.mode
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self._policy.rules
+        return self.policy.rules
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode for every call that is not judged yet."""
@@ -68,7 +73,7 @@ class Permissions:
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
         effect = "nothing" if confined else tool.effect
-        return self._policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
+        return self.policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
 
     def withheld(self, tool: str, asked: Sequence[str], path: str) -> bool:
         """Whether a rule keeps the file from the tool, although its call for the paths `asked` was allowed."""
@@ -82,11 +87,11 @@ class Permissions:
 
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
         """Judge a change to a file that has already happened by the rules of `tool`; `reason` is why it matters."""
-        return self._policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
+        return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
 
     def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
         """Whether the call would run without a question if the rule were in force."""
-        with_it = replace(self._policy, mode="ask", rules=(*self.rules, rule))
+        with_it = replace(self.policy, mode="ask", rules=(*self.rules, rule))
         return with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission == "auto"
 
     def parse(self, text: str, *, keep: bool) -> Rule:
@@ -123,20 +128,56 @@ class Permissions:
         self._emitter.notice("rule.revoked", f"asked about again: {rule}", rule=str(rule), origin=rule.origin)
 
 
+class NarrowedPermissions(Permissions):
+    """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
+
+    def __init__(self, above: Permissions, mode: Mode | None) -> None:
+        """`mode` None: the parent's."""
+        self._above = above
+        self._mode: Mode = mode or "auto"
+
+    @property
+    def policy(self) -> Policy:
+        above = self._above.policy
+        return replace(above, mode=narrower(above.mode, self._mode))
+
+    def set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+
+    async def add(self, rule: Rule) -> None:
+        await self._above.add(rule)
+
+    async def revoke(self, rule: Rule) -> None:
+        await self._above.revoke(rule)
+
+    def parse(self, text: str, *, keep: bool) -> Rule:
+        return self._above.parse(text, keep=keep)
+
+
 class Approvals:
     """Asks the user: about a call until they allow, refuse or edit it, or about anything else.
 
     Holds the requests that wait for an answer, and the exact calls that were allowed for the whole session.
     """
 
-    def __init__(self, emitter: Emitter, permissions: Permissions, hooks: Hooks, spending: BudgetMeter) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        permissions: Permissions,
+        hooks: Hooks,
+        spending: BudgetMeter,
+        granted: set[str] | None = None,
+    ) -> None:
+        """`granted`: the fingerprints of the calls that the user allowed for the session; None if there are none."""
         self._emitter = emitter
         self._permissions = permissions
         self._hooks = hooks
         self._spending = spending
         self._waiting: dict[str, asyncio.Future[Decision]] = {}
-        self._granted: set[str] = set()
+        self.granted = set() if granted is None else granted
         self._asked = 0
+        self._prefix = "" if emitter.agent == MAIN else f"{emitter.agent}:"
+        """Keeps the ids of requests unique in the queue that an agent and its children share."""
 
     async def ask(
         self,
@@ -156,7 +197,7 @@ class Approvals:
         rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
         """
         self._asked += 1
-        approval_id = f"{call_id}.{self._asked}"
+        approval_id = f"{self._prefix}{call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._waiting[approval_id] = answer
         self._emitter.emit(
@@ -213,7 +254,7 @@ class Approvals:
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and fingerprint(prepared.tool.name, prepared.arguments) in self._granted:
+        if not again and fingerprint(prepared.tool.name, prepared.arguments) in self.granted:
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
@@ -247,7 +288,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self._granted.add(fingerprint(tool.name, prepared.arguments))
+                    self.granted.add(fingerprint(tool.name, prepared.arguments))
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from codeagent.core.events import JobUpdated, KnownEvent, Notice, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
-from codeagent.core.json_types import JsonValue
+from codeagent.core.json_types import MAIN, JsonValue
 
 EventT = TypeVar("EventT", bound=KnownEvent)
 _UPDATE_CHARS = 65_536
@@ -36,7 +36,7 @@ class Journal(Protocol):
 class EventChannel:
     """A queue that a slow reader cannot fill up and that never makes a writer wait.
 
-    Unread deltas of the same kind and call are merged into one. Merged output of a tool is cut to its last 64 Ki
+    Unread deltas of the same agent, kind and call are merged into one. Merged output of a tool is cut to its last 64 Ki
     characters: the result holds all of it.
     """
 
@@ -112,13 +112,13 @@ class _QueuedEvent:
 def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
     match event:
         case TextDelta() | ReasoningDelta():
-            return (event.type,)
+            return (event.agent, event.type)
         case ToolUpdated():
-            return (event.type, event.call_id, event.stream)
+            return (event.agent, event.type, event.call_id, event.stream)
         case JobUpdated():
-            return (event.type, event.job_id, event.stream)
+            return (event.agent, event.type, event.job_id, event.stream)
         case ToolProgress():
-            return (event.type, event.call_id)
+            return (event.agent, event.type, event.call_id)
         case _:
             return None
 
@@ -126,9 +126,11 @@ def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
 class Emitter:
     """Stamps each event, appends it to the journal, puts it into the channels, and tells the observers."""
 
-    def __init__(self, journal: Journal, *, agent: str = "main") -> None:
+    def __init__(self, journal: Journal, *, agent: str = MAIN, above: "Emitter | None" = None) -> None:
+        """`above`: the emitter of the agent's parent, whose readers get these events, too; its journal does not."""
         self._journal = journal
         self._agent = agent
+        self._above = above
         self._seq = journal.next_seq
         self._channels: tuple[EventChannel, ...] = ()
         self._early: list[KnownEvent] | None = []
@@ -155,13 +157,18 @@ class Emitter:
         self._seq += 1
         if event.durable:
             self._journal.append(event)
+        self._show(event)
+        return event
+
+    def _show(self, event: KnownEvent) -> None:
         if self._early is not None:
             self._early.append(event)
         for channel in self._channels:
             channel.put(event)
         for observer in self._observers:
             observer(event)
-        return event
+        if self._above is not None:
+            self._above._show(event)
 
     def notice(self, code: str, text: str, **data: JsonValue) -> None:
         """Emit a notice of the level `info`."""

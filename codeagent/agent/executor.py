@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,13 +56,15 @@ class Executor:
         lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
+        slots: asyncio.Semaphore,
     ) -> None:
+        """`slots`: a turn for every call that may run at the same time."""
         self._environment = environment
         self._emitter = emitter
         self._approvals = approvals
         self._permissions = permissions
         self._lock = lock
-        self._slots = asyncio.Semaphore(environment.limits.max_concurrency)
+        self._slots = slots
         self._prepared: dict[ToolCall, PreparedCall] = {}
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
@@ -96,6 +99,8 @@ class Executor:
         except ToolError:
             return ""
         tool = prepared.tool
+        if tool.starts_agents and self._permissions.mode != "plan":
+            return f"{tool.name} {tool.target(prepared.args)}"
         if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
@@ -168,7 +173,7 @@ class Executor:
             return self._settle(call, result_of_refusal(error), None)
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), None)
-        async with self._slots:
+        async with nullcontext() if prepared.tool.starts_agents else self._slots:
             return await self._in_turn(prepared, permit, token)
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
@@ -299,7 +304,7 @@ class Executor:
         self._emitter.emit(
             ToolFinished(call_id=call.id, name=tool.name, is_error=result.is_error, duration_ms=duration_ms)
         )
-        notes = await self._inspection.after(call.id, token) if inspected and job is None else ()
+        notes = await self._inspection.after(call.id, token, self._approvals) if inspected and job is None else ()
         if tool.effect == "files":
             self._inspection.wrote(result.details)
         result = with_notes(cap_output(result, tool.output_limit, self._environment.outputs, call.id), notes)
@@ -317,7 +322,7 @@ class Executor:
 
     def _limit(self, prepared: PreparedCall) -> float | None:
         """Seconds; the run's own limit applies to calls that are awaited."""
-        if prepared.tool.waits_for_user:
+        if prepared.tool.waits_for_user or prepared.tool.starts_agents:
             return None
         own = prepared.tool.time_limit(prepared.args)
         general = None if prepared.tool.in_background(prepared.args) else self._environment.limits.timeout_per_call

@@ -51,7 +51,6 @@ class Inspection:
         self._attended = environment.attended
         self._emitter = emitter
         self._permissions = permissions
-        self._approvals = approvals
         self._queue = queue
         self._running = running
         self._lock = asyncio.Lock()
@@ -69,7 +68,8 @@ class Inspection:
         """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they removed."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
-        self._last_call = ""
+        self._last: tuple[str, Approvals] = ("", approvals)
+        """The call that was inspected last, and where it is asked about."""
         self._blind = False
 
     async def before(self) -> None:
@@ -80,11 +80,11 @@ class Inspection:
                 await self._begin()
             self._open += 1
 
-    async def after(self, call_id: str, token: CancelToken) -> tuple[str, ...]:
-        """Inspect what such a call left; the sentences that the model is to read."""
+    async def after(self, call_id: str, token: CancelToken, approvals: Approvals) -> tuple[str, ...]:
+        """Inspect what such a call left, and ask there about it; the sentences that the model is to read."""
         async with self._lock:
-            self._open, self._last_call = self._open - 1, call_id
-            notes = [*await self._sweep(), *await self._inspect((call_id, token))]
+            self._open, self._last = self._open - 1, (call_id, approvals)
+            notes = [*await self._sweep(), *await self._inspect(token)]
             self._settle()
             return tuple(notes)
 
@@ -117,7 +117,7 @@ class Inspection:
         """Inspect before a run ends: the last chance to ask about what processes that were left running did."""
         if self._needed and not (token.cancelled and self._attended):
             async with self._lock:
-                await self._look((self._last_call, token))
+                await self._look(token)
 
     async def close(self) -> None:
         """Inspect a last time, once nothing that commands started can be running."""
@@ -166,34 +166,34 @@ class Inspection:
             self._warn(notice)
         return list(swept.notices)
 
-    async def _look(self, call: tuple[str, CancelToken] | None) -> None:
+    async def _look(self, token: CancelToken | None) -> None:
         """Sweep and inspect, and tell the model of both at the next boundary."""
-        self._tell_model([*await self._sweep(), *await self._inspect(call)])
+        self._tell_model([*await self._sweep(), *await self._inspect(token)])
         self._settle()
 
-    async def _inspect(self, call: tuple[str, CancelToken] | None) -> list[str]:
+    async def _inspect(self, token: CancelToken | None) -> list[str]:
         """Judge what changed since the baseline, and undo what was not agreed to; the sentences for the model.
 
-        `call`: the id and the token of the call to ask about, if no rule decides. None: processes left running did it,
-        or the user. Then it is reported if there is a user, and otherwise undone.
+        `token`: that of the last call, which is asked about if no rule decides. None: processes left running did it, or
+        the user. Then it is reported if there is a user, and otherwise undone.
         """
         if self._store is None or self._baseline is None:
             return []
         try:
             # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
-            async with self._frozen() if call is not None else nullcontext():
+            async with self._frozen() if token is not None else nullcontext():
                 now = await self._store.take()
                 look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
             refused, open_ = self._judged(look.found)
             left, remarks, why = (*refused, *open_), list(look.remarks), ""
-            if call is None and self._attended:
+            if token is None and self._attended:
                 refused = ()
                 said = "changed while processes of the agent were running; look before you use it"
                 remarks += [f"{said}: {named(left)}"] if left else []
-            elif call is None:
+            elif token is None:
                 refused, why = left, "nobody was there to ask"
             elif open_:
-                decision = await self._ask(self._store, self._baseline, now, open_, *call)
+                decision = await self._ask(self._store, self._baseline, now, open_, token)
                 if decision.answer == "deny":
                     refused, why = left, _why(decision)
             for remark in remarks:
@@ -239,16 +239,10 @@ class Inspection:
         return self._permissions.judge_file(_WRITE, path_key(self._workspace, one.path, reading=False), one.reason)
 
     async def _ask(
-        self,
-        store: Checkpoints,
-        before: Snapshot,
-        now: Snapshot,
-        found: tuple[Leftover, ...],
-        call_id: str,
-        token: CancelToken,
+        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
     ) -> Decision:
         """The user's decision on all of it; no answer is a denial."""
-        target = named(found)
+        target, (call_id, approvals) = named(found), self._last
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
         reason = f"left by a command; a no takes it back: {why}"
@@ -256,7 +250,7 @@ class Inspection:
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:
             try:
-                decision = await self._approvals.ask(
+                decision = await approvals.ask(
                     call_id, _WRITE, Preview(target, blocks), reason, token, binding=binding, proposal=proposal
                 )
             except RunCancelled:

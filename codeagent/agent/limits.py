@@ -39,8 +39,14 @@ class Limits:
 class RunMeter:
     """Counts what one run uses, and compares it with its limits."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        """The run begins now; `clock` gives seconds that never go back."""
+    def __init__(
+        self, limits: Limits, clock: Callable[[], float] = time.monotonic, above: "RunMeter | None" = None
+    ) -> None:
+        """The run begins now; `clock` gives seconds that never go back.
+
+        `above`: that of the run whose call started this one's agent; what this run uses counts there, too.
+        """
+        self._above = above
         self._first: dict[str, float | None] = {
             "max_turns": limits.max_turns,
             "max_calls": limits.max_calls,
@@ -61,17 +67,31 @@ class RunMeter:
         """The last request's: the estimate for the next one."""
 
     def add_request(self, usage: Usage) -> None:
-        self.usage += usage
         self._last = usage
+        self._add(usage)
+
+    def _add(self, usage: Usage) -> None:
+        self.usage += usage
+        if self._above is not None:
+            self._above._add(usage)
 
     def before_request(self) -> LimitReached | None:
         """The limit that forbids another request; None if nothing does."""
-        spent = {
-            "max_turns": (float(self.turns), 1.0),
-            "max_cost_usd": (self.usage.cost_usd or 0.0, self._last.cost_usd or 0.0),
-            "max_tokens": (float(_tokens(self.usage)), float(_tokens(self._last))),
-            "max_seconds": (self._clock() - self._started, 0.0),
-        }
+        return self._reached({"max_turns": (float(self.turns), 1.0)}) or self._used_up(self._last)
+
+    def _used_up(self, coming: Usage) -> LimitReached | None:
+        """What forbids a request that uses as much as `coming`, here or above."""
+        reached = self._reached(
+            {
+                "max_cost_usd": (self.usage.cost_usd or 0.0, coming.cost_usd or 0.0),
+                "max_tokens": (float(_tokens(self.usage)), float(_tokens(coming))),
+                "max_seconds": (self._clock() - self._started, 0.0),
+            }
+        )
+        return reached or (None if self._above is None else self._above._used_up(coming))
+
+    def _reached(self, spent: dict[str, tuple[float, float]]) -> LimitReached | None:
+        """The first limit that what was used, or that and what comes, does not keep."""
         for limit, (used, coming) in spent.items():
             most = self._most(limit)
             if most is not None and (used >= most or used + coming > most):
@@ -114,7 +134,8 @@ class BudgetMeter:
         self._batches = 0
         self._seconds = 0.0
         self._since: float | None = None
-        self._working = False
+        self._working = 0
+        """Runs that go on: an agent's, and its children's."""
         self._waits = 0
         self._allowed = 0.0
         self.budget: Budget | None = None
@@ -136,13 +157,12 @@ class BudgetMeter:
             self._tell(f"another {self.budget} is allowed")
 
     def work(self) -> None:
-        """Start counting time."""
-        self._working = True
+        """Count time until as many calls of `rest`."""
+        self._working += 1
         self._count()
 
     def rest(self) -> None:
-        """Stop counting time until `work`."""
-        self._working = False
+        self._working -= 1
         self._count()
 
     @contextmanager
@@ -194,7 +214,7 @@ class BudgetMeter:
 
     def _count(self) -> None:
         """Start or stop the clock."""
-        counts = self._working and not self._waits
+        counts = self._working > 0 and not self._waits
         if counts and self._since is None:
             self._since = self._clock()
         elif not counts and self._since is not None:

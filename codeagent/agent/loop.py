@@ -64,6 +64,8 @@ class RunContext:
     checkpoints: Checkpointing
     inspection: Inspection
     jobs: Jobs
+    above: RunMeter | None = None
+    """Of the run whose call started this agent; None for the main agent."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Loop:
         self._repeats = RepeatCounter(self._executor.repeatable)
         self._repeated: dict[str, int] = {}
         self._mode = self._permissions.mode
-        self.meter = RunMeter(conversation.limits)
+        self.meter = RunMeter(conversation.limits, above=context.above)
         self._called: Counter[str] = Counter()
         self._undone: set[CallKind] = set()
         """The kinds of calls that were denied, without a success in a later answer."""
@@ -168,7 +170,8 @@ class Loop:
                 limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
             await self._gate.hold("budget", why, self._batches + 1, token)
-            self._spending.extend()
+            if self._spending.exhausted() is not None:  # not extended by another agent, which waited here, too
+                self._spending.extend()
 
     async def _turn(self, token: CancelToken) -> AssistantMessage:
         self.meter.turns += 1

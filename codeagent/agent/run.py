@@ -6,7 +6,7 @@ import time
 from codeagent import __version__
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.hooks.hook import Deny, Hooks
-from codeagent.agent.limits import Deadline
+from codeagent.agent.limits import Deadline, RunMeter
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
@@ -26,6 +26,8 @@ class Run:
         self._conversation = conversation
         self._context = context
         self.token = token
+        self.meter: RunMeter | None = None
+        """Counts what it uses; None until it works."""
         self._notes: tuple[UserMessage, ...] = ()
 
     async def submit(self, prompt: str | None) -> str | None:
@@ -72,6 +74,7 @@ class Run:
         context = self._context
         started = time.monotonic()
         loop = Loop(self._conversation, context)
+        self.meter = loop.meter
         attended = self._conversation.attended
         deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, context.emitter)
         reason: RunReason = "failed"
@@ -135,6 +138,11 @@ class Runs:
     @property
     def closed(self) -> bool:
         return self._token.cancelled
+
+    @property
+    def meter(self) -> RunMeter | None:
+        """Of the run that goes on."""
+        return None if self._current is None else self._current.meter
 
     def start(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
         """Begin a run, None with what is queued; the run and its task. Raises CodeagentError if none can begin."""

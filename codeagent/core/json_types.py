@@ -20,6 +20,8 @@ else:
 
 UNSTAMPED = -1
 """Number and time of an event that was not emitted yet."""
+MAIN = "main"
+"""The name of the agent that the user talks to, on its events."""
 _OTHER = "other"
 _MORE = "more"
 
@@ -38,7 +40,7 @@ class BaseEvent:
     ts: float = UNSTAMPED
     """Seconds since the epoch, UTC. Order is `seq`, never `ts`."""
     session: str = ""
-    agent: str = "main"
+    agent: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,19 @@ class ActFailed(TypedNotice):
     """Its name in `core.acts`."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentStarted(TypedNotice):
+    """A call started a child; in the log of its parent and, as its first event, in the child's own."""
+
+    code: Literal["agent.started"] = "agent.started"
+    call_id: str
+    """Of the parent."""
+    child: str
+    """The `agent` of the child's events."""
+    child_session: str
+    parent_session: str
+
+
 AnyNotice = (
     ModeChanged
     | ModelChanged
@@ -201,4 +214,5 @@ AnyNotice = (
     | JobListens
     | SessionNotSaved
     | ActFailed
+    | AgentStarted
 )

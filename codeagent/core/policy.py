@@ -12,6 +12,7 @@ from codeagent.core.errors import ConfigError
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
+_NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
 """`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered in the user's place."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
@@ -259,6 +260,11 @@ class Policy:
         if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
             return Verdict("auto", "auto", f"the mode {self.mode} does not ask")
         return Verdict("prompt", "auto", ALWAYS_ASKS)
+
+
+def narrower(one: Mode, other: Mode) -> Mode:
+    """The mode that allows less."""
+    return min(one, other, key=_NARROWEST_FIRST.index)
 
 
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:

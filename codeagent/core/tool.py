@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
-from codeagent.core.json_types import JsonObject, JsonValue
+from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import Sandbox, Scratchpad, Workspace
@@ -212,7 +212,7 @@ class ToolContext:
     """Plan mode: commands get the workspace mounted read-only."""
     session_id: str = ""
     """Of the session that the call belongs to."""
-    agent: str = "main"
+    agent: str = MAIN
     """The name of the agent that makes it, as on its events."""
     scratchpad: Scratchpad | None = None
     """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
@@ -270,6 +270,9 @@ class Tool(ABC, Generic[ArgsT]):
     """The same call may well give another result later, so a model that asks for it again and again is not stuck."""
     waits_for_user: bool = False
     """It waits for the user: no time limit applies."""
+    starts_agents: bool = False
+    """Each call starts an agent, whose own calls are judged, take turns and have time limits: this call does none of
+    that, but the batch gets a checkpoint."""
     output_limit: int | None = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
     concurrency: AccessMode = "exclusive"

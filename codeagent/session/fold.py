@@ -21,7 +21,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
-from codeagent.core.json_types import JsonObject
+from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import job_note, restored_note, shell_note, told_by
@@ -30,7 +30,6 @@ from codeagent.core.policy import Mode
 
 AnyEvent = KnownEvent | UnknownEvent
 
-MAIN = "main"
 CHOICES = frozenset({"run.started", "notice"})
 """The types of events that `last_mode` and `last_model` look at."""
 ENDED = "cancelled: session ended"
@@ -86,9 +85,15 @@ class History:
         return tuple(self.line.items)
 
 
+def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
+    """Return the events of the agent whose log it is: a child has a log of its own."""
+    owner = events[0].agent if events else MAIN
+    return [event for event in events if event.agent == owner]
+
+
 def fold(events: Sequence[AnyEvent]) -> History:
-    """Fold the events of the main agent. Never raises: damage costs messages, not the session."""
-    own = [event for event in events if event.agent == MAIN]
+    """Fold the events of the log's own agent. Never raises: damage costs messages, not the session."""
+    own = own_events(events)
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
     walked = walk(own)

@@ -22,7 +22,7 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.json_types import JsonValue
+from codeagent.core.json_types import MAIN, JsonValue
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -34,7 +34,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notes import SHELL
 from codeagent.disk.opens import open_appended
-from codeagent.session.fold import ENDED, ENDED_MIDWAY, MAIN, AnyEvent, History, fold, job_outputs, open_jobs
+from codeagent.session.fold import ENDED, ENDED_MIDWAY, AnyEvent, History, fold, job_outputs, open_jobs, own_events
 from codeagent.session.recording import Recording
 
 DAMAGED = "events.damaged"
@@ -56,7 +56,7 @@ def check_recording(recording: Recording, history: History | None = None) -> Che
     repairs = []
     if recording.torn:
         repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
-    own = [event for event in recording.events if event.agent == MAIN]
+    own = own_events(recording.events)
     commands = {event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL}
     of_user, of_agent = _split(own, commands)
     problems += _repeated(of_user)
@@ -139,7 +139,7 @@ def closing_events(
     Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run. `history`
     is the fold of the events, if there already is one.
     """
-    own = [event for event in events if event.agent == MAIN]
+    own = own_events(events)
     history = history or fold(own)
     closing: list[KnownEvent] = [
         ApprovalResolved(

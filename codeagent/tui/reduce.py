@@ -10,6 +10,7 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import TerminalBlock
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.jobs import Job
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
@@ -19,7 +20,6 @@ from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Document
 
-MAIN = "main"
 AnyEvent = events.KnownEvent | events.UnknownEvent
 
 
@@ -144,6 +144,8 @@ class Reducer:
                 self._document.remark(event.text, event.level)
             case notices.SessionNotSaved() | notices.ActFailed():
                 self._document.remark(event.text, event.level)
+            case notices.AgentStarted():
+                pass
             case _:
                 assert_never(event)
 

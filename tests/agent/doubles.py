@@ -10,6 +10,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.children import Children
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
@@ -299,6 +300,7 @@ def scene(
     jobs: Jobs | None = None,
     outputs: OutputStore | None = None,
     open_model: ModelOpener | None = None,
+    children: Children | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -311,7 +313,9 @@ def scene(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
-    agent = Agent(conversation, around, journal, restored, questions, checkpoints, jobs, open_model=open_model)
+    agent = Agent(
+        conversation, around, journal, restored, questions, checkpoints, jobs, open_model=open_model, children=children
+    )
     return Scene(agent, model, journal, kept, tools)
 
 

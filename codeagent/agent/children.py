@@ -1,0 +1,262 @@
+"""The agents that calls start: each is a child with its own history, log, tools and limits, and ends with its call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+
+from codeagent.agent.approvals import NarrowedPermissions, Permissions
+from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.inspection import Inspection
+from codeagent.agent.limits import BudgetMeter, RunMeter
+from codeagent.core.acts import Act, Stop
+from codeagent.core.agents import AgentDefinition, Check
+from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError, RunCancelled
+from codeagent.core.events import LimitReached, RunFinished
+from codeagent.core.messages import ErrorInfo, ErrorKind, Usage
+from codeagent.core.model import ModelInUse
+from codeagent.core.notices import AgentStarted
+from codeagent.core.policy import Mode
+from codeagent.core.runtime import AgentHandle
+from codeagent.core.tool import Failed, NotFound, ToolContext, ToolResult
+from codeagent.tools.schema import nearest_or_all
+
+MOST_DEEP = 1
+"""Children have no tool that starts agents; if one had, this is how deep they could nest."""
+_REPAIR = "Your answer is not in the format that was asked for: {fault}\nGive the whole answer again, in that format."
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What an agent works with and its children do, too, in whole or narrowed."""
+
+    emitter: Emitter
+    permissions: Permissions
+    spending: BudgetMeter
+    granted: set[str]
+    """See `Approvals`."""
+    lock: WorkspaceLock
+    slots: asyncio.Semaphore
+    """A turn for every call that may run at the same time."""
+    submitted: Hooks
+    """Those that judge what the user submits, and are told of the end of runs."""
+    inspection: Inspection | None = None
+    """The parent's; None for an agent that has none above it."""
+    meter: RunMeter | None = None
+    """Of the run whose call started the agent."""
+
+    @classmethod
+    def of_user(cls, around: ToolEnvironment, journal: Journal) -> "Shared":
+        """That of the agent that the user talks to."""
+        emitter = Emitter(journal)
+        slots = asyncio.Semaphore(around.limits.max_concurrency)
+        permissions, spending = Permissions(around, emitter), BudgetMeter(emitter)
+        return cls(emitter, permissions, spending, set(), WorkspaceLock(), slots, around.hooks)
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The agent whose call starts a child."""
+
+    shared: Shared
+    """With its inspection and meter."""
+    call_id: str
+    depth: int
+    """How many agents are above the child."""
+    model: ModelInUse
+
+    @property
+    def session_id(self) -> str:
+        return self.shared.emitter.session_id
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a child comes from, and what it is called there."""
+
+    parent: Parent
+    name: str
+    """The `agent` of its events, unique in the session of its parent."""
+    mode: Mode | None
+
+    def shared(self, journal: Journal) -> Shared:
+        """What the child works with; both logs say first that the one session belongs to the other."""
+        above = self.parent.shared
+        emitter = Emitter(journal, agent=self.name, above=above.emitter)
+        started = AgentStarted(
+            text=f"the agent {self.name} begins",
+            call_id=self.parent.call_id,
+            child=self.name,
+            child_session=journal.session_id,
+            parent_session=self.parent.session_id,
+        )
+        above.emitter.emit(started)
+        emitter.emit(started)
+        permissions = NarrowedPermissions(above.permissions, self.mode)
+        return replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
+
+
+OpenChild = Callable[[AgentDefinition, Parent], Awaitable[AgentHandle]]
+"""Opens an agent in a new session of its own. Raises CodeagentError, and leaves nothing open then."""
+
+
+async def _no_child(definition: AgentDefinition, parent: Parent) -> AgentHandle:
+    raise Failed("no agents can be started here")
+
+
+class Children:
+    """The agents that the calls of one agent start (the Agents of `core.agents`).
+
+    Made before the tool that asks it; no child can be started until it is connected.
+    """
+
+    def __init__(
+        self,
+        definitions: Callable[[], tuple[AgentDefinition, ...]] = tuple,
+        open_child: OpenChild = _no_child,
+        depth: int = 0,
+    ) -> None:
+        """`depth`: how many agents are above the one whose children these are."""
+        self._definitions = definitions
+        self._open = open_child
+        self._depth = depth
+        self._running: dict[str, AgentHandle] = {}
+        self._tasks: set[asyncio.Task[ToolResult]] = set()
+
+    def connect(self, parent: Callable[[str, int], Parent], at_once: int) -> None:
+        """`parent` gets the id of a call, and the depth of its child; `at_once`: so many children at the same time."""
+        self._parent = parent
+        self._turns = asyncio.Semaphore(at_once)
+
+    @property
+    def definitions(self) -> tuple[AgentDefinition, ...]:
+        return self._definitions()
+
+    async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
+        known = {one.name: one for one in self.definitions}
+        if name not in known:
+            raise NotFound(f"Agent not found: {name}{nearest_or_all(name, known)}")
+        if self._depth >= MOST_DEEP:
+            raise Failed(f"Not started: agents nest at most {MOST_DEEP} deep. Do the task yourself.")
+        async with self._turns:
+            token = context.cancel.child()
+            work = asyncio.create_task(self._work(known[name], task, check, token, context.call_id))
+            self._tasks.add(work)
+            work.add_done_callback(self._tasks.discard)
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                token.cancel(context.cancel.reason or "cancelled")
+                await asyncio.wait({work})
+                return work.result()
+
+    def do(self, act: Act) -> bool:
+        """Do it in every child that does not refuse it; False if all do, or none is running."""
+        return sum(child.do(act) is None for child in self._running.values()) > 0
+
+    async def close(self) -> None:
+        """Return once no child is left; their calls were cancelled before."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _work(
+        self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, call_id: str
+    ) -> ToolResult:
+        try:
+            child = await token.guard(self._opened(definition, self._parent(call_id, self._depth + 1)))
+        except RunCancelled:
+            raise
+        except CodeagentError as error:
+            raise Failed(f"the agent {definition.name} was not started: {error}") from error
+        self._running[child.session_id] = child
+
+        def stop(reason: str) -> None:
+            child.do(Stop(reason))
+
+        forget = token.on_cancel(stop)
+        try:
+            return await _converse(child, definition.name, task, check, token)
+        finally:
+            forget()
+            token.close()
+            del self._running[child.session_id]
+            await child.close()
+
+    async def _opened(self, definition: AgentDefinition, parent: Parent) -> AgentHandle:
+        return await self._open(definition, parent)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """How a run of a child ended."""
+
+    finished: RunFinished
+    limit: LimitReached | None
+    """The one that ended it."""
+
+
+async def _converse(child: AgentHandle, name: str, task: str, check: Check, token: CancelToken) -> ToolResult:
+    ended = [await _run(child, task, token)]
+    fault = _fault(ended[-1], check)
+    if fault:
+        ended.append(await _run(child, _REPAIR.format(fault=fault), token))
+        fault = _fault(ended[-1], check)
+    runs, last = [one.finished for one in ended], ended[-1]
+    details = {
+        "agent": name,
+        "turns": sum(run.turns for run in runs),
+        "calls": sum(run.calls for run in runs),
+        "usage": asdict(sum((run.usage for run in runs), Usage())),
+    }
+    text = last.finished.text.strip()
+    kind, why = _why_not(last, fault)
+    if kind is None:
+        return ToolResult.from_text(text, details=details, child_session=child.session_id)
+    message = f"The agent {name} {why}"
+    content = f"{message}\nThe last thing it said:\n{text}" if text else message
+    error = ErrorInfo(kind=kind, message=message)
+    return ToolResult.from_text(content, details=details, child_session=child.session_id, error=error)
+
+
+async def _run(child: AgentHandle, prompt: str, token: CancelToken) -> _Ended:
+    """One run of the child to its end. Raises RunCancelled if it was to stop before it began."""
+    token.raise_if_cancelled()
+    limit: LimitReached | None = None
+    async for event in child.run(prompt):
+        match event:
+            case LimitReached():
+                limit = event
+            case RunFinished():
+                return _Ended(event, limit)
+            case _:
+                pass
+    raise Failed("the run of the agent was not begun")
+
+
+def _fault(ended: _Ended, check: Check) -> str:
+    return check(ended.finished.text) if ended.finished.reason == "done" else ""
+
+
+def _why_not(ended: _Ended, fault: str) -> tuple[ErrorKind | None, str]:
+    """The kind of error, and what follows the agent's name; None if it did what it was asked for."""
+    match ended.finished.reason, ended.limit:
+        case "done", _ if fault:
+            return "failed", f"did not give the format that was asked for, although it was told: {fault}"
+        case "done", _ if not ended.finished.text.strip():
+            return "failed", "ended without an answer"
+        case "done", _:
+            return None, ""
+        case "denied", _:
+            return "denied", "ended, because what it needed for its task was denied"
+        case "limit", LimitReached(limit="max_seconds", maximum=seconds):
+            return "timeout", f"was not done within {seconds:g} s"
+        case "limit", LimitReached(limit=limit, maximum=most):
+            return "failed", f"reached its limit {limit} = {most:g} before it was done"
+        case "interrupted", _:
+            return "cancelled", "was stopped before it was done"
+        case _:
+            return "failed", f"failed: {ended.finished.error or 'it did not say why'}"

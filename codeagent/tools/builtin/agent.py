@@ -1,0 +1,109 @@
+"""The `agent` tool: gives a task to another agent and waits for its answer (FEATURES F24)."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from codeagent.core.agents import AgentDefinition, Agents
+from codeagent.core.json_types import JsonValue
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import written
+from codeagent.tools.schema import Fault, faults_of, problems_of
+
+_ABOUT = (
+    "Give a task to an agent that works on its own and knows nothing but what task says; its last message is the "
+    "result. Several calls in one answer run side by side if they only read. output_format: words, or a JSON Schema "
+    "that the result then fits. Agents: "
+)
+_WIDTH = 160
+_TARGET = 200
+_FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
+
+
+class AgentArgs(ToolArgs):
+    name: Annotated[str, written("name")]
+    task: Annotated[str, written("task")]
+    output_format: str | dict[str, JsonValue] = ""
+
+
+class AgentTool(Tool[AgentArgs]):
+    """Needs no approval: each call of the agent it starts is judged like any other."""
+
+    name = "agent"
+    label = "Agent"
+    Args = AgentArgs
+    permission = "auto"
+    effect = "nothing"
+    starts_agents = True
+
+    def __init__(self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False) -> None:
+        """`only_reads`: whether no tool of the agent may change anything."""
+        self._agents = agents
+        self._only_reads = only_reads
+        known = "; ".join(f"{one.name} ({one_line(one.description, _WIDTH)})" for one in agents.definitions)
+        self.description = f"{_ABOUT}{known}."
+
+    def access(self, args: AgentArgs, workspace: Workspace) -> Access:
+        found = next((one for one in self._agents.definitions if one.name == args.name), None)
+        return SHARED if found is None or found.parallel or self._only_reads(found) else EXCLUSIVE
+
+    def approval_key(self, args: AgentArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.name,))
+
+    def target(self, args: AgentArgs) -> str:
+        return one_line(f"{args.name}: {args.task}", _TARGET)
+
+    def proposal(self, args: AgentArgs) -> str:
+        return f"{self.name}({args.name})"
+
+    async def preview(self, args: AgentArgs, ctx: ToolContext) -> Preview:
+        preview = await super().preview(args, ctx)
+        return Preview(self.target(args), preview.blocks)
+
+    async def run(self, args: AgentArgs, ctx: ToolContext) -> ToolResult:
+        schema = _schema(args.output_format)
+        if schema is None:
+            wanted = f"\n\nThe format of your answer: {args.output_format}" if args.output_format else ""
+            return await self._agents.run(args.name, args.task + wanted, lambda text: "", ctx)
+        if problems := problems_of(schema):
+            raise InvalidArgs(f"output_format is not a JSON Schema that can be checked: {problems[0]}")
+        said = json.dumps(schema, ensure_ascii=False)
+        task = f"{args.task}\n\nYour last message must be nothing but JSON that fits this JSON Schema:\n{said}"
+        return await self._agents.run(args.name, task, lambda text: _misfit(schema, text), ctx)
+
+
+def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:
+    """The JSON Schema that was given; None if the format was put in words."""
+    if not isinstance(wanted, str):
+        return dict(wanted)
+    try:
+        found = json.loads(wanted)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _misfit(schema: Mapping[str, Any], text: str) -> str:
+    """What keeps an answer from fitting the schema, for the agent that gave it; empty if it fits."""
+    bare = text.strip()
+    fenced = _FENCE.match(bare)
+    try:
+        value = json.loads(fenced[1] if fenced else bare)
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON ({error})"
+    return "; ".join(map(_in_words, faults_of(schema, value)))
+
+
+def _in_words(fault: Fault) -> str:
+    where = fault.where or "the answer"
+    match fault.kind:
+        case "missing":
+            return f"{where} is missing"
+        case "unknown":
+            return f"{where} is not a key of the schema"
+        case _:
+            return f"{where} {fault.text}"
