@@ -117,9 +117,14 @@ def test_the_details_of_calls_that_ran_come_along_in_order() -> None:
     assert [(item.name, item.details) for item in fold(finished_run()).details] == [("read", {"path": "a.py"})] * 2
 
 
-def test_events_of_child_agents_are_not_part_of_the_conversation() -> None:
-    events = [replace(event, agent="main/1") for event in finished_run()]
-    assert fold(events).messages == ()
+def test_events_of_other_agents_are_not_part_of_the_conversation() -> None:
+    own = finished_run()
+    assert fold([*own, *(replace(event, agent="tester.1") for event in own)]).messages == fold(own).messages
+
+
+def test_the_log_of_a_child_folds_to_its_own_conversation() -> None:
+    own = finished_run()
+    assert fold([replace(event, agent="tester.1") for event in own]).messages == fold(own).messages
 
 
 def test_the_last_result_counts_where_a_call_id_was_announced_twice() -> None:
