@@ -63,8 +63,7 @@ class Agent:
     ) -> None:
         """`questions`, `jobs` and `children` are those of the tools that ask for them.
 
-        `checkpoints` None: nothing can be taken back. `open_model` None: the conversation keeps its model. `origin`
-        None: the user talks to it.
+        `checkpoints` None: nothing can be taken back. `open_model` None: it keeps its model. `origin` None: the user's.
         """
         history = history or History()
         self._journal, self._hooks = journal, around.hooks
@@ -74,16 +73,13 @@ class Agent:
         self._session: HookSession | None = None
         self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)
         self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
-        if questions is not None:
-            questions.connect(self._approvals)
+        (questions or UserQuestions()).connect(self._approvals)
         self._gate = PauseGate(emitter, self._spending)
         self._jobs = jobs or Jobs()
         self._jobs.connect(
             emitter, around.outputs, self._queue, around.sandbox, history.jobs, lambda: self._runs.rouse()
         )
-        self._inspection = shared.inspection or Inspection(
-            checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
-        )
+        self._inspection = shared.inspection or self._own_inspection(checkpoints, around)
         self._executor = Executor(
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
         )
@@ -321,6 +317,10 @@ class Agent:
     def _cancel_call(self, call_id: str) -> Refused | None:
         found = self._executor.cancel(call_id, "cancelled") or self._shell.cancel(call_id, "cancelled")
         return _done(found, "that call is no longer running")
+
+    def _own_inspection(self, checkpoints: Checkpoints | None, around: ToolEnvironment) -> Inspection:
+        given = self._emitter, self._permissions, self._approvals, self._queue
+        return Inspection(checkpoints, around, *given, lambda: self.running)
 
     def _parent(self, call_id: str, depth: int) -> Parent:
         """What a child that this call starts has above it."""

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
@@ -24,6 +25,9 @@ from codeagent.session.repair import cut_torn_tail
 LOG = "events.jsonl"
 LOCK = "lock"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+_CHILDREN = "agents"
+"""The folder in a session's own that holds the sessions of its children, a folder for each number from 1."""
+_CHILD = re.compile(rf"(?P<parent>{_ID.pattern})\.(?P<number>[1-9][0-9]{{0,5}})")
 _HEAD = _END = 256 * 1024
 """Bytes at the start of a log that say how the session began, and at its end that fill more than a screen."""
 _FIRST_RUN = 64 * 1024
@@ -135,7 +139,8 @@ class SessionStore:
         return self._root
 
     def folder(self, session_id: str) -> Path:
-        return self._root / session_id
+        child = _CHILD.fullmatch(session_id)
+        return self._root / (f"{child['parent']}/{_CHILDREN}/{child['number']}" if child else session_id)
 
     def create(self) -> SessionLog:
         """Create a session, held by this process. Raises SessionError."""
@@ -151,9 +156,35 @@ class SessionStore:
                 "make it writable, or set XDG_STATE_HOME to a folder that is"
             ) from error
 
+    def create_child(self, parent: str) -> SessionLog:
+        """Create the next session below this one, `PARENT.1` and so on, which lists leave out. Raises SessionError."""
+        below = self.folder(parent) / _CHILDREN
+        try:
+            _make_private(below)
+            number = max((int(entry.name) for entry in below.iterdir() if entry.name.isdigit()), default=0)
+            while True:
+                number += 1
+                with suppress(FileExistsError):  # another child took the number just now
+                    (below / str(number)).mkdir(mode=0o700)
+                    return self._hold(f"{parent}.{number}")[0]
+        except OSError as error:
+            raise SessionError(f"no session can be kept in {below} ({error.strerror})") from error
+
+    def children(self, session_id: str) -> list[str]:
+        """Return the sessions of its children, in the order they began."""
+        below = self.folder(session_id) / _CHILDREN
+        names = (entry.name for entry in below.iterdir()) if below.is_dir() else ()
+        numbers = sorted(int(name) for name in names if name.isdigit())
+        return [one for number in numbers if self._is_session(one := f"{session_id}.{number}")]
+
     def open(self, session_id: str) -> tuple[SessionLog, Recording]:
-        """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError."""
+        """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError.
+
+        The session of a child ended with the call that started it, and cannot be resumed.
+        """
         self._require(session_id)
+        if child := _CHILD.fullmatch(session_id):
+            raise SessionError(f"{session_id} is the session of an agent that {child['parent']} started; resume that")
         try:
             return self._hold(session_id)
         except OSError as error:
@@ -200,7 +231,12 @@ class SessionStore:
         return tuple(event for event in end if event.seq > number)
 
     def find(self, prefix: str) -> str:
-        """Return the only session whose id begins with `prefix`. Raises SessionNotFound."""
+        """Return the only session whose id begins with `prefix`, or the child with exactly this id.
+
+        Raises SessionNotFound.
+        """
+        if _CHILD.fullmatch(prefix) and self._is_session(prefix):
+            return prefix
         matches = [session_id for session_id in self.ids() if session_id.startswith(prefix)] if prefix else []
         if len(matches) == 1:
             return matches[0]
@@ -274,7 +310,8 @@ class SessionStore:
             raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
 
     def _is_session(self, name: str) -> bool:
-        return _ID.fullmatch(name) is not None and (self._root / name / LOG).is_file()
+        known = _ID.fullmatch(name) or _CHILD.fullmatch(name)
+        return known is not None and (self.folder(name) / LOG).is_file()
 
     def _stat(self, session_id: str) -> os.stat_result:
         return (self.folder(session_id) / LOG).stat()

@@ -9,6 +9,7 @@ from codeagent.core.event_json import event_json, parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES, Notice, ToolResultAdded, TurnStarted, UnknownEvent
 from codeagent.core.notices import (
     ActFailed,
+    AgentStarted,
     AnyNotice,
     BudgetChanged,
     CallEdited,
@@ -75,6 +76,7 @@ NOTICES = (
     JobListens(text="x", job_id="job-1", port=80),
     SessionNotSaved(text="x"),
     ActFailed(text="x", act="AllowRule"),
+    AgentStarted(text="x", call_id="c1", child="tester.1", child_session="s1.1", parent_session="s1"),
 )
 DATA: dict[str, dict[str, object]] = {
     "mode.changed": {"mode": "plan"},
@@ -99,6 +101,7 @@ DATA: dict[str, dict[str, object]] = {
     "job.port": {"job_id": "job-1", "port": 80},
     "session.write": {},
     "act.failed": {"act": "AllowRule"},
+    "agent.started": {"call_id": "c1", "child": "tester.1", "child_session": "s1.1", "parent_session": "s1"},
 }
 """What scripts read in `data`, by `code`."""
 

@@ -261,3 +261,21 @@ def test_showing_a_session_and_resuming_it_parse_each_line_once_and_keep_nothing
     assert resumed == shown
     assert len(parsed) == len(finished_run())
     assert recording.reader_of.cache_info().currsize == 0
+
+
+def test_sessions_of_children_are_numbered_below_their_parent_and_in_no_list(store: SessionStore) -> None:
+    parent = store.create()
+    logs = [store.create_child(parent.session_id) for _ in range(2)]
+    assert [log.session_id for log in logs] == [f"{parent.session_id}.1", f"{parent.session_id}.2"]
+    assert store.children(parent.session_id) == [log.session_id for log in logs]
+    assert store.ids() == [parent.session_id]
+    assert store.find(logs[1].session_id) == logs[1].session_id
+
+
+def test_the_session_of_a_child_is_read_but_not_resumed(store: SessionStore) -> None:
+    parent = store.create()
+    child = store.create_child(parent.session_id)
+    child.close()
+    assert store.read(child.session_id).events == ()
+    with pytest.raises(SessionError, match=f"an agent that {parent.session_id} started; resume that"):
+        store.open(child.session_id)
