@@ -52,6 +52,8 @@ class ToolEnvironment:
     """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
+    unread: Callable[[Tool[Any]], bool] = lambda tool: False
+    """Whether a tool may be called only once the model has read its documentation, and it has not."""
     scratchpad: Scratchpad | None = None
     """The model's notes of this session."""
 

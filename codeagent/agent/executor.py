@@ -36,7 +36,7 @@ from codeagent.core.errors import RunCancelled
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource, Verdict
-from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Tool, ToolContext, ToolError
+from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Skipped, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
@@ -177,8 +177,13 @@ class Executor:
             return await self._in_turn(prepared, permit, token)
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
-        """Read its arguments, once for all that is asked about a call. Raises ToolError: not_found or invalid_args."""
+        """Read its arguments, once for all that is asked about a call.
+
+        Raises ToolError: not_found, invalid_args, or skipped if the tool's documentation must be read first.
+        """
         tool, known = self._environment.tools.get(call.name), self._prepared.get(call)
+        if self._environment.unread(tool):
+            raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
         if known is not None and known.tool is tool:
             return known
         read = read_arguments(tool, call.arguments)

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
@@ -19,7 +20,7 @@ from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sources import open_toolsets
-from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
+from codeagent.bootstrap.tools import ToolDependencies, prompt_for, read_about, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
@@ -31,6 +32,7 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
+from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
@@ -84,13 +86,10 @@ async def open_runtime(
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
-        catalog, hooks = files.catalog, files.hooks
+        catalog = files.catalog
         stack.push_async_callback(catalog.toolsets.close)
-        around = ToolEnvironment(
-            catalog, workspace, sandbox.sandbox, sandbox.kind, dependencies.outputs, policy, _limits(settings), hooks
-        )
-        around = replace(around, attended=attended, book=book, scratchpad=dependencies.scratchpad)
-        around = replace(around, objection=partial(_objection, catalog))
+        around = _environment(settings, dependencies, files, sandbox, policy)
+        around = replace(around, attended=attended, book=book)
         builder = PromptBuilder(catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
@@ -136,6 +135,29 @@ def _read_files(
 def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
     """Return why a user's answer must not become this rule, as a phrase."""
     return too_broad(rule) or next(iter(catalog.unknown((rule,))), None)
+
+
+def _environment(
+    settings: Settings, dependencies: ToolDependencies, files: _Files, sandbox: StartedSandbox, policy: Policy
+) -> ToolEnvironment:
+    """Make what the tools work with; nobody is there to ask, and no rule can be kept."""
+    return ToolEnvironment(
+        files.catalog,
+        dependencies.workspace,
+        sandbox.sandbox,
+        sandbox.kind,
+        dependencies.outputs,
+        policy,
+        _limits(settings),
+        files.hooks,
+        objection=partial(_objection, files.catalog),
+        unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
+        scratchpad=dependencies.scratchpad,
+    )
+
+
+def _unread(required: bool, catalog: ToolCatalog, read: Container[str], tool: Tool[Any]) -> bool:
+    return required and tool in catalog.toolsets.held and tool.name not in read
 
 
 def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -230,6 +252,7 @@ def _dependencies(
         (log.session_id, log.folder),
         settings.commit_hooks,
         lambda: "" if sandbox.sandbox is None else sandbox.sandbox.exposed,
+        read_about(history),
     )
 
 

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
@@ -89,6 +90,8 @@ class ToolDependencies:
     commit_hooks: bool = False
     exposed: Callable[[], str] = str
     """See `Sandbox.exposed`."""
+    read_about: set[str] = field(default_factory=set)
+    """The names of the tools whose documentation the model has read in the session."""
 
     @cached_property
     def skills(self) -> SkillFolders:
@@ -126,7 +129,7 @@ class ToolDependencies:
             folders.insert(0, ToolFolder(place.own_folder / "tools", (), "user", suffixes))
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
-        info = Info(lambda: catalog, self.skills)
+        info = Info(lambda: catalog, self.skills, self.read_about)
         switches = (info, *_switches(toolsets)) if toolsets else ()
         catalog = ToolCatalog(
             built_in,
@@ -228,6 +231,12 @@ def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
     from codeagent.tools.builtin.toolset_use import ToolsetUse  # as above
 
     return ToolsetList(toolsets), ToolsetUse(toolsets)
+
+
+def read_about(history: History) -> set[str]:
+    """Return the names of the tools whose documentation the model has read in the session so far."""
+    found = (item.details.get("tool") for item in history.details if item.name == "info")
+    return {name for name in found if isinstance(name, str)}
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

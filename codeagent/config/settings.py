@@ -135,6 +135,8 @@ class ToolsetSettings(Section):
     """Turned on from the start, in this order."""
     offer: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Sets of built-in tools that the model may turn on."""
+    require_info: bool = False
+    """A tool of a set is refused until the model has read its documentation with `info`."""
 
 
 class TextToolSetting(Section):

@@ -75,3 +75,20 @@ def test_a_run_asks_for_the_set_and_its_tools_are_judged_like_any_other(product:
     assert found["json_write"]["error"]["kind"] == "denied"
     assert json.loads((product.workspace / "p.json").read_text()) == {"a": 1}
     assert of(done.events, "run.finished")[0]["reason"] == "denied"
+
+
+def test_a_tool_of_a_set_waits_for_its_documentation_if_that_is_required(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files"]\nrequire_info = true\n')
+    put(product.workspace, "p.json", '{"a": 1}\n')
+    look = ("json_read", {"path": "p.json", "at": "/a"})
+    model = product.script(
+        calls(look, read("p.json")), calls(("info", {"name": "json_read"})), calls(look), say("done")
+    )
+    done = product.run(model, "--output", "jsonl")
+    first, allowed, info, second = results(done.events)
+    assert first["error"]["kind"] == "skipped"
+    assert 'info(name="json_read")' in first["content"][0]["text"]
+    assert not first["executed"]
+    assert (allowed["is_error"], info["is_error"], second["content"][0]["text"]) == (False, False, "1")
+    again = product.run(product.script(calls(look), say("done")), "--continue", "--output", "jsonl")
+    assert results(again.events)[-1]["content"][0]["text"] == "1"

@@ -32,10 +32,11 @@ class Info(Tool[InfoArgs]):
     concurrency = "shared"
     effect = "nothing"
 
-    def __init__(self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills) -> None:
-        """`tools` gives those in use at that moment."""
+    def __init__(self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills, read: set[str] | None = None) -> None:
+        """`tools` gives those in use at that moment. The names of tools that were read about are added to `read`."""
         self._tools = tools
         self._skills = skills
+        self._read = set() if read is None else read
 
     @staticmethod
     def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
@@ -52,13 +53,16 @@ class Info(Tool[InfoArgs]):
         name, _, file = args.name.strip().partition("/")
         tool = None if file else next((tool for tool in self._tools() if tool.name == name), None)
         skill = next((skill for skill in self._skills.listed if skill.name == name), None)
-        parts = [_about_tool(tool)] if tool is not None else []
+        parts: list[str] = []
+        if tool is not None:
+            parts.append(_about_tool(tool))
+            self._read.add(name)
         if skill is not None:
             parts.append(await asyncio.to_thread(self._about_skill, skill, file or None))
         if not parts:
             known = dict.fromkeys([*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)])
             raise NotFound(f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}")
-        return ToolResult.from_text("\n\n".join(parts))
+        return ToolResult.from_text("\n\n".join(parts), details={} if tool is None else {"tool": name})
 
     def _about_skill(self, skill: Skill, file: str | None) -> str:
         if file is not None and skill.place == "project":
