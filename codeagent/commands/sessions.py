@@ -1,14 +1,17 @@
-"""`codeagent sessions`: lists, shows and checks stored sessions, and prints what was decided in them."""
+"""`codeagent sessions`: lists, shows and checks stored sessions, writes them down, copies, names and removes them."""
 
 import argparse
 import json
+import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
-from codeagent.commands.arguments import open_store, print_json
+from codeagent.commands.arguments import add_cwd, open_store, print_json, say, workspace_of
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
+from codeagent.core.errors import ConfigError, SessionError
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     KnownEvent,
@@ -22,10 +25,16 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible, visible_json
+from codeagent.disk.opens import create_file
+from codeagent.session.export import FORMATS, written_down
+from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
+from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 
 _INDENT = " " * 4
+_PATIENCE = 20.0
+"""Seconds for which sessions are searched."""
 _LONGEST = 400
 """Characters of arguments that are shown; a command is shown in full."""
 
@@ -46,6 +55,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     checking = actions.add_parser("check", help="verify a session log: records, order, one result per call")
     add_session_argument(checking)
+    exporting = actions.add_parser("export", help="write a session down for people, or its events; secrets are masked")
+    add_session_argument(exporting)
+    exporting.add_argument(
+        "--format", choices=FORMATS, help="Markdown, one HTML page, or events (default: by --output's ending, else md)"
+    )
+    exporting.add_argument("--output", metavar="FILE", type=Path, help="a new file (default: standard output)")
+    searching = actions.add_parser("search", help="find prompts, answers and commands that contain all the words")
+    searching.add_argument("words", metavar="WORD", nargs="+")
+    add_cwd(searching)
+    searching.add_argument("--limit", metavar="N", type=int, default=20, help="the most hits (default: 20)")
+    renaming = actions.add_parser("rename", help="give a session a title; without one, take it away")
+    renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
+    renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
+    forking = actions.add_parser("fork", help="copy a session into a new one, to continue it in another way")
+    add_session_argument(forking)
+    forking.add_argument(
+        "--before", metavar="N", type=int, help="leave out the Nth prompt (from 1) and what followed it"
+    )
+    pruning = actions.add_parser("prune", help="remove sessions by age, number or size; never one in use")
+    pruning.add_argument("--older-than", metavar="AGE", type=_age, help="last written so long ago: 90d, 12h, 6w")
+    pruning.add_argument("--keep", metavar="N", type=int, help="all but the N written to last")
+    pruning.add_argument("--max-size", metavar="SIZE", type=_size, help="the oldest, until the others fit: 500M, 2G")
+    pruning.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
 def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
@@ -70,6 +102,19 @@ def main(args: argparse.Namespace) -> int:
             return _print_rows(calls, map(_call_line, calls), as_json=args.json)
         case "show":
             return _show(store, chosen(store, args), as_json=args.json)
+        case "export":
+            return _export(store, chosen(store, args), args.format, args.output)
+        case "search":
+            return _search(store, workspace_of(args.cwd), tuple(args.words), args.limit)
+        case "rename":
+            session_id = store.find(args.id)
+            store.titles.give(session_id, " ".join(args.title.split()))
+            print(f"{session_id}: {visible(args.title) or 'no title'}")
+            return 0
+        case "fork":
+            return _fork(store, chosen(store, args), args.before)
+        case "prune":
+            return _prune(store, PruneRule(args.older_than, args.keep, args.max_size), dry_run=args.dry_run)
         case _:
             return _check(store, chosen(store, args))
 
@@ -87,8 +132,88 @@ def _list(store: SessionStore, *, as_json: bool) -> int:
     for summary in summaries:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
         state = "  in use" if summary.in_use else ""
-        print(f"{summary.id}  {when}  {one_line(summary.prompt, 60)}  {visible(summary.workspace)}{state}")
+        name = one_line(summary.title or summary.prompt, 60)
+        print(f"{summary.id}  {when}  {name}  {visible(summary.workspace)}{state}")
     return 0
+
+
+def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
+    """Print the document, or write it into a new file. Raises ConfigError if there is one, SessionError."""
+    if form is None:
+        form = next((name for name in FORMATS if output is not None and output.suffix == f".{name}"), "md")
+    pieces = written_down(store, session_id, form, Redactor(os.environ))
+    if output is None:
+        for piece in pieces:
+            print(piece, end="")
+        return 0
+    try:
+        with os.fdopen(create_file(output), "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written ({error.strerror}); nothing was changed") from error
+    print(output)
+    return 0
+
+
+def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int) -> int:
+    found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(words, limit)
+    for hit in found.hits:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
+        print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
+    if not found.hits:
+        say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
+    return 0 if found.hits else 1
+
+
+def _fork(store: SessionStore, session_id: str, before: int | None) -> int:
+    new = fork(store, session_id, before)
+    print(f"{new}\ncontinue it: codeagent --resume {new}")
+    return 0
+
+
+def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
+    if rule == PruneRule():
+        raise ConfigError("say which to remove: --older-than AGE, --keep N or --max-size SIZE; nothing was removed")
+    if not dry_run:
+        clear_leftovers(store)
+    removed, total = set[str](), 0
+    for found in prunable(store, rule, time.time()):
+        try:
+            if dry_run:
+                store.check_free(found.summary.id)
+            else:
+                remove(store, found.summary.id)
+        except SessionError as error:
+            say(f"kept: {error}")
+            continue
+        removed.add(found.summary.id)
+        total += found.size
+        print(f"{found.summary.id}  {one_line(found.summary.title or found.summary.prompt, 60)}")
+    if not dry_run:
+        store.titles.forget(removed)
+    would = "would be removed" if dry_run else "removed"
+    print(f"{_sessions(len(removed))} {would}, {total / 1e6:,.1f} MB")
+    return 0
+
+
+def _sessions(number: int) -> str:
+    return f"{number:,} session{'' if number == 1 else 's'}"
+
+
+def _age(text: str) -> float:
+    return _measured(text, {"h": 3600, "d": 86_400, "w": 604_800}, "an age: 12h, 90d or 6w")
+
+
+def _size(text: str) -> int:
+    return int(_measured(text, {"K": 1e3, "M": 1e6, "G": 1e9}, "a size: 500M or 2G"))
+
+
+def _measured(text: str, units: Mapping[str, float], what: str) -> float:
+    """Raises ArgumentTypeError."""
+    number = text[:-1]
+    if text[-1:] not in units or not number.isdecimal() or len(number) > 9:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not {what}")
+    return int(number) * units[text[-1]]
 
 
 def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:

@@ -30,6 +30,8 @@ class SessionSummary:
     prompt: str
     """What the session began with."""
     in_use: bool
+    title: str = ""
+    """What the user called it."""
 
 
 class AgentHandle(Protocol):

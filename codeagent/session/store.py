@@ -16,8 +16,9 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import open_file
+from codeagent.disk.opens import open_file, open_folder
 from codeagent.disk.private import make_private_folder
+from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording, reader_of
 from codeagent.session.repair import cut_torn_tail
@@ -255,8 +256,21 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        found = [self._summary(session_id) for session_id in self.ids()]
+        titles, known = self.titles.all(), BeginningsCache(self._root / "beginnings.json")
+        found = []
+        for session_id, log, locked in self._statuses():
+            if (beginning := known.get(session_id)) is None:
+                beginning = self._beginning(session_id)
+                known.put(session_id, beginning)
+            facts = (session_id, log.st_mtime, log.st_size, beginning.workspace, beginning.model, beginning.prompt)
+            in_use = locked and is_locked(self.folder(session_id) / LOCK)
+            found.append(SessionSummary(*facts, in_use, titles.get(session_id, "")))
+        known.save({summary.id for summary in found})
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
+
+    @property
+    def titles(self) -> SessionTitles:
+        return SessionTitles(self._root / "titles.json")
 
     def check_free(self, session_id: str) -> None:
         """Raise SessionInUse if a process works on it."""
@@ -267,7 +281,7 @@ class SessionStore:
 
         Raises SessionError if the folder is gone.
         """
-        there = self._summary(session_id).workspace
+        there = self._beginning(session_id).workspace
         if not there or Path(there) == here.resolve():
             return here
         if not Path(there).is_dir():
@@ -316,8 +330,22 @@ class SessionStore:
     def _stat(self, session_id: str) -> os.stat_result:
         return (self.folder(session_id) / LOG).stat()
 
-    def _summary(self, session_id: str) -> SessionSummary:
-        stat = self._stat(session_id)
+    def _statuses(self) -> Iterator[tuple[str, os.stat_result, bool]]:
+        """Yield each session's id, its log's status, and whether its lock names a holder, quickly for thousands."""
+        if not self._root.is_dir():
+            return
+        root = open_folder(self._root, follow=True)
+        try:
+            with os.scandir(root) as entries:
+                names = [entry.name for entry in entries if _ID.fullmatch(entry.name)]
+            for name in names:
+                with suppress(OSError):  # it was removed just now, or never began
+                    log = os.stat(f"{name}/{LOG}", dir_fd=root)
+                    yield name, log, _size(f"{name}/{LOCK}", root) > 0
+        finally:
+            os.close(root)
+
+    def _beginning(self, session_id: str) -> Beginning:
         workspace = model = prompt = ""
         for event in read_head(self.folder(session_id) / LOG, _HEAD):
             match event:
@@ -325,8 +353,7 @@ class SessionStore:
                     workspace, model = event.workspace, event.model
                 case MessageAdded(message=UserMessage() as message) if message.source != "note" and not prompt:
                     prompt = text_of(message.content)
-        in_use = is_locked(self.folder(session_id) / LOCK)
-        return SessionSummary(session_id, stat.st_mtime, stat.st_size, workspace, model, prompt, in_use)
+        return Beginning(workspace, model, prompt)
 
     def _hold(self, session_id: str) -> tuple[SessionLog, Recording]:
         path = self.folder(session_id) / LOG
@@ -347,6 +374,13 @@ class SessionStore:
         except BaseException:
             lock.release()
             raise
+
+
+def _size(path: str, root: int) -> int:
+    try:
+        return os.stat(path, dir_fd=root).st_size
+    except OSError:
+        return 0
 
 
 def _make_private(folder: Path) -> None:

@@ -1,0 +1,191 @@
+"""Writes a session down: as Markdown, as one HTML page that needs nothing else, or as its events."""
+
+import html
+import re
+import time
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.event_json import event_json
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import visible, visible_json
+from codeagent.session.store import SessionStore
+from codeagent.session.story import Aside, Call, Entry, Piece, Said, story
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+_HEADINGS = {
+    "prompt": "You",
+    "steer": "You (while it worked)",
+    "interrupt": "You (interrupting)",
+    "follow_up": "You (afterwards)",
+    "note": "codeagent",
+    "answer": "Agent",
+    "thinking": "Thinking",
+}
+_PAGE = Path(__file__).with_name("page")
+_BACKTICKS = re.compile(r"`{3,}")
+_OPEN_PIECES = 2_000
+"""Characters of a result up to which the page shows it unfolded when it failed."""
+
+
+FORMATS = ("md", "html", "jsonl")
+
+
+def written_down(store: SessionStore, session_id: str, form: str, redactor: Redactor) -> Iterator[str]:
+    """Yield the pieces of a session's export: one of FORMATS. Raises SessionError before the first."""
+    events = store.read(session_id).events
+    summary = next(one for one in store.summaries() if one.id == session_id)
+
+    def clean(text: str) -> str:
+        return visible(redactor.clean(text))
+
+    title = clean(" ".join((summary.title or summary.prompt).split())[:120]) or session_id
+    heading = Heading(session_id, title, clean(summary.workspace), clean(summary.model), summary.modified)
+    match form:
+        case "md":
+            return (f"{line}\n" for line in markdown(heading, story(events, clean)))
+        case "html":
+            return page(heading, story(events, clean))
+        case _:
+            return (f"{visible_json(event_json(event, redactor))}\n" for event in events)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above an export."""
+
+    id: str
+    title: str
+    workspace: str
+    model: str
+    modified: float
+    """In seconds since the epoch."""
+
+    @property
+    def facts(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.modified))
+        return " · ".join(fact for fact in (f"session {self.id}", when, self.model, self.workspace) if fact)
+
+
+def markdown(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the lines of a Markdown document; what the model and its tools wrote cannot break out of its place."""
+    yield f"# {heading.title}"
+    yield ""
+    yield heading.facts
+    for entry in entries:
+        yield ""
+        match entry:
+            case Said():
+                yield from _said(entry)
+            case Call():
+                yield from _called(entry)
+            case Aside(level="run"):
+                yield f"---\n\n*{entry.text}*"
+            case Aside():
+                yield "\n".join(f"> {line}" for line in entry.text.splitlines())
+
+
+def _said(entry: Said) -> Iterator[str]:
+    yield f"## {_HEADINGS[entry.by]}"
+    yield ""
+    if entry.by == "answer":
+        yield entry.text
+        return
+    quote = "> " if entry.by == "thinking" else ""
+    yield "\n".join(f"{quote}{line}".rstrip() for line in entry.text.splitlines())
+    yield from (f"\n[image, {image.media_type}]" for image in entry.images)
+
+
+def _called(entry: Call) -> Iterator[str]:
+    mark = "✗" if entry.failed else "✓"
+    yield f"### {mark} {entry.name} {_code(entry.target)}".rstrip()
+    yield ""
+    yield entry.how
+    if entry.arguments:
+        yield from _fenced(entry.arguments, "json")
+    for piece in entry.pieces:
+        yield from _fenced(piece.text, piece.language)
+
+
+def _code(text: str) -> str:
+    flat = " ".join(text.split())
+    return f"`{flat.replace('`', 'ˋ')}`" if flat else ""
+
+
+def _fenced(text: str, language: str) -> Iterator[str]:
+    fence = "`" * max(3, *(len(run) + 1 for run in _BACKTICKS.findall(text)), 3)
+    yield f"\n{fence}{language}\n{text}\n{fence}"
+
+
+def page(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the pieces of an HTML page with a search and with calls folded; nothing in it is loaded or run but that."""
+    style, script = (_PAGE.with_suffix(suffix).read_text(encoding="utf-8") for suffix in (".css", ".js"))
+    hashed = b64encode(sha256(script.encode()).digest()).decode()
+    title = html.escape(heading.title)
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
+        f"style-src 'unsafe-inline'; script-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'\">\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>\n'
+        f"<style>{style}</style></head>\n<body><header><h1>{title}</h1><p>{html.escape(heading.facts)}</p>\n"
+        '<input type="search" placeholder="Search" aria-label="Search"><output></output></header>\n<main>\n'
+    )
+    for entry in entries:
+        match entry:
+            case Said():
+                yield _section(entry)
+            case Call():
+                yield _details(entry)
+            case Aside():
+                yield f'<p class="remark {entry.level}">{html.escape(entry.text)}</p>\n'
+    yield f"</main>\n<script>{script}</script></body></html>\n"
+
+
+def _section(entry: Said) -> str:
+    name = _HEADINGS[entry.by]
+    if entry.by == "thinking":
+        return f"<details><summary>{name}</summary><pre>{html.escape(entry.text)}</pre></details>\n"
+    body = _parser().render(entry.text) if entry.by == "answer" else f"<pre>{html.escape(entry.text)}</pre>"
+    images = "".join(
+        f'<img alt="image" src="data:{html.escape(image.media_type)};base64,{html.escape(image.data)}">'
+        for image in entry.images
+    )
+    return f'<section class="{entry.by}"><h2>{name}</h2>{body}{images}</section>\n'
+
+
+def _details(entry: Call) -> str:
+    mark = "✗" if entry.failed else "✓"
+    head = f"<b>{mark} {html.escape(entry.name)}</b> <code>{html.escape(entry.target)}</code>"
+    arguments = f"<pre>{html.escape(entry.arguments)}</pre>" if entry.arguments else ""
+    pieces = "".join(
+        f"<pre>{_diff(piece) if piece.language == 'diff' else html.escape(piece.text)}</pre>" for piece in entry.pieces
+    )
+    is_short = sum(len(piece.text) for piece in entry.pieces) <= _OPEN_PIECES
+    opened = " open" if entry.failed and is_short else ""
+    summary = f"<summary>{head} <small>{html.escape(entry.how)}</small></summary>"
+    return f'<details class="call{" failed" if entry.failed else ""}"{opened}>{summary}{arguments}{pieces}</details>\n'
+
+
+def _diff(piece: Piece) -> str:
+    kinds = {"+": "ins", "-": "del"}
+    lines = []
+    for line in piece.text.split("\n"):
+        kind = kinds.get(line[:1])
+        escaped = html.escape(line)
+        lines.append(f"<{kind}>{escaped}</{kind}>" if kind else escaped)
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> "MarkdownIt":
+    """CommonMark with tables, without HTML and without links that run something."""
+    from markdown_it import MarkdownIt  # only for an export
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

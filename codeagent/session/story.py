@@ -1,0 +1,174 @@
+"""What a session holds as a reader tells it: prompts, answers, calls with their results, in order."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator
+
+from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import (
+    DiffBlock,
+    DisplayBlock,
+    FilesBlock,
+    ImageBlock,
+    MarkdownBlock,
+    QuestionBlock,
+    TerminalBlock,
+    TextBlock,
+)
+from codeagent.core.events import (
+    CheckpointRestored,
+    JobFinished,
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunStarted,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
+from codeagent.core.messages import AssistantMessage, ImagePart, UserMessage, text_of
+from codeagent.core.notices import TypedNotice
+
+Clean = Callable[[str], str]
+"""Masks secrets, and shows characters that would act on a terminal."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message of the user, of codeagent itself, or of the model."""
+
+    by: str
+    """`prompt`, `steer`, `interrupt`, `follow_up`, `note`, `answer`, `thinking`."""
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a result: its text, and the language a reader would highlight it as."""
+
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call with its result."""
+
+    name: str
+    target: str
+    how: str
+    """`done`, or why not; who allowed it, by which rule; how long it took."""
+    failed: bool
+    arguments: str
+    """JSON, indented; empty if it never ran, or its result shows them."""
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Something in between, in one line: where a run began and ended, a notice, what was taken back."""
+
+    text: str
+    level: str = "info"
+    """`info`, `warning`, `error`, or `run` for the edge of a run."""
+
+
+Entry = Said | Call | Aside
+
+
+def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator[Entry]:
+    """Yield the entries of a session's events, every text cleaned."""
+    started: dict[str, ToolStarted] = {}
+    for event in events:
+        match event:
+            case MessageAdded(message=UserMessage() as message):
+                images = tuple(part for part in message.content if isinstance(part, ImagePart))
+                yield Said(message.source, clean(text_of(message.content)), images)
+            case MessageAdded(message=AssistantMessage() as message):
+                yield from _answer(message, clean)
+            case ToolStarted():
+                started[event.call_id] = event
+            case ToolResultAdded():
+                yield _call(event, started.pop(event.call_id, None), clean)
+            case _:
+                yield from _remark(event, clean)
+
+
+def _answer(message: AssistantMessage, clean: Clean) -> Iterator[Said]:
+    thought = "\n\n".join(thinking.text for thinking in message.thinking if thinking.text)
+    if thought:
+        yield Said("thinking", clean(thought))
+    if message.text:
+        yield Said("answer", clean(message.text))
+
+
+def _call(result: ToolResultAdded, start: ToolStarted | None, clean: Clean) -> Call:
+    allowed = f"{result.approval}{f' ({result.rule})' if result.rule else ''}" if result.approval else ""
+    how = "done" if result.error is None else result.error.kind
+    facts = (how, f"by {allowed}" if allowed else "", result.sandbox or "", f"{result.duration_ms} ms")
+    blocks = result.blocks or (TextBlock(text=text_of(result.content)),)
+    pieces = tuple(piece for block in blocks if (piece := _piece(block)).text)
+    is_told = any(isinstance(block, TerminalBlock) and block.exit_code for block in blocks)
+    if result.error is not None and not is_told and not any(result.error.message in piece.text for piece in pieces):
+        pieces = (*pieces, Piece(result.error.message))
+    shows_itself = any(isinstance(block, TerminalBlock | DiffBlock) for block in blocks)
+    given = {} if start is None or shows_itself else start.arguments
+    return Call(
+        name=clean(result.name),
+        target=clean("" if start is None else start.target),
+        how=clean(" · ".join(fact for fact in facts if fact)),
+        failed=result.error is not None,
+        arguments=clean(json.dumps(given, indent=2, ensure_ascii=False)) if given else "",
+        pieces=tuple(Piece(clean(piece.text), piece.language) for piece in pieces),
+    )
+
+
+def _piece(block: DisplayBlock) -> Piece:
+    match block:
+        case TextBlock():
+            return Piece(block.text)
+        case MarkdownBlock():
+            return Piece(block.text, "markdown")
+        case TerminalBlock():
+            exit_line = "" if block.exit_code in (None, 0) else f"\n[exit {block.exit_code}]"
+            return Piece(f"$ {block.command}\n{block.output.rstrip()}{exit_line}", "console")
+        case DiffBlock():
+            return Piece(unified(block), "diff")
+        case FilesBlock():
+            return Piece("\n".join(block.paths))
+        case ImageBlock():
+            return Piece(f"[image {block.path} ({block.media_type})]")
+        case QuestionBlock():
+            return Piece("\n".join((block.question, *(f"- {option}" for option in block.options))))
+        case _:
+            return Piece(f"[{block.type}]")
+
+
+def unified(block: DiffBlock) -> str:
+    """Return the change as a unified diff with three lines of context, as `git diff` writes it."""
+    before, after = block.before.splitlines(), block.after.splitlines()
+    lines = list(difflib.unified_diff(before, after, f"a/{block.path}", f"b/{block.path}", lineterm=""))
+    return "\n".join(lines)
+
+
+def _remark(event: KnownEvent | UnknownEvent, clean: Clean) -> Iterator[Aside]:
+    match event:
+        case RunStarted():
+            yield Aside(clean(f"run · {event.model} · {event.workspace} · {event.mode}"), "run")
+        case RunFinished():
+            error = f" · {event.error}" if event.error else ""
+            yield Aside(clean(f"{event.reason} · {event.turns} turns · {event.calls} calls{error}"), "run")
+        case ApprovalResolved(source="user") if event.reason:
+            yield Aside(clean(f"{event.answer}: {event.reason}"))
+        case CheckpointRestored():
+            back = " and the conversation" if event.conversation else ""
+            yield Aside(clean(f"{event.kind}: {len(event.files)} files{back} were taken back"), "warning")
+        case JobFinished():
+            yield Aside(clean(f"job {event.job_id} {event.status}: {event.summary}"))
+        case Notice() | TypedNotice():
+            yield Aside(clean(event.text), event.level)
+        case _:
+            return

@@ -1,0 +1,145 @@
+"""What is done with whole sessions: copying one up to a prompt, and removing old ones."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import SessionError
+from codeagent.core.events import MessageAdded, Notice, RunStarted
+from codeagent.core.messages import UserMessage
+from codeagent.core.runtime import SessionSummary
+from codeagent.session.listing import bytes_below
+from codeagent.session.log import FIRST, checksum_of, opened, seal
+from codeagent.session.memory import NAME
+from codeagent.session.store import LOCK, LOG, SessionLock, SessionStore
+
+_REMOVED = ".removed-"
+"""Begins the name of a folder that is being removed: no session."""
+
+
+@dataclass(frozen=True)
+class PruneRule:
+    """Which sessions to remove: those to which any of the three applies."""
+
+    older_than: float | None = None
+    """Seconds since the last write."""
+    keep: int | None = None
+    """All but so many, the last written ones."""
+    max_bytes: int | None = None
+    """The oldest, until the others together have at most so many bytes."""
+
+    def is_for(self, age: float, place: int, total: int) -> bool:
+        """Judge a session by its age, its place (from 0, the newest first) and the bytes up to and including it."""
+        return (
+            (self.older_than is not None and age > self.older_than)
+            or (self.keep is not None and place >= self.keep)
+            or (self.max_bytes is not None and total > self.max_bytes)
+        )
+
+
+@dataclass(frozen=True)
+class Prunable:
+    summary: SessionSummary
+    size: int
+    """Bytes of everything it holds."""
+
+
+def prunable(store: SessionStore, rule: PruneRule, now: float) -> Iterator[Prunable]:
+    """Yield the sessions that the rule is for, the last written first; `now` in seconds since the epoch."""
+    total = 0
+    for place, summary in enumerate(store.summaries()):
+        size = bytes_below(store.folder(summary.id))
+        total += size
+        if rule.is_for(now - summary.modified, place, total):
+            yield Prunable(summary, size)
+
+
+def remove(store: SessionStore, session_id: str) -> None:
+    """Remove a session with all it holds. Raises SessionInUse, SessionError."""
+    folder = store.folder(session_id)
+    lock = SessionLock(folder / LOCK)
+    lock.acquire()
+    aside = folder.with_name(f"{_REMOVED}{session_id}")
+    try:
+        folder.rename(aside)
+    except OSError as error:
+        raise SessionError(f"session {session_id} cannot be removed ({error.strerror})") from error
+    finally:
+        lock.release()
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def clear_leftovers(store: SessionStore) -> None:
+    """Remove what a removal that was cut short left behind."""
+    with suppress(OSError):
+        for entry in store.root.glob(f"{_REMOVED}*"):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def fork(store: SessionStore, session_id: str, before: int | None = None) -> str:
+    """Copy a session into a new one and return its id; `before` leaves out that prompt (from 1) and what followed it.
+
+    What tools printed and the notes come along; the files of the workspace stay as they are. The old session is only
+    read, and may be in use. Raises SessionNotFound, SessionError.
+    """
+    end = None if before is None else _begin_of(store, session_id, before)
+    log = store.create()
+    log.close()
+    source, target = store.folder(session_id), store.folder(log.session_id)
+    try:
+        with (target / LOG).open("wb") as file:
+            for line in _copied(source / LOG, session_id, log.session_id, end):
+                file.write(line)
+        if (source / "outputs").is_dir():
+            shutil.copytree(source / "outputs", target / "outputs", symlinks=True)
+        if (source / NAME).is_file():
+            shutil.copy2(source / NAME, target / NAME)
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise SessionError(f"session {session_id} cannot be copied ({error.strerror}); nothing was kept") from error
+    _tell_origin(store, log.session_id, session_id, before)
+    return log.session_id
+
+
+def _begin_of(store: SessionStore, session_id: str, prompt: int) -> int:
+    """Return the number of the event with which the run of a prompt began. Raises SessionError."""
+    begin, count = 0, 0
+    for event in store.read(session_id).events:
+        match event:
+            case RunStarted():
+                begin = event.seq
+            case MessageAdded(message=UserMessage(source="prompt")):
+                count += 1
+                if count == prompt:
+                    return begin or event.seq
+            case _:
+                pass
+    raise SessionError(f"session {session_id} has {count} prompts, not {prompt}; nothing was copied")
+
+
+def _copied(path: Path, old: str, new: str, end: int | None) -> Iterator[bytes]:
+    """Yield the sound lines before the event `end`, as those of the new session; damaged ones are left out."""
+    before, was, becomes = FIRST, f'"session":"{old}"'.encode(), f'"session":"{new}"'.encode()
+    with path.open("rb") as file:
+        for raw in file:
+            if (found := opened(raw.rstrip(b"\n"))) is None:
+                continue
+            if end is not None and json.loads(found[0]).get("seq", 0) >= end:
+                return
+            line = seal(found[0].replace(was, becomes, 1).decode(), before)
+            before = checksum_of(line[:-1])
+            yield line
+
+
+def _tell_origin(store: SessionStore, session_id: str, origin: str, before: int | None) -> None:
+    log, _ = store.open(session_id)
+    where = "" if before is None else f" before its prompt {before}"
+    text = f"copied from session {origin}{where}; the files are as they are now"
+    notice = Notice(code="session.forked", text=text, data={"from": origin})
+    log.append(replace(notice, seq=log.next_seq, ts=round(time.time(), 3), session=session_id))
+    log.close()

@@ -1,0 +1,91 @@
+"""`codeagent sessions export, search, rename, fork, prune`: what they print, and what they refuse."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codeagent import cli
+from codeagent.core.redact import Redactor
+from codeagent.session.store import SessionStore
+from tests.session.eventlogs import finished_run
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SessionStore:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return SessionStore(tmp_path / "codeagent", Redactor({}))
+
+
+@pytest.fixture
+def session(store: SessionStore) -> str:
+    log = store.create()
+    for event in finished_run():
+        log.append(replace(event, session=log.session_id))
+    log.close()
+    return log.session_id
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    code = cli.main(["sessions", *arguments])
+    return code, *capsys.readouterr()
+
+
+def test_an_export_is_markdown_unless_the_file_s_name_says_otherwise(
+    session: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, _ = ran(capsys, "export", session)
+    assert code == 0 and printed.startswith("# fix it\n")
+    for name, begin in (("a.html", "<!doctype html>"), ("a.jsonl", '{"'), ("a.txt", "# fix it")):
+        assert ran(capsys, "export", session, "--output", str(tmp_path / name))[0] == 0
+        assert (tmp_path / name).read_text().startswith(begin)
+
+
+def test_an_export_never_replaces_a_file(session: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.md").write_text("mine")
+    code, _, error = ran(capsys, "export", session, "--output", str(tmp_path / "a.md"))
+    assert code == 2 and "nothing was changed" in error
+    assert (tmp_path / "a.md").read_text() == "mine"
+
+
+def test_a_title_stands_in_the_list_until_it_is_taken_away(session: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran(capsys, "rename", session[:-2], "  Leap\n years ")[0] == 0
+    assert "Leap years" in ran(capsys, "list")[1]
+    assert ran(capsys, "rename", session)[0] == 0
+    assert "fix it" in ran(capsys, "list")[1]
+
+
+def test_a_fork_prints_how_to_continue_it(
+    session: str, store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, _ = ran(capsys, "fork", session)
+    new, line = printed.splitlines()
+    assert code == 0 and line.endswith(f"codeagent --resume {new}")
+    assert sorted(store.ids()) == sorted([session, new])
+    code, _, error = ran(capsys, "fork", session, "--before", "3")
+    assert code == 1 and "nothing was copied" in error
+
+
+def test_a_search_without_a_hit_says_where_it_looked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed, error = ran(capsys, "search", "--cwd", str(tmp_path), "leap")
+    assert (code, printed) == (1, "") and "0 sessions" in error
+
+
+def test_prune_says_what_it_would_remove_and_removes_that(
+    session: str, store: SessionStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, error = ran(capsys, "prune")
+    assert code == 2 and "--older-than" in error
+    code, printed, _ = ran(capsys, "prune", "--keep", "0", "--dry-run")
+    assert session in printed and "1 session would be removed" in printed and store.ids() == [session]
+    held = store.create()
+    code, printed, error = ran(capsys, "prune", "--keep", "0")
+    assert store.ids() == [held.session_id] and "is in use" in error
+    held.close()
+
+
+@pytest.mark.parametrize("wrong", ["5x", "d", "-1d", "1.5d", "9999999999d", "d5"])
+def test_an_age_that_is_none_is_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = ran(capsys, "prune", f"--older-than={wrong}")
+    assert code == 2 and "12h, 90d or 6w" in error

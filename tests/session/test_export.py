@@ -1,0 +1,123 @@
+"""A session written down: everything said is there, nothing in it acts on whoever opens it, secrets are masked."""
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from codeagent.core.display import DiffBlock, TerminalBlock
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import visible
+from codeagent.session.export import Heading, markdown, page, written_down
+from codeagent.session.store import SessionStore
+from codeagent.session.story import Aside, Call, Entry, Piece, Said, story
+from tests.security.terminal_payloads import PAYLOADS
+from tests.session.eventlogs import finished_run
+from tests.tui.scripts import Recording
+
+HEADING = Heading("20260101-000000-00000000", "Fix the tests", "/w", "m", 0.0)
+HOSTILE = ["<script>alert(1)</script>", "```\n# not a heading\n```", "<img src=x onerror=alert(1)>", "</pre></details>"]
+texts = st.text(max_size=60) | st.sampled_from([*HOSTILE, *PAYLOADS[:50], "[a](javascript:alert(1))", "~~~~", "`" * 7])
+entries = st.lists(
+    st.builds(Said, st.sampled_from(["prompt", "steer", "note", "answer", "thinking"]), texts)
+    | st.builds(
+        Call,
+        texts,
+        texts,
+        texts,
+        st.booleans(),
+        texts,
+        st.lists(st.builds(Piece, texts, st.sampled_from(["", "diff", "console"]))).map(tuple),
+    )
+    | st.builds(Aside, texts, st.sampled_from(["info", "run", "error"])),
+    max_size=6,
+)
+
+
+class Page(HTMLParser):
+    """What an HTML page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@given(entries)
+def test_nothing_in_the_page_runs_or_is_loaded_but_its_own_search(given_entries: list[Entry]) -> None:
+    found = Page("".join(page(HEADING, given_entries)))
+    assert found.tags.count("script") == 1
+    assert not {"iframe", "object", "embed", "form", "base", "link"} & set(found.tags)
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    links = [value for name, value in found.attributes if name in ("src", "href")]
+    assert not [link for link in links if link.lower().startswith(("javascript:", "vbscript:", "file:", "data:text"))]
+
+
+@given(entries)
+def test_every_call_and_prompt_is_in_the_page_as_it_was(given_entries: list[Entry]) -> None:
+    words = "".join(Page("".join(page(HEADING, given_entries))).text.split())
+    for entry in given_entries:
+        match entry:
+            case Said(by="prompt") | Aside():
+                assert "".join(entry.text.split()) in words
+            case Call():
+                assert all("".join(piece.text.split()) in words for piece in entry.pieces)
+            case _:
+                pass
+
+
+@given(texts, texts)
+def test_what_a_tool_printed_cannot_leave_its_block_in_markdown(printed: str, target: str) -> None:
+    call = Call("bash", visible(target), "done", False, "", (Piece(visible(printed), "console"),))
+    tokens = MarkdownIt("commonmark").parse("\n".join(markdown(HEADING, [call, Aside("the end")])))
+    headings = [token for token in tokens if token.type == "heading_open"]
+    [fence] = [token for token in tokens if token.type == "fence"]
+    assert len(headings) == 2
+    assert fence.content.rstrip("\n") == "\n".join(visible(printed).splitlines()).rstrip("\n") or not printed.strip()
+
+
+def said() -> Iterator[Entry]:
+    recording = Recording().run("fix it").stream("Let me see.").answer("Let me see.")
+    recording.plan(("c1", "bash", "make", "prompt")).start("c1", "bash", "make")
+    block = TerminalBlock(command="make", output="no rule\n", exit_code=2)
+    recording.result("c1", "bash", "no rule", error=("failed", "exit code 2"), blocks=(block,))
+    diff = DiffBlock(path="a.py", before="x = 1\n", after="x = 2\n")
+    recording.result("c2", "edit", "changed", blocks=(diff,))
+    return story(recording.events, str)
+
+
+def test_a_story_has_prompts_thoughts_answers_and_calls_with_their_results() -> None:
+    told = list(said())
+    assert [entry.text for entry in told if isinstance(entry, Said)] == ["fix it", "Let me see."]
+    failed, edited = (entry for entry in told if isinstance(entry, Call))
+    assert (failed.failed, failed.target) == (True, "make")
+    assert [piece.text for piece in failed.pieces] == ["$ make\nno rule\n[exit 2]"]
+    assert edited.pieces[0].text.endswith("-x = 1\n+x = 2")
+
+
+@pytest.mark.parametrize("form", ["md", "html", "jsonl"])
+def test_an_export_masks_secrets_that_are_known_by_now(tmp_path: Path, form: str) -> None:
+    store = SessionStore(tmp_path, Redactor({}))
+    log = store.create()
+    for event in finished_run():
+        log.append(event)
+    log.close()
+    store.titles.give(log.session_id, "about hunter2hunter2")
+    text = "".join(
+        written_down(store, log.session_id, form, Redactor({"DB_PASSWORD": "hunter2hunter2", "A_KEY": "fix it!!"}))
+    )
+    assert "hunter2" not in text
+    assert "fix it" in text
