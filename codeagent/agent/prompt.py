@@ -113,6 +113,7 @@ class PromptBuilder:
         self._prompt = prompt
         self._look_again = look_again
         self._rules = tuple(rules)
+        self._told: set[str] = set()
         self._looking = asyncio.Lock()
         self._rebuild()
 
@@ -129,9 +130,7 @@ class PromptBuilder:
                 self._rebuild()
         if change is not None:
             tell_tools(change, emitter)
-            if self.catalog.complete:
-                for text in self.catalog.unknown(self._rules):
-                    emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
+            self._tell_unknown(emitter)
 
     async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
         """Load the project's tool files as they are now, or none; during a run from its next boundary on.
@@ -141,6 +140,14 @@ class PromptBuilder:
         await (self.catalog.trust() if trusted else self.catalog.distrust())
         if not running:
             await self.at_boundary(emitter)
+
+    def _tell_unknown(self, emitter: Emitter) -> None:
+        """Report each rule and each allowed tool that does not exist, once that is certain."""
+        unknown = self.catalog.unknown(self._rules) if self.catalog.complete else ()
+        for text in unknown:
+            if text not in self._told:
+                self._told.add(text)
+                emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
     def _rebuild(self) -> None:
         self.system_prompt = self._prompt(self.catalog.always)

@@ -20,6 +20,7 @@ from typing import Any
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import ToolDependencies
 from codeagent.config.settings import Settings
+from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import Tool
 from codeagent.session.fold import History
@@ -101,7 +102,8 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     Nothing is started. Blocks on small files. Raises ConfigError.
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
-    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use))
+    allow = AllowList(settings.tools)
+    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow)
     known = toolsets.all()
     for name in settings.toolsets.use:
         if name not in known:

@@ -26,6 +26,10 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     limits = {name: given[name] for name in LimitSettings.model_fields if given.get(name) is not None}
     if limits:
         flags["limits"] = limits
+    if given.get("tools") is not None:
+        flags["tools"] = given["tools"]
+    if given.get("toolset"):
+        flags["toolsets"] = {"use": tuple(given["toolset"])}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     if given.get("sandbox") is not None:
         flags["sandbox"] = {"kind": given["sandbox"]}

@@ -50,6 +50,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
     add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
     add("--wire", choices=("auto", "litellm"), help="litellm sends every request through litellm (default: auto)")
+    add("--tools", metavar="NAMES", type=_tools, help="the only tools that may be used: read,bash,mcp__github__*")
+    add("--toolset", metavar="NAME", action="append", help="turn a set of further tools on from the start; repeatable")
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
 
 
@@ -58,6 +60,15 @@ def _effort(text: str) -> "Effort":
 
     try:
         return parse_effort(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _tools(text: str) -> tuple[str, ...]:
+    from codeagent.core.allow import split_names  # as above
+
+    try:
+        return split_names(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -74,6 +85,8 @@ def main(args: argparse.Namespace) -> int:
         thinking=args.thinking,
         wire=args.wire,
         mode=args.mode,
+        tools=args.tools,
+        toolsets=tuple(args.toolset or ()),
         sandbox=args.sandbox,
         theme=args.theme,
         resume=args.resume,

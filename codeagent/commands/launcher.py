@@ -58,6 +58,8 @@ class LocalLauncher:
             thinking=options.thinking,
             wire=options.wire,
             mode=options.mode,
+            tools=options.tools,
+            toolset=options.toolsets,
             sandbox=options.sandbox,
             theme=options.theme,
         )

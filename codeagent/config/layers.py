@@ -60,7 +60,7 @@ _LISTED: dict[str, type[Section]] = {
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
-_TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask")})
+_TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask"), ("tools",)})
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
@@ -87,8 +87,8 @@ def load_settings(
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits apply if they are lower. Raises ConfigError naming file, line and key,
-    and for a rule whose examples it does not bear out.
+    the project's limits apply if they are lower, and its list of tools besides the user's. Raises ConfigError naming
+    file, line and key, and for a rule whose examples it does not bear out.
     """
     user = _read_user(user_file, decides)
     project = _read_project(workspace, decides)
@@ -99,6 +99,10 @@ def load_settings(
     merged["limits"] = {**merged.get("limits", {}), **lowered}
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
+    merged["tools"] = [names for names in (merged.get("tools"), project.get("tools")) if names is not None]
+    if "toolsets" in given:
+        use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
+        merged["toolsets"]["use"] = list(dict.fromkeys(use))
     layers = {"flag": given, "user": user, "project": project}
     merged["rules"] = {origin: layer.get("rules", {}) for origin, layer in layers.items()}
     return Settings.model_validate(merged)
@@ -147,8 +151,8 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
             continue
         raise ConfigError(
             f"{source.at(path)}{'.'.join(path)} cannot be set by a project, which may only tighten: rules.deny, "
-            'rules.ask, lower limits and read_only_commands = "ask"; nothing was run: remove it or set it in your own '
-            "file"
+            'rules.ask, tools, lower limits and read_only_commands = "ask"; nothing was run: remove it or set it in '
+            "your own file"
         )
     _validate(data, source, decides)
     return data

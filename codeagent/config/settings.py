@@ -14,6 +14,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from codeagent.core.allow import checked_names
+from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
 
@@ -30,6 +32,13 @@ def _check_host(text: str) -> str:
 
 ConfiguredHost = Annotated[str, AfterValidator(_check_host)]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]")]
+
+
+def _tool_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return checked_names(names)
+    except ConfigError as error:
+        raise PydanticCustomError("tools", "{error}", {"error": str(error)}) from error
 
 
 class Section(BaseModel):
@@ -230,13 +239,21 @@ class CommonSettings(Section):
     """The terminal's bell, once, when the user is waited for."""
 
 
+ToolNames = Annotated[tuple[str, ...], AfterValidator(_tool_names)]
+"""Names of tools, and patterns over names."""
+
+
 class FileSettings(CommonSettings):
     """What the user's file may hold; a project's, only what tightens."""
 
     rules: RuleSettings = RuleSettings()
+    tools: ToolNames | None = None
+    """The tools that may be used; None: all."""
 
 
 class Settings(CommonSettings):
     """The settings of a run, from all places."""
 
     rules: RuleLayers = RuleLayers()
+    tools: tuple[ToolNames, ...] = ()
+    """Lists of the tools that may be used, one for each place that has one: a tool must be in all of them."""

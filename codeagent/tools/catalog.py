@@ -10,7 +10,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
-from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.schema import nearest_or_all, shown_schema
@@ -98,9 +98,13 @@ class ToolCatalog(ToolRegistry):
         """`trust` None: nothing of a project is loaded. `accept`: the project's files are trusted as the first look
         finds them, without asking, and only in this conversation. `elsewhere`: built-in tools that other conversations
         have, so that a rule may name them, and no other tool may have their names. `companions` is called with all
-        tools that are always there. Raises ConfigError."""
-        super().__init__(builtin)
+        tools that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
+        self.toolsets = Toolsets() if toolsets is None else toolsets
+        self._allow = self.toolsets.allow
+        super().__init__(self._allowed(builtin))
         self._builtin = tuple(builtin)
+        self._known = frozenset(tool.name for tool in builtin)
+        """The names of the tools that are always there, allowed or not."""
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
         self._packages = packages or Loaded()
@@ -108,14 +112,13 @@ class ToolCatalog(ToolRegistry):
         self._accept_first = accept
         self._elsewhere = frozenset(elsewhere)
         self._companions = companions
-        self.toolsets = toolsets or Toolsets()
         self._accepted: str | None = None
         self._loaded: dict[ToolFile, Loaded] = {}
         self._states: tuple[FolderState, ...] | None = None
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
-        self._always = self._builtin
-        self._now = Toolbox(tuple(_facts(tool) for tool in self._builtin))
+        self._always = tuple(self)
+        self._now = Toolbox(tuple(map(_facts, self)))
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
@@ -133,8 +136,12 @@ class ToolCatalog(ToolRegistry):
         return any(file.content == content for file in self._loaded)
 
     def get(self, name: str) -> Tool[Any]:
-        """Raises NotFound, which names the closest tools, or says how to turn this one on."""
-        if name not in self and (toolset := self.toolsets.where(name)) is not None:
+        """Raises NotFound, which names the closest tools or says how to turn this one on, or Denied."""
+        if name in self:
+            return super().get(name)
+        if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
+            raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
+        if (toolset := self.toolsets.where(name)) is not None:
             call = f'toolset_use(name="{toolset.name}")'
             raise NotFound(f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on")
         return super().get(name)
@@ -148,10 +155,16 @@ class ToolCatalog(ToolRegistry):
         raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
-        names = sorted({*self._elsewhere, *self._tools, *self.toolsets.names()})
+        """A line about each rule, and each entry of the allow list, that names no tool.
+
+        Rules about tools of MCP servers are not checked.
+        """
+        names = sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
         wrong = [rule for rule in rules if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))]
-        return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
+        lines = [f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong]
+        for name in self._allow.unknown(names):
+            lines.append(f"{name} in the list of allowed tools is not a tool{nearest_or_all(name, names, most=1)}")
+        return tuple(lines)
 
     @property
     def now(self) -> Toolbox:
@@ -216,14 +229,19 @@ class ToolCatalog(ToolRegistry):
             self._accept_first, self._accepted = False, digest
         return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
 
+    def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
+        return tuple(tool for tool in tools if self._allow.allows(tool.name))
+
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
         self.toolsets.moved = False
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         reserved = self._elsewhere - {tool.name for tool in self._builtin}
         kept, refused = _without_doubles((*self._builtin, *self.toolsets.held), found, reserved)
-        own = (*self._builtin, *kept)
-        self._always = (*own, *self._companions(own))
+        own = self._allowed((*self._builtin, *kept))
+        companions = self._companions(own)
+        self._always = (*own, *self._allowed(companions))
+        self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
         candidates, broken = self.toolsets.candidates()
         added, doubled = _without_doubles(self._always, candidates, reserved)
         self._use_tools((*self._always, *added))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.json_types import JsonObject, JsonValue
@@ -133,8 +134,13 @@ class SourceRun:
 class Toolsets:
     """The sets of one conversation. What is on changes only when the catalog takes it in, at a boundary."""
 
-    def __init__(self, sources: Iterable[ToolSource] = (), choices: Iterable[Choice] = ()) -> None:
-        """`choices`: what is on from the start, in this order. Raises ConfigError for a source's name that is taken."""
+    def __init__(
+        self, sources: Iterable[ToolSource] = (), choices: Iterable[Choice] = (), allow: AllowList | None = None
+    ) -> None:
+        """`choices`: what is on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is
+        not among them, those of the sets are on from the start. Raises ConfigError for a source's name that is taken.
+        """
+        self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
         self._choices = list(choices)
         self._waited = False
@@ -165,12 +171,10 @@ class Toolsets:
 
     async def first_ready(self) -> None:
         """Wait once, and not for long, for the sets that were turned on before the first request."""
-        if self._waited or not self._choices:
+        if self._waited:
             return
         self._waited = True
-        found = self.all()
-        sources = {found[choice.toolset].source for choice in self._choices if choice.toolset in found}
-        await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in sources))
+        await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources()))
 
     async def close(self) -> None:
         """End all sources; if this is cancelled, only once they have ended."""
@@ -185,8 +189,8 @@ class Toolsets:
             raise asyncio.CancelledError
 
     def all(self) -> dict[str, Toolset]:
-        """Every set, by name."""
-        return {name: _whole(name, run.listing) for name, run in self._runs.items()}
+        """Every set by name, with the tools that may be used."""
+        return {name: _whole(name, run.listing, self.allow) for name, run in self._runs.items()}
 
     def facts(self) -> tuple[ToolsetFacts, ...]:
         on = {(source, tool.name) for tool, source in self._held.items()}
@@ -216,7 +220,7 @@ class Toolsets:
         return all(one.state == "ready" or (one.state == "waiting" and one.tools) for one in listings)
 
     def names(self) -> Iterator[str]:
-        """Yield the names of all tools that are known."""
+        """Yield the names of all tools that are known, allowed or not."""
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
 
     def where(self, tool: str) -> Toolset | None:
@@ -276,7 +280,8 @@ class Toolsets:
         Those that are on keep their order, and their place while their source is away; new ones come last.
         """
         found = self.all()
-        wanted = {(one.source, name): None for choice in self._choices for one, name in _chosen(choice, found)}
+        choices = [*self._choices, *(map(Choice, found) if self._all_on else ())]
+        wanted = {(one.source, name): None for choice in choices for one, name in _chosen(choice, found)}
         tools: dict[Tool[Any], str] = {}
         problems: list[ToolProblem] = []
         for held, source in self._held.items():
@@ -312,20 +317,34 @@ class Toolsets:
         problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
         return None
 
+    @property
+    def _all_on(self) -> bool:
+        """Whether everything that may be used is on, because the model may not turn it on."""
+        return not self.allow.allows("toolset_use")
+
+    def _wanted_sources(self) -> set[str]:
+        """The sources of what is on, or will be once they have told their tools."""
+        found = self.all()
+        wanted = {found[choice.toolset].source for choice in self._choices if choice.toolset in found}
+        if self._all_on:
+            wanted |= {one.source for one in found.values() if one.tools}
+            if self.allow.unknown({*self._others, *self.names()}):
+                wanted |= {one.source for one in found.values() if one.state != "ready"}
+        return wanted
+
     def _begin(self, run: SourceRun) -> None:
-        names = {choice.toolset for choice in self._choices}
-        wanted = any(one.name in names for one in self.all().values() if one.source == run.source.name)
-        if wanted or run.listing.state != "waiting":
+        if run.listing.state != "waiting" or run.source.name in self._wanted_sources():
             run.begin()
 
     def _note(self) -> None:
         self.moved = True
 
 
-def _whole(name: str, listing: Listing) -> Toolset:
-    """The set of all tools of a source."""
+def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
+    """The set of all tools of a source that may be used."""
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
-    return Toolset(name, listing.state, listing.about, listing.tools, name, one_line(reason, 200))
+    tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
+    return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200))
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:

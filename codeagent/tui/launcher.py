@@ -29,6 +29,10 @@ class LaunchOptions:
     thinking: Effort | None = None
     wire: str | None = None
     mode: str | None = None
+    tools: tuple[str, ...] | None = None
+    """The only tools that may be used."""
+    toolsets: tuple[str, ...] = ()
+    """Turned on from the start."""
     sandbox: str | None = None
     theme: str | None = None
     resume: str | None = None

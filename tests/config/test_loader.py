@@ -193,7 +193,7 @@ LOOSENING = [
     'env = {A = "b"}',
     'environment = {A = "b"}',
     'mcp = {a = {command = "x"}}',
-    'tools = ["x"]',
+    'toolsets.use = ["x"]',
     'plugins = ["x"]',
     'system_prompt = "x"',
     'sandbox.kind = "off"',
@@ -342,3 +342,20 @@ def test_the_repositorys_dotenv_is_not_read(place: Place, monkeypatch: pytest.Mo
     (place.workspace / ".env").write_text("CODEAGENT_MODEL=evil\nCODEAGENT_API_BASE=http://evil.example\n")
     monkeypatch.chdir(place.workspace)
     assert (place.load().model, place.load().api_base) == (None, None)
+
+
+def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: Place) -> None:
+    assert place.load().tools == ()
+    place.user_file.write_text('tools = ["read", "bash"]')
+    place.project_file.write_text('tools = ["read", "mcp__*"]')
+    assert place.load().tools == (("read", "bash"), ("read", "mcp__*"))
+    assert place.load(tools=("write",)).tools == (("write",), ("read", "mcp__*"))
+    place.project_file.write_text('tools = ["bash(ls)"]')
+    with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:1: tools: 'bash\(ls\)' is not a tool's name"):
+        place.load()
+
+
+def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Place) -> None:
+    place.user_file.write_text('[toolsets]\nuse = ["github", "web"]\noffer = ["edit"]')
+    assert place.load(toolsets={"use": ("web", "linear")}).toolsets.use == ("github", "web", "linear")
+    assert place.load(toolsets={"use": ("web",)}).toolsets.offer == ("edit",)

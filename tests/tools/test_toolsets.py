@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
-from codeagent.core.tool import Failed, InvalidArgs, NotFound, ToolError
+from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import toolsets as module
 from codeagent.tools.source import BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Choice, Toolsets
@@ -333,3 +334,47 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: lis
         await resumed.close()
 
     asyncio.run(play())
+
+
+async def test_a_tool_that_is_not_allowed_is_not_listed_not_sent_and_refused(opened: Open) -> None:
+    toolsets = Toolsets([Source("hub", "one", "two")], allow=AllowList((("read", "toolset_use", "o*"),)))
+    toolsets.begin()
+    catalog = catalog_of(toolsets)
+    await toolsets.use("hub")
+    await catalog.refresh()
+    assert [one.name for one in catalog.definitions()] == ["read", "one"]
+    assert [tool.name for tool in toolsets.all()["hub"].tools] == ["one"]
+    for name in ("two", "bash"):
+        with pytest.raises(Denied, match=f"{name} is not among the tools that may be used here: read, one"):
+            catalog.get(name)
+    with pytest.raises(NotFound):
+        catalog.get("zzz")
+    await toolsets.close()
+
+
+async def test_what_is_allowed_of_sets_is_on_from_the_start_if_the_model_may_not_turn_it_on() -> None:
+    slow, waiting = Source("slow", "three", held=True), Source("waiting", "one", waiting=True)
+    toolsets = Toolsets([Source("hub", "one", "two"), waiting, slow], allow=AllowList((("read", "tw*", "three"),)))
+    catalog = catalog_of(toolsets)
+    toolsets.begin()
+    slow.release.set()
+    await toolsets.first_ready()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "two", "three"]
+    await toolsets.close()
+
+
+async def test_a_list_of_tools_that_are_always_there_starts_and_awaits_no_source() -> None:
+    waiting, slow = Source("waiting", "one", waiting=True), Source("slow", "two", held=True)
+    toolsets = Toolsets([waiting, slow], allow=AllowList((("read",),)))
+    catalog = catalog_of(toolsets)
+    toolsets.begin()
+    await toolsets.first_ready()
+    assert names(catalog) == ["read"] and waiting.starts == 0
+    await toolsets.close()
+
+
+def test_an_allowed_tool_that_does_not_exist_is_told_with_the_nearest_name() -> None:
+    catalog = catalog_of(Toolsets(allow=AllowList((("read", "bsh"),))))
+    assert catalog.complete
+    assert catalog.unknown([]) == ("bsh in the list of allowed tools is not a tool; did you mean bash?",)

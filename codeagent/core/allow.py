@@ -1,0 +1,49 @@
+"""Allow lists of tools: what is not listed is neither sent to the model nor run (FEATURES F42)."""
+
+import re
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+
+_PATTERN = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
+
+
+@dataclass(frozen=True)
+class AllowList:
+    """Lists of tool names and of patterns such as `mcp__github__*`: a tool must be in each; without a list, all may.
+
+    Each list is of one place: the command line or the user's file, the project, a recipe, an agent. So a place can
+    only take away from what the others allow.
+    """
+
+    lists: tuple[tuple[str, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.lists)
+
+    def allows(self, name: str) -> bool:
+        return all(any(fnmatchcase(name, pattern) for pattern in one) for one in self.lists)
+
+    def narrowed(self, names: Iterable[str] | None) -> "AllowList":
+        """This list with a further one; None leaves it as it is. Raises ConfigError for what cannot be a name."""
+        return self if names is None else AllowList((*self.lists, checked_names(names)))
+
+    def unknown(self, names: Collection[str]) -> tuple[str, ...]:
+        """The names and patterns of which none of these tools is."""
+        every = dict.fromkeys(pattern for one in self.lists for pattern in one)
+        return tuple(pattern for pattern in every if not any(fnmatchcase(name, pattern) for name in names))
+
+
+def checked_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names and patterns without repetitions. Raises ConfigError for what cannot be a tool's name."""
+    every = tuple(dict.fromkeys(names))
+    if (wrong := next((name for name in every if _PATTERN.fullmatch(name) is None), None)) is not None:
+        raise ConfigError(f"{wrong[:100]!r} is not a tool's name; * and ? may stand for parts of one")
+    return every
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of `read, bash`. Raises ConfigError for what cannot be a tool's name."""
+    return checked_names(filter(None, map(str.strip, text.split(","))))

@@ -1,0 +1,152 @@
+"""Toolsets through the real command: a package's source, turned on by the model, by a flag and by a resumed session."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.product import Product, calls, of, results, say, text_of
+
+SOURCE = """\
+from pathlib import Path
+
+from codeagent import Tool, ToolArgs, ToolResult
+
+
+class Weather(Tool[ToolArgs]):
+    name, label = "weather_today", "Weather"
+    description = "Tell today's weather."
+    Args = ToolArgs
+    permission, effect = "auto", "nothing"
+    source, origin = "test", "many-sources 1.2"
+
+    async def run(self, args, ctx):
+        return ToolResult.from_text("it rains")
+
+
+class Source:
+    name = "weather"
+
+    def __init__(self):
+        self._tool = None
+        self._listing = Listing(state="starting")
+
+    async def start(self, changed):
+        self._tool = Weather()
+        self._listing = Listing((ListedTool("weather_today", "Tell today's weather."),), about="the weather")
+        changed()
+
+    def list(self):
+        return self._listing
+
+    def get(self, name):
+        return self._tool
+
+    async def close(self):
+        Path("closed").touch()
+
+
+from codeagent.tools.source import ListedTool, Listing
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Iterator[None]:
+    """An installed package with a source that works and one that cannot be imported."""
+    folder = tmp_path / "site"
+    info = folder / "many_sources-1.2.dist-info"
+    info.mkdir(parents=True)
+    (folder / "many_sources.py").write_text(SOURCE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: many-sources\nVersion: 1.2\n")
+    points = "[codeagent.sources]\nweather = many_sources:Source\nbroken = missing_module:Source\n"
+    (info / "entry_points.txt").write_text(points)
+    sys.path.insert(0, str(folder))
+    yield
+    sys.path.remove(str(folder))
+    sys.modules.pop("many_sources", None)
+
+
+pytestmark = pytest.mark.usefixtures("package")
+
+
+def test_the_model_finds_a_set_turns_it_on_and_calls_its_tool(product: Product) -> None:
+    model = product.script(
+        calls(("toolset_list", {})),
+        calls(("weather_today", {})),
+        calls(("toolset_list", {"name": "weather"}), ("toolset_use", {"name": "weather"})),
+        calls(("weather_today", {})),
+        calls(("toolset_use", {"name": "wether"}), ("toolset_use", {"name": "broken"})),
+        say("done"),
+    )
+    done = product.run(model, "--output", "jsonl")
+    assert done.code == 0, done.err
+    assert (product.workspace / "closed").exists()
+    texts = [text_of(result) for result in results(done.events)]
+    assert "weather (" in texts[0] and "broken (failed, tried again later: No module named" in texts[0]
+    assert 'toolset_use(name="weather") turns it on' in texts[1]
+    assert texts[2].splitlines() == ["weather (off, 1 tool): the weather", "- weather_today: Tell today's weather."]
+    assert texts[4] == "it rains"
+    assert "did you mean weather" in texts[5] and "broken is not available: No module named" in texts[6]
+    told = [event["text"] for event in of(done.events, "notice") if event["code"] == "tools.problem"]
+    assert told == ["broken: No module named 'missing_module'; its tools are not in use"]
+
+
+def test_what_was_on_is_on_again_in_a_resumed_session(product: Product) -> None:
+    first = product.run(product.script(calls(("toolset_use", {"name": "weather"})), say("on")))
+    assert first.code == 0, first.err
+    model = product.script(calls(("weather_today", {})), say("done"))
+    again = product.run(model, "--output", "jsonl", "--resume", product.sessions[-1].name)
+    assert [text_of(result) for result in results(again.events)] == ["it rains"]
+
+
+def test_a_set_is_turned_on_from_the_start_by_a_flag_and_by_the_settings(product: Product) -> None:
+    model = product.script(calls(("weather_today", {})), say("done"))
+    flagged = product.run(model, "--output", "jsonl", "--toolset", "weather")
+    assert [text_of(result) for result in results(flagged.events)] == ["it rains"]
+    folder = product.home / "config" / "codeagent"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text('[toolsets]\nuse = ["weather"]\n')
+    configured = product.run(model, "--output", "jsonl")
+    assert [text_of(result) for result in results(configured.events)] == ["it rains"]
+    unknown = product.run(model, "--toolset", "wether")
+    assert unknown.code == 2 and "there is no toolset wether; did you mean weather?" in unknown.err
+
+
+def test_only_allowed_tools_are_sent_and_run(product: Product) -> None:
+    model = product.script(
+        calls(("weather_today", {}), ("bash", {"command": "touch made"}), ("read", {"path": "a.txt"})), say("done")
+    )
+    done = product.run(model, "--output", "jsonl", "--yes", "--tools", "read,weather_*")
+    texts = [text_of(result) for result in results(done.events)]
+    assert texts[0] == "it rains" and "this is a.txt" in texts[2]
+    assert "bash is not among the tools that may be used here: read, weather_today" in texts[1]
+    assert results(done.events)[1]["error"]["kind"] == "denied"
+    assert not (product.workspace / "made").exists()
+
+
+def test_a_project_may_only_tighten_the_list(product: Product) -> None:
+    folder = product.workspace / ".codeagent"
+    folder.mkdir()
+    (folder / "config.toml").write_text('tools = ["read", "bash"]\n')
+    model = product.script(calls(("bash", {"command": "ls"}), ("write", {"path": "b", "content": ""})), say("x"))
+    done = product.run(model, "--output", "jsonl", "--yes", "--tools", "read,write")
+    assert [result["error"]["kind"] for result in results(done.events)] == ["denied", "denied"]
+
+
+def test_a_name_in_the_list_that_is_no_tool_runs_nothing(product: Product) -> None:
+    (product.workspace.parent / "site" / "many_sources-1.2.dist-info" / "entry_points.txt").write_text("")
+    done = product.run(product.script(say("x")), "--tools", "read,bsh")
+    assert done.code == 2 and "bsh in the list of allowed tools is not a tool; did you mean bash?" in done.err
+    assert product.sessions == []
+    wrong = product.run(product.script(say("x")), "--tools", "bash(ls)")
+    assert wrong.code == 2 and "is not a tool's name" in wrong.err
+
+
+def test_the_list_and_the_sets_are_in_the_settings(product: Product) -> None:
+    folder = product.home / "config" / "codeagent"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text('tools = ["read"]\n[toolsets]\nuse = ["weather"]\noffer = []\n')
+    shown = json.loads(product.call("config", "show").out)
+    assert (shown["tools"], shown["toolsets"]) == ([["read"]], {"use": ["weather"], "offer": []})
