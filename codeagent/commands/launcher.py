@@ -105,6 +105,21 @@ class LocalLauncher:
     def recorded(self, session_id: str, after: int = 0) -> Events:
         return self._store.read_after(session_id, after)
 
+    def rename(self, session_id: str, title: str) -> None:
+        self._store.titles.give(session_id, " ".join(title.split()))
+
+    def export(self, session_id: str, name: str) -> Path:
+        from codeagent.session.export import write_down  # only for an export
+
+        path = self._workspace / Path(name).expanduser()
+        write_down(self._store, session_id, path, None, Redactor(os.environ))
+        return path
+
+    def fork(self, session_id: str, before: int | None) -> str:
+        from codeagent.session.upkeep import fork  # only for a copy
+
+        return fork(self._store, session_id, before)
+
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         names = [] if settings.model in (None, _DEMO.name) else [settings.model]
         names += [name for name in OFFERED if name != settings.model]

@@ -25,8 +25,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible, visible_json
-from codeagent.disk.opens import create_file
-from codeagent.session.export import FORMATS, written_down
+from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
@@ -139,19 +138,13 @@ def _list(store: SessionStore, *, as_json: bool) -> int:
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
     """Print the document, or write it into a new file. Raises ConfigError if there is one, SessionError."""
-    if form is None:
-        form = next((name for name in FORMATS if output is not None and output.suffix == f".{name}"), "md")
-    pieces = written_down(store, session_id, form, Redactor(os.environ))
-    if output is None:
-        for piece in pieces:
-            print(piece, end="")
+    redactor = Redactor(os.environ)
+    if output is not None:
+        write_down(store, session_id, output, form, redactor)
+        print(output)
         return 0
-    try:
-        with os.fdopen(create_file(output), "w", encoding="utf-8") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be written ({error.strerror}); nothing was changed") from error
-    print(output)
+    for piece in written_down(store, session_id, form or FORMATS[0], redactor):
+        print(piece, end="")
     return 0
 
 

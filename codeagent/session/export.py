@@ -1,6 +1,7 @@
 """Writes a session down: as Markdown, as one HTML page that needs nothing else, or as its events."""
 
 import html
+import os
 import re
 import time
 from base64 import b64encode
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.event_json import event_json
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible, visible_json
+from codeagent.disk.opens import create_file
 from codeagent.session.store import SessionStore
 from codeagent.session.story import Aside, Call, Entry, Piece, Said, story
 
@@ -55,6 +58,20 @@ def written_down(store: SessionStore, session_id: str, form: str, redactor: Reda
             return page(heading, story(events, clean))
         case _:
             return (f"{visible_json(event_json(event, redactor))}\n" for event in events)
+
+
+def write_down(store: SessionStore, session_id: str, path: Path, form: str | None, redactor: Redactor) -> None:
+    """Write an export into a new file; None: the format that its ending names, else Markdown.
+
+    Raises ConfigError, also if there is such a file, and SessionError.
+    """
+    form = form or next((name for name in FORMATS if path.suffix == f".{name}"), FORMATS[0])
+    pieces = written_down(store, session_id, form, redactor)
+    try:
+        with os.fdopen(create_file(path), "w", encoding="utf-8", errors="replace") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}); nothing was changed") from error
 
 
 @dataclass(frozen=True)

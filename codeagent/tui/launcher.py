@@ -125,6 +125,18 @@ class Launcher(Protocol):
     def recorded(self, session_id: str, after: int = 0) -> "tuple[KnownEvent | UnknownEvent, ...]":
         """Its events after the one of that number, also while it is in use. Raises SessionError."""
 
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session a title; an empty one takes it away. Raises SessionError."""
+
+    def export(self, session_id: str, name: str) -> Path:
+        """Write a session into a new file, in the format that its ending names, and return its path.
+
+        A relative name is below the workspace. Raises ConfigError, SessionError.
+        """
+
+    def fork(self, session_id: str, before: int | None) -> str:
+        """Copy a session, up to a prompt (from 1) if given, and return the copy's id. Raises SessionError."""
+
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
         """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
 

@@ -48,7 +48,7 @@ class SessionClient:
     """One session and the UI state it is shown in."""
 
     def __init__(self, launcher: Launcher, state: UiState) -> None:
-        self._launcher = launcher
+        self.launcher = launcher
         self._state = state
         self._runtime: Runtime | None = None
         self._settings: Settings | None = None
@@ -67,26 +67,26 @@ class SessionClient:
 
         Returns before they are ready, with what has to be there first. Raises CodeagentError.
         """
-        before = self._launcher.workspace
+        before = self.launcher.workspace
         try:
-            resume = None if options.resume is None else await asyncio.to_thread(self._launcher.enter, options.resume)
+            resume = None if options.resume is None else await asyncio.to_thread(self.launcher.enter, options.resume)
         except SessionError as error:
             self._state.document.remark(str(error), "warning")
             return Missing("session", str(error))
-        settings = await asyncio.to_thread(self._launcher.settings, options)
-        name = self._launcher.workspace.name or str(self._launcher.workspace)
+        settings = await asyncio.to_thread(self.launcher.settings, options)
+        name = self.launcher.workspace.name or str(self.launcher.workspace)
         self._state.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._state.prefer(settings.theme, settings.bell)
         self._stepping = options.step
         self._state.status.set(stepping=options.step)
-        if (missing := await self._launcher.missing(settings, options)) is not None:
+        if (missing := await self.launcher.missing(settings, options)) is not None:
             return missing
         if resume is not None:
             await self._replay(resume)
         else:
             self._state.document.forget_recorded()
-        if self._launcher.workspace != before:
-            self._state.document.remark(f"this session belongs to {self._launcher.workspace}: working there")
+        if self.launcher.workspace != before:
+            self._state.document.remark(f"this session belongs to {self.launcher.workspace}: working there")
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
@@ -132,7 +132,7 @@ class SessionClient:
 
     async def decisions(self) -> tuple[LedgerRow, ...]:
         """Every decision of this session so far, oldest first. Raises CodeagentError."""
-        return decisions(await asyncio.to_thread(self._launcher.recorded, self.agent.session_id))
+        return decisions(await asyncio.to_thread(self.launcher.recorded, self.agent.session_id))
 
     @property
     def rewind(self) -> Rewind:
@@ -168,25 +168,25 @@ class SessionClient:
         """What another model still needs, such as its key."""
         settings = await self._present_settings()
         settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
-        return await self._launcher.missing(settings, LaunchOptions(proceed=True))
+        return await self.launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key and keep it; shows, and returns, how that went and where the key is. Raises CodeagentError."""
-        said = await self._launcher.keep_key(variable, value)
+        said = await self.launcher.keep_key(variable, value)
         self._state.document.remark(said)
         return said
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         """Those of this workspace, the latest first."""
-        return await asyncio.to_thread(self._launcher.sessions)
+        return await asyncio.to_thread(self.launcher.sessions)
 
     async def models(self) -> tuple[ModelRow, ...]:
         """Models worth offering."""
-        return await self._launcher.models(await self._present_settings())
+        return await self.launcher.models(await self._present_settings())
 
     async def files(self) -> tuple[str, ...]:
         """Paths of the workspace that are not ignored, for `@`; directories end with a slash."""
-        return await self._launcher.files()
+        return await self.launcher.files()
 
     async def full_output(self, call_id: str) -> str | None:
         """The whole text of a call's result, also what was too long for the model; None if it is gone."""
@@ -195,13 +195,13 @@ class SessionClient:
         session, outputs = self._runtime.agent.session_id, self._runtime.outputs
         if call_id in outputs.handles():
             return await asyncio.to_thread(_whole, partial(outputs.read, call_id))
-        recorded = await asyncio.to_thread(self._launcher.recorded, session)
+        recorded = await asyncio.to_thread(self.launcher.recorded, session)
         results = (event for event in recorded if isinstance(event, ToolResultAdded) and event.call_id == call_id)
         return next((text_of(result.content) for result in results), None)
 
     def info_page(self, about: About) -> str:
         """Markdown for the slash command of that name."""
-        return info_page(about, self._launcher.workspace, self._state.status.now, self._settings, self._runtime)
+        return info_page(about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime)
 
     async def close(self) -> None:
         """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
@@ -222,7 +222,7 @@ class SessionClient:
         """Open the runtime, catch up with what opening it wrote, then read it to its end."""
         status = self._state.status
         try:
-            runtime = await self._launcher.open(settings, resume=resume, tell=self._tell)
+            runtime = await self.launcher.open(settings, resume=resume, tell=self._tell)
         except Exception as error:
             if isinstance(error, CodeagentError):
                 self._state.document.remark(f"{error}", "error")
@@ -239,7 +239,7 @@ class SessionClient:
         if self._stepping:
             runtime.agent.do(acts.Step(True))
         events = runtime.agent.events()
-        for recorded in await asyncio.to_thread(self._launcher.recorded, runtime.agent.session_id, self._shown):
+        for recorded in await asyncio.to_thread(self.launcher.recorded, runtime.agent.session_id, self._shown):
             self._show(recorded)
         status.set(
             session=runtime.agent.session_id,
@@ -290,7 +290,7 @@ class SessionClient:
 
     async def _replay(self, session_id: str) -> None:
         """Show all of a recorded session; keys are still answered."""
-        recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self._launcher, session_id)
+        recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self.launcher, session_id)
         for _ in self._state.replay(recorded):
             await asyncio.sleep(0)
         self._reducer.go_live(self._state)
@@ -298,7 +298,7 @@ class SessionClient:
     async def _refresh_git(self) -> None:
         await self._settled.wait()
         await asyncio.sleep(_SETTLING)
-        branch, changes = await asyncio.to_thread(self._launcher.git_status)
+        branch, changes = await asyncio.to_thread(self.launcher.git_status)
         self._state.status.set(branch=branch, changes=changes)
 
     def _directed(self, act: Act) -> Act:
@@ -354,7 +354,7 @@ class SessionClient:
     async def _present_settings(self) -> Settings:
         if self._settings is not None:
             return self._settings
-        return await asyncio.to_thread(self._launcher.settings, LaunchOptions())
+        return await asyncio.to_thread(self.launcher.settings, LaunchOptions())
 
     def _tell(self, text: str) -> None:
         self._told_last = text

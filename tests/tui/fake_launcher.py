@@ -145,6 +145,17 @@ class FakeLauncher:
     def recorded(self, session_id: str, after: int = 0) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self.log if event.seq > after)
 
+    def rename(self, session_id: str, title: str) -> None:
+        self.kept.append(("title", title))
+
+    def export(self, session_id: str, name: str) -> Path:
+        self.kept.append(("export", name))
+        return self.workspace / name
+
+    def fork(self, session_id: str, before: int | None) -> str:
+        self.kept.append(("fork", str(before)))
+        return SESSION
+
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return (ModelRow("demo", "needs no key", ready=True),)
 

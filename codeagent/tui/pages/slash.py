@@ -90,13 +90,13 @@ async def palette(chat: ChatScreen, argument: str) -> None:
 
 
 async def new(chat: ChatScreen, argument: str) -> None:
-    await _change_to(chat, None)
+    await change_to(chat, None)
 
 
 async def resume(chat: ChatScreen, argument: str) -> None:
     """`/resume [session]`."""
     if argument:
-        await _change_to(chat, argument)
+        await change_to(chat, argument)
         return
     present = chat.state.status.now.session
     sessions = [row for row in await (await chat.outbox.ready()).sessions() if row.id != present]
@@ -105,10 +105,10 @@ async def resume(chat: ChatScreen, argument: str) -> None:
         return
     chosen = await _pick(chat, "Resume a session", session_rows(sessions, chat.clock()))
     if chosen is not None:
-        await _change_to(chat, chosen)
+        await change_to(chat, chosen)
 
 
-async def _change_to(chat: ChatScreen, session: str | None) -> None:
+async def change_to(chat: ChatScreen, session: str | None) -> None:
     """Another conversation, with what this one was begun with."""
     await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=""))
 
