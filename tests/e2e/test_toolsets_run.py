@@ -149,4 +149,5 @@ def test_the_list_and_the_sets_are_in_the_settings(product: Product) -> None:
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text('tools = ["read"]\n[toolsets]\nuse = ["weather"]\noffer = []\n')
     shown = json.loads(product.call("config", "show").out)
-    assert (shown["tools"], shown["toolsets"]) == ([["read"]], {"use": ["weather"], "offer": []})
+    assert shown["tools"] == [["read"]]
+    assert (shown["toolsets"]["use"], shown["toolsets"]["offer"]) == (["weather"], [])
