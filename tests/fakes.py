@@ -6,15 +6,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import (
     Command,
     CommandResult,
     OnOutput,
     OutputPage,
+    RunningProgram,
     Sandbox,
     SandboxInfo,
     Skill,
     SkillText,
+    StdioProgram,
     Swept,
     Workspace,
 )
@@ -76,6 +79,9 @@ class FakeSandbox:
     async def sweep(self) -> Swept:
         swept, self.swept = self.swept, Swept(alive=self.swept.alive)
         return swept
+
+    async def start_program(self, program: StdioProgram) -> RunningProgram:
+        raise SandboxUnavailable("nothing is started here", "a real sandbox")
 
     async def set_aside(self, path: str) -> str:
         self.aside.append(path)

@@ -251,7 +251,7 @@ def _dependencies(
         Jobs(),
         (log.session_id, log.folder),
         settings.commit_hooks,
-        lambda: "" if sandbox.sandbox is None else sandbox.sandbox.exposed,
+        sandbox.sandbox,
         read_about(history),
     )
 

@@ -15,18 +15,25 @@ tools, and a function that imports and makes them once they are asked for. It is
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import ToolDependencies
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import ServerPlace
+from codeagent.core.ports import Asker, Sandbox, StartProgram
+from codeagent.core.redact import is_secret_name
 from codeagent.core.tool import Tool
 from codeagent.session.fold import History
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
+
+if TYPE_CHECKING:
+    from codeagent.tools.mcp.source import ServerHost
 
 _FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
 
@@ -92,7 +99,33 @@ def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[To
         yield LateSource(point.name, partial(_loaded, point))
 
 
-_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (_offered, _packages)
+def _servers(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the MCP servers."""
+    place, (servers, _) = dependencies.place, dependencies.servers
+    if not servers:
+        return
+    from codeagent.tools.mcp.source import McpSource  # only if there are servers
+
+    host = server_host(place, dependencies.workspace.root, dependencies.sandbox, dependencies.questions)
+    for config in servers:
+        for name, value in (*config.env.items(), *config.headers.items()):
+            if name in config.headers or is_secret_name(name):
+                place.redactor.learn(f"{config.name} {name}", value)
+        yield McpSource(config, host)
+
+
+def server_host(place: Place, root: Path, sandbox: Sandbox | None, asker: Asker | None) -> "ServerHost":
+    """Return what MCP servers get from this program."""
+    from codeagent.sandbox.programs import MachinePrograms  # only if there are servers
+    from codeagent.tools.mcp.source import ServerHost  # as above
+
+    programs: dict[ServerPlace, StartProgram] = {"machine": MachinePrograms(root, place.environment).start}
+    if sandbox is not None:
+        programs["sandbox"] = sandbox.start_program
+    return ServerHost(root, programs, place.state_dir / "mcp", asker)
+
+
+_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (_offered, _servers, _packages)
 """In the order in which a set is looked for, and listed."""
 
 

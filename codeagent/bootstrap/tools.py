@@ -16,10 +16,12 @@ from codeagent.config.kept import TrustFile
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore, Scratchpad, Workspace
+from codeagent.core.mcp import ServerConfig
+from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
@@ -88,10 +90,30 @@ class ToolDependencies:
     session: tuple[str, Path] | None
     """Id and folder; None if the tools are only looked at."""
     commit_hooks: bool = False
-    exposed: Callable[[], str] = str
-    """See `Sandbox.exposed`."""
+    sandbox: Sandbox | None = None
+    """None if there is none, or if the tools are only looked at."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
+
+    def exposed(self) -> str:
+        """See `Sandbox.exposed`."""
+        return "" if self.sandbox is None else self.sandbox.exposed
+
+    @cached_property
+    def servers(self) -> tuple[tuple[ServerConfig, ...], tuple[ToolProblem, ...]]:
+        """The MCP servers that may be started, and what is wrong with others. Blocks on small files."""
+        place, root = self.place, self.workspace.root
+        own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
+        if not any(map(may_exist, (*own, root / ".mcp.json"))):
+            return (), ()
+        from codeagent.config.mcp import PROJECT_FILE, ServerFiles  # only if there are such files
+
+        found = ServerFiles(place.config_dir, root, accept=place.trust_project).read()
+        servers, broken = found.usable(place.environment)
+        names = ", ".join(entry.config.name for entry in found.untrusted)
+        text = f"not started until you trust them: {names}; read the file, then run codeagent mcp trust"
+        waiting = (ToolProblem(PROJECT_FILE, text, "warning"),) if names else ()
+        return tuple(one for one in servers if one.enabled), (*found.problems, *broken, *waiting)
 
     @cached_property
     def skills(self) -> SkillFolders:
@@ -135,7 +157,7 @@ class ToolDependencies:
             built_in,
             folders,
             loaders,
-            Loaded(packages.tools, (*self._exposed(), *packages.problems)),
+            Loaded(packages.tools, (*self._exposed(), *packages.problems, *self.servers[1])),
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),

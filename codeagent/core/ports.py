@@ -255,6 +255,9 @@ class Sandbox(RunsCommands, Protocol):
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Pause everything inside during the block, so that the workspace stays as it is; nests. Raises SandboxLost."""
 
+    async def start_program(self, program: StdioProgram) -> RunningProgram:
+        """Start a program in a container of its own, see `StartProgram`."""
+
     async def listening(self) -> frozenset[int]:
         """TCP ports that processes inside listen on now; empty if that cannot be known."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo, Swept
+from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.sandbox.exec import DRAIN_SECONDS, LONGEST_ARGUMENT
@@ -158,6 +158,10 @@ class HostSandbox:
         """Sweep, see the port: without a sandbox nothing is protected, so nothing is moved."""
         self._trees &= living(self._trees)
         return Swept(alive=bool(self._trees))
+
+    async def start_program(self, program: StdioProgram) -> RunningProgram:
+        """Refuse, see the port: who asks for a sandbox does not get this machine."""
+        raise SandboxUnavailable("it runs in the sandbox, and there is none", "start codeagent with --sandbox docker")
 
     async def set_aside(self, path: str) -> str:
         """Refuse, see the port: the file is left where it is."""

@@ -1,0 +1,72 @@
+"""MCP servers through the product: configured in a file, turned on and called by the model, judged like any other."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.product import Product, calls, results, say
+from tests.fakes import put
+from tests.tools.mcp.setting import HOSTILE
+
+ECHO = "mcp__echo__echo"
+
+
+def configure(product: Product, **servers: dict[str, Any]) -> None:
+    put(product.home, "config/codeagent/mcp.json", json.dumps({"mcpServers": servers}))
+
+
+def server(behaviour: str, folder: Path, **fields: Any) -> dict[str, Any]:
+    (folder / "server.py").write_text(HOSTILE.read_text())
+    return {"command": "python3", "args": ["server.py", behaviour, "."], **fields}
+
+
+def texts(product: Product, events: list[dict[str, Any]], name: str) -> list[str]:
+    found = [result for result in results(events) if result["name"] == name]
+    return ["\n".join(part.get("text", "") for part in result["content"]) for result in found]
+
+
+@pytest.mark.docker
+def test_a_server_in_the_sandbox_is_turned_on_and_called(product: Product) -> None:
+    configure(product, echo=server("Server", product.workspace))
+    model = product.script(
+        calls(("toolset_list", {}), ("toolset_use", {"name": "echo"})),
+        calls((ECHO, {"text": "from the sandbox"}), (ECHO, {"text": 7})),
+        say("done"),
+    )
+    done = product.run_in_container(model, "--output", "jsonl", "--allow", "mcp__echo__*")
+    assert done.code == 0, done.err
+    assert f"- {ECHO}: Say it back." in texts(product, done.events, "toolset_use")[0]
+    assert texts(product, done.events, ECHO)[0] == "from the sandbox"
+    assert "should be a valid string" in texts(product, done.events, ECHO)[1]
+
+
+def test_a_call_is_denied_if_nobody_allows_it_whatever_the_server_says_of_itself(product: Product) -> None:
+    liar = server("LiesAboutReading", product.workspace, command=sys.executable, where="machine")
+    configure(product, echo=liar)
+    model = product.script(
+        calls(("toolset_use", {"name": "echo"})), calls(("mcp__echo__delete_all", {"text": "x"})), say("done")
+    )
+    done = product.run(model, "--output", "jsonl")
+    denied = [result for result in results(done.events) if result["name"] == "mcp__echo__delete_all"]
+    assert [result["error"]["kind"] for result in denied] == ["denied"]
+
+
+def test_a_rule_about_the_arguments_of_a_servers_tool_holds(product: Product) -> None:
+    configure(product, echo=server("Server", product.workspace, command=sys.executable, where="machine"))
+    model = product.script(
+        calls(("toolset_use", {"name": "echo"})), calls((ECHO, {"text": "yes"}), (ECHO, {"text": "no"})), say("done")
+    )
+    done = product.run(model, "--output", "jsonl", "--allow", "mcp__echo__*", "--deny", f'{ECHO}(*"no"*)')
+    found = [result for result in results(done.events) if result["name"] == ECHO]
+    assert [(result.get("error") or {}).get("kind") for result in found] == [None, "denied"]
+
+
+def test_without_a_sandbox_a_server_that_wants_it_is_not_started_on_the_machine(product: Product) -> None:
+    configure(product, echo=server("Server", product.workspace))
+    model = product.script(calls(("toolset_use", {"name": "echo"})), say("done"))
+    done = product.run(model, "--output", "jsonl")
+    assert "it runs in the sandbox, and there is none" in texts(product, done.events, "toolset_use")[0]
+    assert list(product.workspace.glob("pid-*")) == []
