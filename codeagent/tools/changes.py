@@ -9,7 +9,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.hunks import PendingChange, is_bound, taken_by_hunk
-from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, ReadState, ReadTracker
+from codeagent.tools.edit.reads import LARGEST_FILE, NOTHING, ReadState, ReadTracker, content
 from codeagent.tools.edit.replacing import Replacing
 from codeagent.tools.shell.rules import path_key, path_proposal
 
@@ -91,7 +91,7 @@ class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
 def whole_content(path: str, workspace: Workspace, otherwise: str) -> bytes:
     """All of a file. Raises WorkspaceError, and Failed with the next step `otherwise` if it is too large."""
     with workspace.open(path) as file:
-        data = file.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
+        data = content(file)
+    if data is None:
         raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; {otherwise}")
     return data

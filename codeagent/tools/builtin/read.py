@@ -13,7 +13,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
-from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, text_lines
+from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, text_lines
 from codeagent.tools.paging import fitting, shortened
 from codeagent.tools.shell.rules import path_key, refuse_hidden_secret
 
@@ -88,8 +88,7 @@ class Read(Tool[ReadArgs]):
             file.seek(0)
             if media_type is not None:
                 return _image(path, media_type, file)
-            data = file.read(LARGEST_FILE + 1)
-            if len(data) > LARGEST_FILE:
+            if (data := content(file)) is None:
                 return self._huge(path, args, head, file)
         return self._whole(path, args, data)
 

@@ -20,7 +20,7 @@ from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolCo
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import NotText, read_text, shown
-from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, shown_files
+from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, shown_files
 from codeagent.tools.ripgrep import MatchedLine, Query, find_ripgrep, search
 from codeagent.tools.shell.rules import path_key
 
@@ -151,11 +151,11 @@ class _Results:
             return
         try:
             with workspace.open(path) as file:
-                data = file.read(LARGEST_FILE + 1)
+                data = content(file)
         except (WorkspaceError, OSError):
             self.unseen["changed"] += len(hits)
             return
-        if len(data) > LARGEST_FILE:
+        if data is None:
             self.unseen["large"] += len(hits)
             return
         try:

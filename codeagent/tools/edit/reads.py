@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
@@ -18,6 +19,8 @@ from codeagent.tools.edit.encoding import NotText, read_text
 LARGEST_FILE = 16 << 20
 """Bytes; a larger file is only paged through: not hashed, not edited."""
 
+_USUAL_SIZE = 64 << 10
+"""Bytes; most files are smaller. Python allocates all that a read asks for, so not every file is asked for the most."""
 _AGAIN = "Read it again first."
 _MOST_NAMED = 50
 _MOST_PLACES = 100
@@ -78,10 +81,12 @@ class ReadTracker:
         """The model was shown these of the `total` lines of a file. Returns the details that `restore` takes."""
         sha256 = digest(data)
         with self._changing:
-            known = self._files.get(path, ReadState(sha256, (), whole=False))
-            before = known.lines if known.sha256 == sha256 else ()
-            lines = joined([*before, *runs])
-            whole = (known.whole and known.sha256 == sha256) or lines == ((1, total),) or total == 0
+            known = self._files.get(path)
+            if known is not None and known.sha256 == sha256:
+                lines, whole = joined([*known.lines, *runs]), known.whole
+            else:
+                lines, whole = joined(runs), False
+            whole = whole or lines == ((1, total),) or total == 0
             return self._keep(path, data, ReadState(sha256, lines, whole))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
@@ -191,10 +196,17 @@ class ReadTracker:
     def _content(self, path: str) -> bytes | None:
         try:
             with self._workspace.open(path) as file:
-                data = file.read(LARGEST_FILE + 1)
+                return content(file)
         except (WorkspaceError, OSError):
             return None
-        return data if len(data) <= LARGEST_FILE else None
+
+
+def content(file: BinaryIO) -> bytes | None:
+    """What is left to read of a file; None if that is more than LARGEST_FILE bytes."""
+    data = file.read(_USUAL_SIZE)
+    if len(data) == _USUAL_SIZE:
+        data += file.read(LARGEST_FILE + 1 - _USUAL_SIZE)
+    return data if len(data) <= LARGEST_FILE else None
 
 
 def shown_files(shown: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:

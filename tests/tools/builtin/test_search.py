@@ -128,7 +128,7 @@ async def test_other_encodings_are_found_and_binaries_are_not(box: Toolbox) -> N
 async def test_matches_in_files_too_large_to_read_again_are_counted(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeagent.tools.builtin.search.LARGEST_FILE", 100)
+    monkeypatch.setattr("codeagent.tools.edit.reads.LARGEST_FILE", 100)
     put(box.root, "big.log", "needle\n" * 20)
     assert "[20 matching lines are in files over" in await box.text("search", pattern="needle")
 

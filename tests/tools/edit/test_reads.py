@@ -12,9 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import Failed
-from codeagent.tools.edit.reads import ReadTracker, after_change, joined, printed_lines
+from codeagent.tools.edit.reads import LARGEST_FILE, ReadTracker, after_change, content, joined, printed_lines
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put
+from tests.table import for_each
 
 
 @pytest.fixture
@@ -22,6 +23,13 @@ def workspace(tmp_path: Path) -> LocalWorkspace:
     root = tmp_path / "project"
     put(root, "a.txt", "one\n")
     return LocalWorkspace(root)
+
+
+@for_each("size", [0, 1, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, LARGEST_FILE, LARGEST_FILE + 1])
+def test_a_file_is_read_whole_unless_it_is_too_large(tmp_path: Path, size: int) -> None:
+    (tmp_path / "file").write_bytes(b"x" * size)
+    with (tmp_path / "file").open("rb") as file:
+        assert content(file) == (None if size > LARGEST_FILE else b"x" * size)
 
 
 def restored(workspace: LocalWorkspace, *details: object) -> ReadTracker:
