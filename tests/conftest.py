@@ -1,11 +1,13 @@
 """What tests share: how much they try, the engine that docker tests need, and workspaces to run commands in."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,22 @@ def engine_problem() -> str | None:
     except SandboxUnavailable as problem:
         return f"{problem}; {problem.remedy}"
     return None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Share the compiling of a fresh checkout: each worker begins elsewhere, and finds compiled what others began with.
+
+    What cannot be imported is reported when it is collected.
+    """
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    modules = sorted(path.relative_to(config.rootpath) for path in config.rootpath.glob("tests/**/test_*.py"))
+    first = int(worker["workerid"].removeprefix("gw")) * len(modules) // worker["workercount"]
+    for module in modules[first:] + modules[:first]:
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(module.with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
