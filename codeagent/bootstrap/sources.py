@@ -28,6 +28,7 @@ from codeagent.core.ports import Asker, Sandbox, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.tool import Tool
 from codeagent.session.fold import History
+from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
@@ -136,7 +137,8 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
     allow = AllowList(settings.tools)
-    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow)
+    groups = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
+    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
     known = toolsets.all()
     for name in settings.toolsets.use:
         if name not in known:

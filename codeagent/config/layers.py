@@ -26,6 +26,7 @@ from codeagent.config.settings import (
     Settings,
     TextToolSetting,
     TextToolSettings,
+    ToolsetGroupSetting,
     ToolsetSettings,
     WebSettings,
 )
@@ -57,6 +58,7 @@ _LISTED: dict[str, type[Section]] = {
     "hooks": HookSettings,
     "text_tools": TextToolSetting,
     "prices": PriceSetting,
+    "toolsets": ToolsetGroupSetting,
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}

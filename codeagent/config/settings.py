@@ -41,6 +41,10 @@ def _tool_names(names: tuple[str, ...]) -> tuple[str, ...]:
         raise PydanticCustomError("tools", "{error}", {"error": str(error)}) from error
 
 
+ToolNames = Annotated[tuple[str, ...], AfterValidator(_tool_names)]
+"""Names of tools, and patterns over names."""
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -137,6 +141,25 @@ class HookSettings(Section):
         return self
 
 
+class ToolsetGroupSetting(Section):
+    """Some tools of one source as a set of their own: those that fit any of the names, tags and paths."""
+
+    source: Annotated[str, Field(min_length=1)]
+    """A server, document or other set, by its name."""
+    tools: ToolNames = ()
+    tags: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Patterns over the paths of operations, such as `/users/*`."""
+    about: str = ""
+    """One line for the model."""
+
+    @model_validator(mode="after")
+    def _selects_something(self) -> Self:
+        if not (self.tools or self.tags or self.paths):
+            raise PydanticCustomError("group", "give tools, tags or paths")
+        return self
+
+
 class ToolsetSettings(Section):
     """Sets of further tools; see docs/how-to/toolsets.md."""
 
@@ -146,6 +169,10 @@ class ToolsetSettings(Section):
     """Sets of built-in tools that the model may turn on."""
     require_info: bool = False
     """A tool of a set is refused until the model has read its documentation with `info`."""
+    groups: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")], ToolsetGroupSetting] = Field(
+        default_factory=dict
+    )
+    """Further sets, by name."""
 
 
 class TextToolSetting(Section):
@@ -237,10 +264,6 @@ class CommonSettings(Section):
     """Of the screen; None: its own default."""
     bell: bool = True
     """The terminal's bell, once, when the user is waited for."""
-
-
-ToolNames = Annotated[tuple[str, ...], AfterValidator(_tool_names)]
-"""Names of tools, and patterns over names."""
 
 
 class FileSettings(CommonSettings):

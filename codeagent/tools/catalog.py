@@ -14,7 +14,7 @@ from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.schema import nearest_or_all, shown_schema
-from codeagent.tools.toolsets import Toolsets
+from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"
 """The group of entry points with which an installed package adds tools."""
@@ -142,7 +142,8 @@ class ToolCatalog(ToolRegistry):
         if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
             raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
         if (toolset := self.toolsets.where(name)) is not None:
-            call = f'toolset_use(name="{toolset.name}")'
+            only = f', tools=["{name}"]' if len(toolset.tools) > MOST_AT_ONCE else ""
+            call = f'toolset_use(name="{toolset.name}"{only})'
             raise NotFound(f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on")
         return super().get(name)
 

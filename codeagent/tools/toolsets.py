@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from codeagent.core.allow import AllowList
@@ -12,6 +13,7 @@ from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
+from codeagent.tools.grouping import ToolGroup, digest_of
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import ListedTool, Listing, ToolSource
 
@@ -135,10 +137,14 @@ class Toolsets:
     """The sets of one conversation. What is on changes only when the catalog takes it in, at a boundary."""
 
     def __init__(
-        self, sources: Iterable[ToolSource] = (), choices: Iterable[Choice] = (), allow: AllowList | None = None
+        self,
+        sources: Iterable[ToolSource] = (),
+        choices: Iterable[Choice] = (),
+        allow: AllowList | None = None,
+        groups: Iterable[ToolGroup] = (),
     ) -> None:
         """`choices`: what is on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is
-        not among them, those of the sets are on from the start. Raises ConfigError for a source's name that is taken.
+        not among them, those of the sets are on from the start. Raises ConfigError for a name that is taken.
         """
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
@@ -149,6 +155,7 @@ class Toolsets:
         self._begun = False
         self.moved = False
         """Whether there is something to take in."""
+        self._groups = {group.name: group for group in groups}
         for source in sources:
             self.add(source)
 
@@ -157,8 +164,8 @@ class Toolsets:
 
     def add(self, source: ToolSource) -> None:
         """Add a source; once the others run, it is started, too. Raises ConfigError if the name is taken."""
-        if source.name in self._runs:
-            raise ConfigError(f"two sources of tools are named {source.name}; give one of them another name")
+        if source.name in self._runs or source.name in self._groups:
+            raise ConfigError(f"two toolsets are named {source.name}; give one of them another name")
         self._runs[source.name] = run = SourceRun(source, self._note)
         if self._begun:
             self._begin(run)
@@ -189,8 +196,10 @@ class Toolsets:
             raise asyncio.CancelledError
 
     def all(self) -> dict[str, Toolset]:
-        """Every set by name, with the tools that may be used."""
-        return {name: _whole(name, run.listing, self.allow) for name, run in self._runs.items()}
+        """Every set by name, with the tools that may be used: the sources as they are, then groups of their tools."""
+        found = {name: _whole(name, run.listing, self.allow) for name, run in self._runs.items()}
+        groups = (one for one in self._groups.values() if one.source in found and self._exists(one))
+        return found | {one.name: _group(one, found[one.source]) for one in groups}
 
     def facts(self) -> tuple[ToolsetFacts, ...]:
         on = {(source, tool.name) for tool, source in self._held.items()}
@@ -210,7 +219,11 @@ class Toolsets:
         """What is wrong with sources, and with what was turned on before they were known."""
         found = self.all()
         lost = {choice.toolset: None for choice in self._choices if choice.toolset not in found}
-        missing = (ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost)
+        missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
+        for group in self._groups.values():
+            if group.source not in self._runs:
+                nearest = nearest_or_all(group.source, self._runs)
+                missing.append(ToolProblem(group.name, f"there is no source of tools named {group.source}{nearest}"))
         return (*(problem for run in self._runs.values() for problem in run.listing.problems), *missing)
 
     @property
@@ -224,8 +237,9 @@ class Toolsets:
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
 
     def where(self, tool: str) -> Toolset | None:
-        """The set that has the tool, on or not."""
-        return next((one for one in self.all().values() if any(tool == listed.name for listed in one.tools)), None)
+        """The smallest set that has the tool, on or not."""
+        having = (one for one in self.all().values() if any(tool == listed.name for listed in one.tools))
+        return min(having, key=lambda one: len(one.tools), default=None)
 
     async def ready(self, name: str) -> Toolset:
         """Wait until the set is started or has failed; one that had failed is tried again. Raises NotFound."""
@@ -317,6 +331,9 @@ class Toolsets:
         problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
         return None
 
+    def _exists(self, group: ToolGroup) -> bool:
+        return not group.digest or group.digest == digest_of(self._runs[group.source].listing.tools)
+
     @property
     def _all_on(self) -> bool:
         """Whether everything that may be used is on, because the model may not turn it on."""
@@ -345,6 +362,11 @@ def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
     tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
     return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200))
+
+
+def _group(group: ToolGroup, source: Toolset) -> Toolset:
+    tools = tuple(tool for tool in source.tools if group.selects(tool))
+    return replace(source, name=group.name, about=group.about or source.about, tools=tools)
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:

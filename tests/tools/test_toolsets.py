@@ -259,7 +259,7 @@ async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opene
 
 
 def test_two_sources_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="two sources of tools are named hub"):
+    with pytest.raises(ConfigError, match="two toolsets are named hub"):
         Toolsets([Source("hub"), Source("hub")])
 
 

@@ -1,0 +1,98 @@
+"""Groups of a source's tools are sets of their own, by name, tag and path."""
+
+from typing import Any
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.tools.grouping import ToolGroup, digest_of
+from codeagent.tools.source import ListedTool, Listing
+from codeagent.tools.toolsets import Toolsets
+from tests.table import for_each
+from tests.tools.toolset_setting import Source, catalog_of, names
+
+TOOLS = (
+    ListedTool("get_user", "Get a user.", ("users",), "/users/{id}"),
+    ListedTool("list_users", "List users.", ("users", "lists"), "/users"),
+    ListedTool("get_order", "Get an order.", ("orders",), "/users/{id}/orders/{order}"),
+    ListedTool("health", "Tell whether it is up."),
+)
+
+
+class Shop(Source):
+    """A source with tags and paths."""
+
+    def list(self) -> Listing:
+        own = super().list()
+        return Listing(TOOLS, own.problems, own.state, own.about) if own.state == "ready" else own
+
+
+@for_each(
+    ("group", "expected"),
+    [
+        ({"tools": ("get_*",)}, ["get_user", "get_order"]),
+        ({"tags": ("lists", "orders")}, ["list_users", "get_order"]),
+        ({"paths": ("/users/*",)}, ["get_user", "get_order"]),
+        ({"paths": ("/users",), "tools": ("health",)}, ["list_users", "health"]),
+        ({"paths": ("*",)}, ["get_user", "list_users", "get_order"]),
+        ({"tools": ("none",)}, []),
+    ],
+)
+def test_a_group_has_what_fits_any_of_its_names_tags_and_paths(group: dict[str, Any], expected: list[str]) -> None:
+    one = ToolGroup("part", "shop", **group)
+    assert [tool.name for tool in TOOLS if one.selects(tool)] == expected
+
+
+async def test_a_group_is_turned_on_and_listed_like_any_set() -> None:
+    toolsets = Toolsets(
+        [Shop("shop", *(tool.name for tool in TOOLS))],
+        groups=[ToolGroup("users", "shop", "about users", tags=("users",)), ToolGroup("all", "shop", paths=("*",))],
+    )
+    toolsets.begin()
+    catalog = catalog_of(toolsets)
+    await toolsets.use("users")
+    await catalog.refresh()
+    assert names(catalog)[2:] == ["get_user", "list_users"]
+    assert [(one.name, one.about, one.tools, one.in_use) for one in toolsets.facts()] == [
+        ("shop", "about shop", 4, 2),
+        ("users", "about users", 2, 2),
+        ("all", "about shop", 3, 2),
+    ]
+    await toolsets.use("all")
+    await catalog.refresh()
+    assert names(catalog)[2:] == ["get_user", "list_users", "get_order"]
+    await toolsets.close()
+
+
+async def test_a_call_of_a_tool_names_the_smallest_set_that_has_it() -> None:
+    toolsets = Toolsets([Shop("shop", "x")], groups=[ToolGroup("users", "shop", tags=("users",))])
+    await toolsets.ready("shop")
+    found = toolsets.where("get_user")
+    assert found is not None and found.name == "users"
+    await toolsets.close()
+
+
+def test_a_group_of_an_unknown_source_is_a_problem_and_a_name_that_is_taken_an_error() -> None:
+    toolsets = Toolsets([Source("github")], groups=[ToolGroup("issues", "gihub", tools=("*issue*",))])
+    assert [str(one) for one in toolsets.problems()] == [
+        "issues: there is no source of tools named gihub; did you mean github?"
+    ]
+    with pytest.raises(ConfigError, match="two toolsets are named github"):
+        Toolsets([Source("github")], groups=[ToolGroup("github", "github", tools=("*",))])
+
+
+async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_tools() -> None:
+    source = Source("hub", "one", "two")
+    group = ToolGroup("hub-1", "hub", tools=("one",))
+    split = ToolGroup(
+        "hub-2",
+        "hub",
+        tools=("two",),
+        digest=digest_of((ListedTool("two", "Does two."), ListedTool("one", "Does one."))),
+    )
+    toolsets = Toolsets([source], groups=[group, split])
+    await toolsets.ready("hub")
+    assert list(toolsets.all()) == ["hub", "hub-1", "hub-2"]
+    source.have("one", "two", "three")
+    assert list(toolsets.all()) == ["hub", "hub-1"]
+    await toolsets.close()
