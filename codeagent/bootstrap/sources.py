@@ -27,8 +27,9 @@ from codeagent.core.mcp import ServerPlace
 from codeagent.core.ports import Asker, Sandbox, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.tool import Tool
+from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
-from codeagent.tools.grouping import ToolGroup
+from codeagent.tools.grouping import SPLITS, ToolGroup
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
@@ -138,8 +139,12 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
     allow = AllowList(settings.tools)
     groups = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
+    if may_exist(folder := dependencies.place.state_dir / SPLITS):
+        from codeagent.bootstrap.splits import load_splits  # only if a set was split
+
+        groups += load_splits(folder)
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
-    known = toolsets.all()
+    known = {*toolsets.all(), *(group.name for group in groups)}
     for name in settings.toolsets.use:
         if name not in known:
             raise ConfigError(f"there is no toolset {name}{nearest_or_all(name, known)}; nothing was run")

@@ -50,9 +50,15 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
     add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
     add("--wire", choices=("auto", "litellm"), help="litellm sends every request through litellm (default: auto)")
+    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
+    add_choice_of_tools(parser)
+
+
+def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
+    """Add what says which tools a conversation has."""
+    add = parser.add_argument
     add("--tools", metavar="NAMES", type=_tools, help="the only tools that may be used: read,bash,mcp__github__*")
     add("--toolset", metavar="NAME", action="append", help="turn a set of further tools on from the start; repeatable")
-    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
 
 
 def _effort(text: str) -> "Effort":

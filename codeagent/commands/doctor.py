@@ -88,7 +88,7 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
 def _rules(settings: Settings, place: Place) -> list[Finding]:
     """Find rules that name no tool; an untrusted file of the project may still define it."""
     try:
-        catalog = describe_tools(place)
+        catalog = describe_tools(place, settings)
         unknown = catalog.unknown(parse_rules(settings.rules))
     except CodeagentError as error:
         return [Finding("tools", "problem", str(error))]

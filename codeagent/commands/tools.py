@@ -15,6 +15,8 @@ from typing import Any
 
 from codeagent.bootstrap import Place, describe_tools, open_runtime
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.chat import add_choice_of_tools
+from codeagent.commands.toolsets import list_sets, split_set, tools_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
@@ -27,7 +29,7 @@ from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import one_line, visible_json
-from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.disk.opens import read_regular
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
@@ -52,6 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing = actions.add_parser("show", help="one tool with its arguments")
     showing.add_argument("name", metavar="NAME")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
+    sets = actions.add_parser("sets", help="the sets of further tools, and how each is doing")
+    sets.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
+    sets.add_argument("--json", action="store_true", help="as one JSON list")
+    splitting = actions.add_parser("split", help="have a model divide a large set into smaller ones, once")
+    splitting.add_argument("name", metavar="NAME")
+    splitting.add_argument("--model", metavar="M", help="any model that --model of codeagent run takes")
+    splitting.add_argument("--api-base", metavar="URL", help="address of the model's server")
+    splitting.add_argument("--again", action="store_true", help="also if it was split and has the same tools")
     checking = actions.add_parser("check", help="every problem of a tool file, without using its tools")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     trusting = actions.add_parser("trust", help="trust this project's tool files as they are now, in this folder")
@@ -64,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
     running.add_argument("--yes", action="store_true", help="approve the call; what is denied stays denied")
     running.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
-    add_cwd(listing, showing, checking, running, trusting, distrusting)
+    for action in (listing, showing, running):
+        add_choice_of_tools(action)
+    add_cwd(listing, showing, checking, running, trusting, distrusting, sets, splitting)
     for action in (listing, showing, checking, running):
         action.add_argument(
             "--trust-project", action="store_true", help="load the project's tool files as they are now"
@@ -79,6 +91,10 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             return _list(args, place)
         case "show":
             return _show(args, place)
+        case "sets":
+            return list_sets(args, place)
+        case "split":
+            return split_set(args, place)
         case "check":
             return _check(place.workspace / args.file, str(args.file), place)
         case "trust":
@@ -106,14 +122,16 @@ async def _distrust(place: Place) -> int:
     return 0
 
 
-def _list(args: argparse.Namespace, place: Place) -> int:
-    tools = describe_tools(place)
-    box = tools.now
+async def _list(args: argparse.Namespace, place: Place) -> int:
+    async with tools_of(args, place) as tools:
+        box = tools.now
+        definitions = {definition.name: definition for definition in tools.definitions()}
+        found = [_facts(tool, definitions[tool.name]) for tool in tools]
+    for facts, now in zip(found, box.tools, strict=True):
+        facts["toolset"] = now.toolset
     if args.problems:
         return _problems(box, as_json=args.json)
     _complain(box)
-    definitions = {definition.name: definition for definition in tools.definitions()}
-    found = [_facts(tool, definitions[tool.name]) for tool in tools]
     if args.json:
         print_json(found)
         return 0
@@ -121,8 +139,9 @@ def _list(args: argparse.Namespace, place: Place) -> int:
     for facts in found:
         start = f"{facts['name']:<{widest}}{facts['approval']:<8}{facts['source']:<9}"
         print(start + one_line(facts["description"], 80))
-        if facts["origin"]:
-            print(f"{'':<{widest}}{one_line(facts['origin'], 100)}")
+        toolset = f"toolset {facts['toolset']}" if facts["toolset"] else ""
+        if where := ", ".join(filter(None, (facts["origin"], toolset))):
+            print(f"{'':<{widest}}{one_line(where, 100)}")
     return 0
 
 
@@ -147,15 +166,15 @@ def _complain(box: Toolbox) -> None:
         say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
-def _show(args: argparse.Namespace, place: Place) -> int:
-    tools = describe_tools(place)
-    try:
-        tool = tools.get(args.name)
-    except NotFound as error:
-        _complain(tools.now)
-        say(f"codeagent: {error}")
-        return 2
-    [definition] = [one for one in tools.definitions() if one.name == tool.name]
+async def _show(args: argparse.Namespace, place: Place) -> int:
+    async with tools_of(args, place) as tools:
+        try:
+            tool = tools.get(args.name)
+        except (NotFound, Denied) as error:
+            _complain(tools.now)
+            say(f"codeagent: {error}")
+            return 2
+        [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)
     print(visible_json(json.dumps(facts, indent=2)) if args.json else _described(facts))
     return 0
@@ -230,22 +249,22 @@ def _content(path: Path, shown: str) -> bytes:
         raise ConfigError(f"{shown} cannot be read: {reason}") from None
 
 
-def _run(args: argparse.Namespace, place: Place) -> Coroutine[Any, Any, int]:
+async def _run(args: argparse.Namespace, place: Place) -> int:
     """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it was not allowed.
 
     Raises ConfigError.
     """
-    tools = describe_tools(place)
-    try:
-        tool = tools.get(args.name)
-    except NotFound as error:
-        waiting = ", ".join(tools.now.untrusted)
-        hint = f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust" if waiting else ""
-        raise ConfigError(f"{error}{hint}") from None
-    arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+    async with tools_of(args, place) as tools:
+        try:
+            tool = tools.get(args.name)
+        except (NotFound, Denied) as error:
+            waiting = ", ".join(tools.now.untrusted)
+            hint = f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust" if waiting else ""
+            raise ConfigError(f"{error}{hint}") from None
+        arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return _call(args, place, arguments)
+    return await _call(args, place, arguments)
 
 
 async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:

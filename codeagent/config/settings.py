@@ -1,5 +1,6 @@
 """The settings of a run: flags, environment and files, made into one frozen value."""
 
+import re
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -39,6 +40,12 @@ def _tool_names(names: tuple[str, ...]) -> tuple[str, ...]:
         return checked_names(names)
     except ConfigError as error:
         raise PydanticCustomError("tools", "{error}", {"error": str(error)}) from error
+
+
+def _set_name(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
+        raise PydanticCustomError("name", "the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
+    return name
 
 
 ToolNames = Annotated[tuple[str, ...], AfterValidator(_tool_names)]
@@ -169,9 +176,7 @@ class ToolsetSettings(Section):
     """Sets of built-in tools that the model may turn on."""
     require_info: bool = False
     """A tool of a set is refused until the model has read its documentation with `info`."""
-    groups: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")], ToolsetGroupSetting] = Field(
-        default_factory=dict
-    )
+    groups: dict[Annotated[str, AfterValidator(_set_name)], ToolsetGroupSetting] = Field(default_factory=dict)
     """Further sets, by name."""
 
 

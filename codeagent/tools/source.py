@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
 
 SOURCE_PACKAGES = "codeagent.sources"
 """The group of entry points with which an installed package adds a source: a function without parameters that returns
 a ToolSource, or such a class; the entry point's name is the source's."""
+_CLOSE_SECONDS = 10.0
+_FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
+"""Seconds from a failure to the next attempt."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,80 @@ class LateSource:
     async def close(self) -> None:
         if self._source is not None:
             await self._source.close()
+
+
+class SourceRun:
+    """Keeps one source going: starts it in the background, and again, later and later, while it fails."""
+
+    def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
+        self.source = source
+        self._changed = changed
+        self._broken: Listing | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._again = asyncio.Event()
+
+    @property
+    def listing(self) -> Listing:
+        return self._broken or self.source.list()
+
+    def begin(self) -> None:
+        """Start it, unless that was done; an event loop is running."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
+
+    def try_again(self) -> None:
+        """If it has failed, start it now and not only later."""
+        if self._started.is_set() and self.listing.state == "failed":
+            self._started.clear()
+            self._again.set()
+
+    async def settled(self, seconds: float) -> None:
+        """Return once it is started or has failed, or the seconds are over."""
+        self.begin()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._started.wait()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)
+        with suppress(Exception):  # a plug-in's; there is nobody left to tell
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.source.close()
+
+    async def _keep_going(self) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            await self._start()
+            while self.listing.state != "failed":
+                delay = _FIRST_DELAY
+                self._moved.clear()
+                await self._moved.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._again.wait()
+            self._again.clear()
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def _start(self) -> None:
+        self._started.clear()
+        self._broken = None
+        try:
+            await self.source.start(self._tell)
+        except Exception as error:
+            name = self.source.name
+            text = one_line(str(error), 400) or type(error).__name__
+            about = self.source.list().about
+            self._broken = Listing(problems=(ToolProblem(name, text),), state="failed", about=about)
+        self._started.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._moved.set()
+        self._changed()
 
 
 def listed(tool: Tool[Any], *tags: str) -> ListedTool:

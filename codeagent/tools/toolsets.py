@@ -1,8 +1,7 @@
 """Toolsets: groups of tools from sources, which the model or the user turns on; the sources run beside the turns."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
 from codeagent.tools.grouping import ToolGroup, digest_of
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import ListedTool, Listing, ToolSource
+from codeagent.tools.source import ListedTool, Listing, SourceRun, ToolSource
 
 MOST_AT_ONCE = 30
 """Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
@@ -25,9 +24,6 @@ _START_SECONDS = 30.0
 """How long a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
 """How long the first request waits for the sets that were turned on beforehand."""
-_CLOSE_SECONDS = 10.0
-_FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
-"""Seconds from a failure to the next attempt."""
 
 
 @dataclass(frozen=True)
@@ -59,80 +55,6 @@ class Choice:
         return {"toolset": self.toolset, "tools": names}
 
 
-class SourceRun:
-    """Keeps one source going: starts it in the background, and again, later and later, while it fails."""
-
-    def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
-        self.source = source
-        self._changed = changed
-        self._broken: Listing | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._started = asyncio.Event()
-        self._moved = asyncio.Event()
-        self._again = asyncio.Event()
-
-    @property
-    def listing(self) -> Listing:
-        return self._broken or self.source.list()
-
-    def begin(self) -> None:
-        """Start it, unless that was done; an event loop is running."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
-
-    def try_again(self) -> None:
-        """If it has failed, start it now and not only later."""
-        if self._started.is_set() and self.listing.state == "failed":
-            self._started.clear()
-            self._again.set()
-
-    async def settled(self, seconds: float) -> None:
-        """Return once it is started or has failed, or the seconds are over."""
-        self.begin()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._started.wait()
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)
-        with suppress(Exception):  # a plug-in's; there is nobody left to tell
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await self.source.close()
-
-    async def _keep_going(self) -> None:
-        delay = _FIRST_DELAY
-        while True:
-            await self._start()
-            while self.listing.state != "failed":
-                delay = _FIRST_DELAY
-                self._moved.clear()
-                await self._moved.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._again.wait()
-            self._again.clear()
-            delay = min(2 * delay, _LONGEST_DELAY)
-
-    async def _start(self) -> None:
-        self._started.clear()
-        self._broken = None
-        try:
-            await self.source.start(self._tell)
-        except Exception as error:
-            name = self.source.name
-            text = one_line(str(error), 400) or type(error).__name__
-            about = self.source.list().about
-            self._broken = Listing(problems=(ToolProblem(name, text),), state="failed", about=about)
-        self._started.set()
-        self._tell()
-
-    def _tell(self) -> None:
-        self._moved.set()
-        self._changed()
-
-
 class Toolsets:
     """The sets of one conversation. What is on changes only when the catalog takes it in, at a boundary."""
 
@@ -156,6 +78,7 @@ class Toolsets:
         self.moved = False
         """Whether there is something to take in."""
         self._groups = {group.name: group for group in groups}
+        self._digests: dict[str, tuple[Listing, str]] = {}
         for source in sources:
             self.add(source)
 
@@ -218,7 +141,8 @@ class Toolsets:
     def problems(self) -> tuple[ToolProblem, ...]:
         """What is wrong with sources, and with what was turned on before they were known."""
         found = self.all()
-        lost = {choice.toolset: None for choice in self._choices if choice.toolset not in found}
+        to_come = {one.name for one in self._groups.values() if one.source in found and found[one.source].state != "ready"}
+        lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
         missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
         for group in self._groups.values():
             if group.source not in self._runs:
@@ -235,6 +159,11 @@ class Toolsets:
     def names(self) -> Iterator[str]:
         """Yield the names of all tools that are known, allowed or not."""
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
+
+    def parts(self, source: str) -> tuple[str, ...]:
+        """The names of the sets that a model divided the source's present tools into."""
+        groups = (one for one in self._groups.values() if one.source == source and one.digest)
+        return tuple(one.name for one in groups if self._exists(one))
 
     def where(self, tool: str) -> Toolset | None:
         """The smallest set that has the tool, on or not."""
@@ -332,7 +261,15 @@ class Toolsets:
         return None
 
     def _exists(self, group: ToolGroup) -> bool:
-        return not group.digest or group.digest == digest_of(self._runs[group.source].listing.tools)
+        return not group.digest or group.digest == self._digest(group.source)
+
+    def _digest(self, source: str) -> str:
+        """That of the source's tools, calculated once for a listing."""
+        listing = self._runs[source].listing
+        known = self._digests.get(source)
+        if known is None or known[0] is not listing:
+            known = self._digests[source] = (listing, digest_of(listing.tools))
+        return known[1]
 
     @property
     def _all_on(self) -> bool:

@@ -1,6 +1,7 @@
 """Settings and their layers: what wins, what a project may do, and errors that point at the line."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +360,21 @@ def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Place
     place.user_file.write_text('[toolsets]\nuse = ["github", "web"]\noffer = ["edit"]')
     assert place.load(toolsets={"use": ("web", "linear")}).toolsets.use == ("github", "web", "linear")
     assert place.load(toolsets={"use": ("web",)}).toolsets.offer == ("edit",)
+
+
+def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Place) -> None:
+    place.user_file.write_text('[toolsets.groups.issues]\nsource = "github"\ntools = ["*issue*"]')
+    group = place.load().toolsets.groups["issues"]
+    assert (group.source, group.tools, group.tags, group.paths) == ("github", ("*issue*",), (), ())
+    for text, why in (
+        ('[toolsets.groups.issues]\nsource = "github"', "give tools, tags or paths"),
+        ('[toolsets.groups.issues]\ntags = ["x"]', "source: field required"),
+        (
+            '[toolsets.groups.issues]\nsource = "x"\ntag = ["x"]',
+            "no such setting; did you mean toolsets.groups.issues.tag",
+        ),
+        ('[toolsets.groups."a b"]\nsource = "x"\ntags = ["x"]', "the name of a toolset is 1 to 64 letters"),
+    ):
+        place.user_file.write_text(text)
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            place.load()

@@ -151,3 +151,42 @@ def test_the_list_and_the_sets_are_in_the_settings(product: Product) -> None:
     shown = json.loads(product.call("config", "show").out)
     assert shown["tools"] == [["read"]]
     assert (shown["toolsets"]["use"], shown["toolsets"]["offer"]) == (["weather"], [])
+
+
+def test_the_command_line_lists_the_sets_and_the_tools_of_one(product: Product) -> None:
+    listed = json.loads(product.call("tools", "sets", "--json").out)
+    assert [(one["name"], one["state"], one["tools"]) for one in listed] == [
+        ("weather", "ready", 1),
+        ("broken", "failed", 0),
+    ]
+    plain = product.call("tools", "sets")
+    assert "weather" in plain.out and "broken: No module named" in plain.err
+    assert product.call("tools", "sets", "weather").out == "weather_today  Tell today's weather.\n"
+    assert "did you mean weather" in product.call("tools", "sets", "wether").err
+
+
+def test_a_listed_tool_names_its_origin_and_its_set(product: Product) -> None:
+    tools = json.loads(product.call("tools", "list", "--json", "--toolset", "weather").out)
+    assert (tools[-1]["name"], tools[-1]["origin"], tools[-1]["toolset"]) == (
+        "weather_today",
+        "many-sources 1.2",
+        "weather",
+    )
+    assert tools[0]["toolset"] == ""
+    shown = product.call("tools", "list", "--tools", "read,weather_today").out
+    assert "many-sources 1.2, toolset weather" in shown and "bash" not in shown
+    assert product.call("tools", "run", "weather_today", "--toolset", "weather").out == "it rains\n"
+
+
+def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(product: Product) -> None:
+    wrong = product.script(say('{"sets": [{"name": "a", "about": "x", "tools": []}]}'))
+    refused = product.call("tools", "split", "weather", "--model", wrong)
+    assert refused.code == 1 and "weather stays one set: it leaves out weather_today" in refused.err
+    right = product.script(say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}'))
+    made = product.call("tools", "split", "weather", "--model", right)
+    assert made.code == 0 and made.out.startswith("weather-today: 1 tools, the sky\n") and "tokens in" in made.out
+    again = product.call("tools", "split", "weather", "--model", wrong)
+    assert again.code == 0 and "weather is split, and has the same tools: weather-today" in again.out
+    model = product.script(calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done"))
+    done = product.run(model, "--output", "jsonl")
+    assert text_of(results(done.events)[1]) == "it rains"

@@ -1,11 +1,16 @@
 """Groups of a source's tools are sets of their own, by name, tag and path."""
 
+import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.tools.grouping import ToolGroup, digest_of
+from codeagent.core.messages import text_of
+from codeagent.tools.grouping import NoPartition, ToolGroup, ask_for_split, digest_of, read_split
 from codeagent.tools.source import ListedTool, Listing
 from codeagent.tools.toolsets import Toolsets
 from tests.table import for_each
@@ -96,3 +101,50 @@ async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_to
     source.have("one", "two", "three")
     assert list(toolsets.all()) == ["hub", "hub-1"]
     await toolsets.close()
+
+
+def answer(*sets: tuple[str, list[Any]]) -> str:
+    return "Here: " + json.dumps({"sets": [{"name": name, "about": "x", "tools": tools} for name, tools in sets]})
+
+
+EVERY = [tool.name for tool in TOOLS]
+
+
+@for_each(
+    ("text", "why"),
+    [
+        ("no idea", "not the JSON"),
+        ("{}", "not the JSON"),
+        ('{"sets": [{"name": "a", "tools": []}]}', "not the JSON"),
+        (answer(("a", EVERY), ("b", ["get_usr"])), "names 'get_usr', which is not a tool of shop"),
+        (answer(("a", [*EVERY, 7])), "names '7', which is not a tool"),
+        (answer(("a", EVERY), ("b", ["health"])), "puts health into more than one set"),
+        (answer(("a", EVERY[:2])), "leaves out get_order, and 2 of 4 tools in all"),
+        (answer(("a", EVERY[:2]), ("a", EVERY[2:])), "do not have different names"),
+        (answer(("a b", EVERY)), "do not have different names of letters"),
+    ],
+)
+def test_a_split_that_is_no_partition_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(NoPartition, match=re.escape(why)):
+        read_split(text, "shop", TOOLS)
+
+
+@given(st.data())
+def test_a_split_is_taken_exactly_if_each_tool_is_in_one_set(data: st.DataObject) -> None:
+    names = [f"t{n}" for n in range(data.draw(st.integers(1, 8)))]
+    sets = data.draw(st.lists(st.lists(st.sampled_from([*names, "other"]), max_size=8), min_size=1, max_size=4))
+    text = answer(*((f"s{n}", one) for n, one in enumerate(sets)))
+    named = sorted(name for one in sets for name in one)
+    try:
+        groups = read_split(text, "src", [ListedTool(name, "") for name in names])
+    except NoPartition:
+        assert named != sorted(names)
+    else:
+        assert named == sorted(names)
+        assert sorted(name for group in groups for name in group.tools) == named
+        assert {group.source for group in groups} == {"src"}
+
+
+def test_a_model_is_asked_with_every_name_and_no_tools() -> None:
+    request = ask_for_split("shop", TOOLS)
+    assert request.tools == () and all(f"- {name}: " in text_of(request.messages[0].content) for name in EVERY)

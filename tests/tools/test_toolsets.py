@@ -12,7 +12,7 @@ from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
-from codeagent.tools import toolsets as module
+from codeagent.tools import source as module
 from codeagent.tools.source import BuiltInSet, LateSource, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Choice, Toolsets
 from tests.tools.catalog_setting import Plain, Setting

@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from codeagent.core.acts import TrustTools
-from codeagent.core.toolbox import Toolbox
+from codeagent.core.toolbox import Toolbox, ToolsetFacts
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.tools import ToolsScreen, tools_pieces
 from codeagent.tui.parts.guard import TOO_SOON
@@ -164,3 +164,19 @@ async def test_what_a_file_says_of_itself_is_drawn_and_never_obeyed(tmp_path: Pa
     problem = replace(TOOLBOX.problems[0], where="b\x1b[2J.py:1", text="[red]\x1b[31mwrong")
     async with page(tmp_path, Toolbox((TOOLBOX.tools[0], tool), (problem,), ("c\x1b[2J.py",))) as (_, app):
         assert "\x1b" not in shown(app) and "[red]" in shown(app)
+
+
+async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_name_theirs(tmp_path: Path) -> None:
+    tool = replace(TOOLBOX.tools[0], name="search_issues", source="mcp", toolset="github")
+    sets = (
+        ToolsetFacts("github", "ready", "issues and pull requests", 40, 1),
+        ToolsetFacts("web", "waiting", "fetch pages", 1, 0),
+        ToolsetFacts("linear", "failed", "tickets", 0, 0, "connection refused"),
+    )
+    box = replace(TOOLBOX, tools=(*TOOLBOX.tools, tool), toolsets=sets)
+    async with page(tmp_path, box) as (pilot, app):
+        await pilot.press("end")
+        await until(pilot, lambda: "linear" in shown(app))
+        text = shown(app)
+    assert "toolset github" in text and "on · 1 of 40 tools" in text and "off · 1 tool" in text
+    assert "failed, tried again later · 0 tools" in text and "connection refused" in text and "tickets" not in text

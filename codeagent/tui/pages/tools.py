@@ -7,7 +7,7 @@ from rich.style import Style
 
 from codeagent.core.acts import TrustTools
 from codeagent.core.policy import Permission
-from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
+from codeagent.core.toolbox import SourceState, Toolbox, ToolFacts, ToolProblem, ToolsetFacts
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
@@ -45,7 +45,8 @@ def tools_plain(box: Toolbox) -> str:
     """The same, as it is copied."""
     untrusted = [f"not trusted: {path}" for path in box.untrusted]
     tools = [f"{tool.name}\t{WORDS[tool.permission]}\t{_about(tool)}\t{tool.description}" for tool in box.tools]
-    return "\n".join([*untrusted, *(f"{problem.level}: {problem}" for problem in box.problems), *tools])
+    sets = [f"{one.name}\t{_state(one)}\t{one.about}" for one in box.toolsets]
+    return "\n".join([*untrusted, *(f"{problem.level}: {problem}" for problem in box.problems), *tools, *sets])
 
 
 def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
@@ -69,6 +70,11 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
             for tool in tools:
                 yield from _tool(tool, name, width, palette)
             yield line([])
+    if box.toolsets:
+        yield _heading("Toolsets, which the model turns on when it needs them", palette.heading)
+        for toolset in box.toolsets:
+            yield from _toolset(toolset, width, palette)
+        yield line([])
 
 
 def _heading(text: str, style: Style) -> Line:
@@ -93,7 +99,28 @@ def _about(tool: ToolFacts) -> str:
     own = "" if tool.source == "builtin" else "on your machine"
     where = "in the sandbox" if tool.sandboxed else own
     mode = "" if tool.mode == "direct" else tool.mode
-    return " · ".join(part for part in (mode, where, flat(tool.origin)) if part)
+    toolset = f"toolset {flat(tool.toolset)}" if tool.toolset else ""
+    return " · ".join(part for part in (mode, where, toolset, flat(tool.origin)) if part)
+
+
+def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Line]:
+    """Name and state, and below them what it is for, or why it failed."""
+    styles: dict[SourceState, Style] = {"failed": palette.error, "starting": palette.warning}
+    style = palette.success if toolset.in_use else styles.get(toolset.state, palette.muted)
+    lead: Parts = [
+        (_INDENT, None),
+        (set_cell_size(cut_middle(flat(toolset.name), _LONGEST_NAME), _LONGEST_NAME) + "  ", palette.strong),
+    ]
+    room = max(8, width - len(_INDENT) - _LONGEST_NAME - 2)
+    about = toolset.reason if toolset.state == "failed" else toolset.about
+    return beside(lead, [(_state(toolset), style), (cut_end(flat(about), room), palette.muted)], room)
+
+
+def _state(toolset: ToolsetFacts) -> str:
+    on = f"{toolset.in_use} of " if toolset.in_use else ""
+    state = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed, tried again later"}
+    said = "on" if toolset.in_use and toolset.state in ("waiting", "ready") else state[toolset.state]
+    return f"{said} · {on}{counted(toolset.tools, 'tool')}"
 
 
 def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Line]:

@@ -1,0 +1,104 @@
+"""`codeagent tools sets` and `tools split`: the sets of further tools, and smaller sets made of a large one."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+
+from codeagent.bootstrap import Place, describe_tools
+from codeagent.bootstrap.splits import SplitFailed, split
+from codeagent.commands.arguments import print_json, say, settings_of
+from codeagent.core.errors import ConfigError
+from codeagent.core.messages import Usage
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import NotFound
+from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.toolsets import Toolset
+
+_STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed"}
+
+
+@asynccontextmanager
+async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[ToolCatalog]:
+    """The tools of a conversation with these arguments, with the sets that are on from its start.
+
+    Raises CodeagentError.
+    """
+    settings = await asyncio.to_thread(settings_of, args, place.workspace)
+    catalog = await asyncio.to_thread(describe_tools, place, settings)
+    try:
+        await catalog.toolsets.first_ready()
+        await catalog.refresh()
+        yield catalog
+    finally:
+        await catalog.toolsets.close()
+
+
+async def list_sets(args: argparse.Namespace, place: Place) -> int:
+    """Print every set, or the tools of one. Starts all sources, and waits for them. Raises ConfigError."""
+    async with tools_of(args, place) as catalog:
+        toolsets = catalog.toolsets
+        if args.name is not None:
+            return _print_tools(await _ready(catalog, args.name), as_json=args.json)
+        await asyncio.gather(*(toolsets.ready(name) for name in toolsets.all()))
+        await catalog.refresh()
+        for problem in toolsets.problems():
+            say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+        facts = toolsets.facts()
+    if args.json:
+        print_json([asdict(one) for one in facts])
+        return 0
+    widest = max((len(one.name) for one in facts), default=0) + 2
+    for one in facts:
+        state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
+        print(f"{one.name:<{widest}}{state:<10}{one.tools:>5} tools  {one_line(one.about, 80)}".rstrip())
+    return 0
+
+
+async def split_set(args: argparse.Namespace, place: Place) -> int:
+    """Have a model divide a set, once: as long as it has the same tools, it stays divided. Raises CodeagentError."""
+    settings = await asyncio.to_thread(settings_of, args, place.workspace)
+    async with tools_of(args, place) as catalog:
+        toolset = await _ready(catalog, args.name)
+        if toolset.name != toolset.source:
+            raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
+        parts = catalog.toolsets.parts(toolset.source)
+        if parts and not args.again:
+            print(f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again")
+            return 0
+        try:
+            made = await split(toolset, settings, place)
+        except SplitFailed as error:
+            say(f"codeagent: {error} ({_cost(error.usage)})")
+            return 1
+    for group in made.groups:
+        print(f"{group.name}: {len(group.tools)} tools, {group.about}")
+    print(_cost(made.usage))
+    return 0
+
+
+async def _ready(catalog: ToolCatalog, name: str) -> Toolset:
+    """Raises ConfigError if there is no such set, or its source failed."""
+    try:
+        toolset = await catalog.toolsets.ready(name)
+    except NotFound as error:
+        raise ConfigError(str(error)) from None
+    if toolset.state != "ready":
+        raise ConfigError(f"{name} is not available: {toolset.reason or 'it is still starting'}")
+    return toolset
+
+
+def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
+    if as_json:
+        print_json([{"name": tool.name, "summary": tool.summary, "tags": list(tool.tags)} for tool in toolset.tools])
+        return 0
+    widest = max((len(tool.name) for tool in toolset.tools), default=0) + 2
+    for tool in toolset.tools:
+        print(f"{tool.name:<{widest}}{one_line(tool.summary, 100)}".rstrip())
+    return 0
+
+
+def _cost(usage: Usage) -> str:
+    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
+    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
