@@ -141,7 +141,9 @@ class Toolsets:
     def problems(self) -> tuple[ToolProblem, ...]:
         """What is wrong with sources, and with what was turned on before they were known."""
         found = self.all()
-        to_come = {one.name for one in self._groups.values() if one.source in found and found[one.source].state != "ready"}
+        to_come = {
+            one.name for one in self._groups.values() if one.source in found and found[one.source].state != "ready"
+        }
         lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
         missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
         for group in self._groups.values():

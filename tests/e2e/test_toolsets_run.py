@@ -190,3 +190,5 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     model = product.script(calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done"))
     done = product.run(model, "--output", "jsonl")
     assert text_of(results(done.events)[1]) == "it rains"
+    configured = product.run(model, "--output", "jsonl", "--toolset", "weather-today")
+    assert text_of(results(configured.events)[1]) == "it rains"
