@@ -291,12 +291,12 @@ def _forbidden(key: str, value: Any) -> str | None:
         case "patternProperties" if isinstance(value, dict):
             return "keys matched by patterns are not supported; name the properties"
         case "pattern" if isinstance(value, str):
-            return _unusable(value)
+            return pattern_problem(value)
         case _:
             return None
 
 
-def _unusable(pattern: str) -> str | None:
+def pattern_problem(pattern: str) -> str | None:
     if len(pattern) > _LONGEST_PATTERN:
         return f"the pattern is longer than {_LONGEST_PATTERN} characters"
     try:

@@ -1,0 +1,185 @@
+"""An OpenAPI 3.0 or 3.1 document: its operations by name, its servers, and what its references lead to."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urljoin
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import one_line
+from codeagent.tools.openapi.reading import BadDocument, read_text
+from codeagent.tools.web.url import WebUrl
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+LONGEST_SUMMARY = 120
+_MOST_OPERATIONS = 10_000
+_MOST_STEPS = 32
+"""References that lead to references."""
+_WORD = re.compile(r"[^A-Za-z0-9-]+")
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation, as a list shows it."""
+
+    name: str
+    """Unique in the document, of letters, digits, `_` and `-`."""
+    method: str
+    """In upper case."""
+    path: str
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+    id: str = ""
+    """As the document gives it; empty if it gives none."""
+
+    @property
+    def reads(self) -> bool:
+        return self.method in ("GET", "HEAD", "OPTIONS", "TRACE")
+
+
+class Document:
+    """A document that was read; nothing in it is trusted to have the form that it should have."""
+
+    def __init__(self, root: Any) -> None:
+        """Raises BadDocument if it is not an OpenAPI document of a version that is understood."""
+        if not isinstance(root, dict):
+            raise BadDocument("it is not an OpenAPI document: not an object")
+        if "swagger" in root:
+            raise BadDocument("it is Swagger 2.0; convert it to OpenAPI 3 first")
+        version = str(root.get("openapi") or "")
+        if not re.match(r"3\.[01](\.|$)", version):
+            said = f"OpenAPI {one_line(version, 20)}" if version else "a document without openapi:"
+            raise BadDocument(f"it is {said}; 3.0 and 3.1 are understood")
+        if not isinstance(root.get("paths", {}), dict):
+            raise BadDocument("its paths are not an object")
+        self.root = root
+        self.version = version
+
+    @classmethod
+    def read(cls, data: bytes) -> "Document":
+        """Of a JSON or YAML text. Blocks. Raises BadDocument."""
+        return cls(read_text(data))
+
+    @property
+    def title(self) -> str:
+        info = self.root.get("info")
+        return one_line(str(info.get("title") or ""), 100) if isinstance(info, dict) else ""
+
+    def operations(self, longest: int = 64) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+        """All of them, in the order of the document, and why others cannot be used; names of at most `longest`.
+
+        Raises BadDocument.
+        """
+        found: list[Operation] = []
+        problems: list[str] = []
+        taken: dict[str, int] = {}
+        for path, method, item in self._each():
+            if len(found) >= _MOST_OPERATIONS:
+                raise BadDocument(f"it has more than {_MOST_OPERATIONS:,} operations")
+            try:
+                operation = self.follow(self.follow(item)[method])
+            except BadDocument as error:
+                problems.append(f"{method.upper()} {one_line(path, 200)}: {error}")
+                continue
+            own = operation.get("operationId")
+            own = own if isinstance(own, str) else ""
+            name = _unique(_cleaned(own) or _cleaned(f"{method}_{path}") or method, longest, taken)
+            found.append(Operation(name, method.upper(), path, _summary(operation), _tags(operation), own))
+        return tuple(found), tuple(problems)
+
+    def operation(self, one: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The path item and the operation in it. Raises BadDocument."""
+        item = self.follow(self.root["paths"][one.path])
+        return item, self.follow(item[one.method.lower()])
+
+    def follow(self, node: Any) -> dict[str, Any]:
+        """The object that a reference leads to, or the object itself. Raises BadDocument."""
+        for _ in range(_MOST_STEPS):
+            if not isinstance(node, dict):
+                raise BadDocument("an object was expected where there is none")
+            reference = node.get("$ref")
+            if not isinstance(reference, str):
+                return node
+            rest = {key: value for key, value in node.items() if key in ("summary", "description")}
+            target = self.target(reference)
+            node = {**target, **rest} if rest and isinstance(target, dict) and "$ref" not in target else target
+        raise BadDocument(f"a reference leads to references without end: {one_line(str(reference), 200)}")
+
+    def target(self, reference: str) -> Any:
+        """What a reference leads to, which may be a reference again. Raises BadDocument."""
+        shown = one_line(reference, 200)
+        if not reference.startswith("#"):
+            raise BadDocument(f"it refers to another document, {shown}; bundle both into one first")
+        node: Any = self.root
+        for part in unquote(reference[1:]).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict) and key in node:
+                node = node[key]
+            elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+                node = node[int(key)]
+            else:
+                raise BadDocument(f"the reference {shown} leads nowhere")
+        return node
+
+    def server(self, *places: Any, base: str = "") -> WebUrl:
+        """The first server that one of the objects names, variables at their defaults; the last one is the root.
+
+        `base` is the address that a relative one belongs to. Raises BadDocument.
+        """
+        for place in (*places, self.root):
+            servers = place.get("servers") if isinstance(place, dict) else None
+            if isinstance(servers, list) and servers and isinstance(servers[0], dict):
+                return _server(servers[0], base)
+        return _server({"url": "/"}, base)
+
+    def _each(self) -> Iterator[tuple[str, str, Any]]:
+        for path, item in self.root.get("paths", {}).items():
+            try:
+                methods = self.follow(item) if path.startswith("/") else {}
+            except BadDocument:
+                methods = dict.fromkeys(["get"])  # reported as a problem of one operation
+            yield from ((path, method, item) for method in METHODS if method in methods)
+
+
+def _server(server: dict[str, Any], base: str) -> WebUrl:
+    variables = server.get("variables")
+    defaults = variables if isinstance(variables, dict) else {}
+
+    def default(match: re.Match[str]) -> str:
+        one = defaults.get(match[1])
+        return str(one.get("default", "")) if isinstance(one, dict) else match[0]
+
+    text = _VARIABLE.sub(default, str(server.get("url") or "/"))
+    try:
+        return WebUrl.parse(urljoin(base, text) if base else text)
+    except ValueError as error:
+        raise BadDocument(f"its server {one_line(text, 200)} cannot be used ({error}); give --server URL") from None
+
+
+def _summary(operation: dict[str, Any]) -> str:
+    said = operation.get("summary") or operation.get("description") or ""
+    return one_line(str(said), LONGEST_SUMMARY)
+
+
+def _tags(operation: dict[str, Any]) -> tuple[str, ...]:
+    tags = operation.get("tags")
+    return tuple(one_line(str(tag), 60) for tag in tags) if isinstance(tags, list) else ()
+
+
+def _cleaned(name: str) -> str:
+    """`repos/list-for-user` → `repos_list-for-user`, and `get_/users/{id}` → `get_users_id`."""
+    return _WORD.sub("_", name).strip("_")
+
+
+def _unique(name: str, longest: int, taken: dict[str, int]) -> str:
+    """The name, cut and numbered if need be; `taken` counts how often each was given."""
+    name = name[:longest]
+    while name in taken:
+        taken[name] += 1
+        end = f"_{taken[name]}"
+        numbered = name[: longest - len(end)] + end
+        if numbered not in taken:
+            name = numbered
+    taken[name] = 1
+    return name

@@ -1,0 +1,257 @@
+"""How one operation is called: its parameters, its body and its credentials, as the document describes them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Any, Literal
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.json_types import JsonValue
+from codeagent.tools.openapi.document import Document, Operation
+from codeagent.tools.openapi.reading import BadDocument
+from codeagent.tools.openapi.schemas import Schemas, described
+
+BODY = "body"
+"""The argument that is the body."""
+BodyKind = Literal["json", "form", "multipart", "text"]
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST_NAME = 64
+_PLACES = ("path", "query", "header", "cookie")
+_STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+"""By place; the first is the default."""
+_NOT_OFFERED = frozenset({
+    "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie",
+    "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection",
+})  # fmt: skip
+"""Headers that are not parameters, or that the client sets itself."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a value is written."""
+
+    name: str
+    explode: bool
+    reserved: bool = False
+    """Reserved characters stay as they are."""
+    media: str = ""
+    """Its own media type: then it is written as that, and `name` does not count."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    argument: str
+    """The name that the model uses."""
+    name: str
+    """The name on the wire."""
+    place: str
+    """`path`, `query`, `header` or `cookie`."""
+    style: Style
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Body:
+    kind: BodyKind
+    media: str
+    required: bool
+    encoding: dict[str, Style] = field(default_factory=dict)
+    """How properties of a form are written, where the document says so."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One way to show who calls."""
+
+    id: str
+    """As the document names it."""
+    kind: Literal["bearer", "basic", "header", "query", "cookie", ""]
+    """Empty: a kind that is not supported."""
+    name: str = ""
+    """Of the header, the query parameter or the cookie."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    operation: Operation
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    security: tuple[tuple[Scheme, ...], ...]
+    """The ways to show who calls, one of which is enough; the schemes of one are used together. Empty: none needed."""
+    schema: dict[str, JsonValue]
+    """Of the arguments."""
+    description: str
+
+
+def plan_of(document: Document, operation: Operation) -> Plan:
+    """Make the plan of one operation. Raises BadDocument."""
+    item, raw = document.operation(operation)
+    schemas = Schemas(document)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    parameters: list[Parameter] = []
+    for node in _parameters(document, item, raw):
+        parameter = _parameter(node, properties)
+        parameters.append(parameter)
+        properties[parameter.argument] = _parameter_schema(node, schemas)
+        required += [parameter.argument] if parameter.required else []
+    missing = set(re.findall(r"\{([^{}]+)\}", operation.path)) - {one.name for one in parameters if one.place == "path"}
+    if missing:
+        raise BadDocument(f"its path has {', '.join(sorted(missing))}, which is not among its parameters")
+    body, body_schema = _body(document, raw, schemas)
+    if body is not None:
+        properties[BODY] = body_schema
+        required += [BODY] if body.required else []
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    said = " ".join(part for part in (operation.summary, f"({operation.method} {operation.path})") if part)
+    return Plan(operation, tuple(parameters), body, _security(document, raw), schema, said)
+
+
+def _parameters(document: Document, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield those of the path, then those of the operation, which replace equal ones."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for place in (item, raw):
+        listed = place.get("parameters")
+        for node in listed if isinstance(listed, list) else []:
+            one = document.follow(node)
+            name, where = one.get("name"), one.get("in")
+            if not isinstance(name, str) or where not in _PLACES:
+                raise BadDocument("a parameter has no name, or is not in path, query, header or cookie")
+            if not (where == "header" and name.lower() in _NOT_OFFERED):
+                found[str(where), name] = one
+    yield from found.values()
+
+
+def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> Parameter:
+    name, place = str(node["name"]), str(node["in"])
+    argument = _NAME.sub("_", name).strip("_")[:_LONGEST_NAME] or place
+    while argument in taken or argument == BODY:
+        argument = f"{place}_{argument}"[:_LONGEST_NAME]
+        if argument in taken:
+            argument = f"{argument[: _LONGEST_NAME - 5]}_{len(taken)}"
+    style = node.get("style")
+    if style not in _STYLES[place]:
+        style = _STYLES[place][0]
+    explode = node.get("explode")
+    exploded = explode if isinstance(explode, bool) else style == "form"
+    content = node.get("content")
+    media = next(iter(content), "") if isinstance(content, dict) else ""
+    written = Style(str(style), exploded, node.get("allowReserved") is True, str(media))
+    return Parameter(argument, name, place, written, place == "path" or node.get("required") is True)
+
+
+def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+    content = node.get("content")
+    inner: Any = node.get("schema")
+    if isinstance(content, dict) and content:
+        media = next(iter(content.values()))
+        inner = media.get("schema") if isinstance(media, dict) else None
+    schema = schemas.converted(inner)
+    said = described(node)
+    return {**schema, "description": said} if said else schema
+
+
+def _body(document: Document, raw: dict[str, Any], schemas: Schemas) -> tuple[Body | None, dict[str, Any]]:
+    if raw.get("requestBody") is None:
+        return None, {}
+    node = document.follow(raw["requestBody"])
+    content = node.get("content")
+    if not isinstance(content, dict) or not content:
+        return None, {}
+    found = min(content, key=lambda media: _KINDS.index(_kind(media)))
+    kind, media = _kind(found), content[found]
+    media = media if isinstance(media, dict) else {}
+    schema = schemas.converted(media.get("schema"))
+    if kind == "text":
+        schema = {"type": "string"} | ({"description": schema["description"]} if "description" in schema else {})
+    if kind == "multipart":
+        schema = _with_files(schema)
+    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding")))
+    said = described(node)
+    return body, {**schema, "description": said} if said else schema
+
+
+_KINDS: tuple[BodyKind, ...] = ("json", "form", "multipart", "text")
+"""The best first."""
+
+
+def _kind(media: str) -> BodyKind:
+    kind = media.partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json") or kind in ("*/*", "application/*"):
+        return "json"
+    return {"application/x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}.get(kind, "text")  # type: ignore[return-value]  # mypy widens the values of a dict
+
+
+def _encoding(node: Any) -> dict[str, Style]:
+    found: dict[str, Style] = {}
+    for name, one in node.items() if isinstance(node, dict) else ():
+        if isinstance(one, dict):
+            style = one.get("style")
+            media = one.get("contentType")
+            style = style if style in _STYLES["query"] else "form"
+            explode = one.get("explode")
+            exploded = explode if isinstance(explode, bool) else style == "form"
+            written = str(media).partition(",")[0].strip() if isinstance(media, str) else ""
+            found[str(name)] = Style(str(style), exploded, one.get("allowReserved") is True, written)
+    return found
+
+
+def _with_files(schema: dict[str, Any]) -> dict[str, Any]:
+    """Let a file be given as text, or as an object with its bytes and its name."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return schema
+    return {**schema, "properties": {name: _file_or(one) for name, one in properties.items()}}
+
+
+def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
+        return {**schema, "items": _file_or(items)}
+    if schema.get("type") != "string" or schema.get("format") not in ("binary", "byte", "base64"):
+        return schema
+    file = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"}, "base64": {"type": "string"},
+            "filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"},
+        },
+        "additionalProperties": False,
+    }  # fmt: skip
+    said = {"description": schema["description"]} if "description" in schema else {}
+    return {"anyOf": [{"type": "string"}, file], **said}
+
+
+def _security(document: Document, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
+    needed = raw.get("security", document.root.get("security"))
+    if not isinstance(needed, list):
+        return ()
+    components = document.root.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    known = schemes if isinstance(schemes, dict) else {}
+    ways = []
+    for one in needed:
+        if isinstance(one, dict):
+            ways.append(tuple(_scheme(document, str(name), known.get(name)) for name in one))
+    return tuple(ways)
+
+
+def _scheme(document: Document, name: str, node: Any) -> Scheme:
+    if not isinstance(node, dict):
+        return Scheme(name, "")
+    one = document.follow(node)
+    match one.get("type"), str(one.get("scheme") or "").lower(), one.get("in"), one.get("name"):
+        case "http", "basic", _, _:
+            return Scheme(name, "basic")
+        case ("http", "bearer", _, _) | ("oauth2" | "openIdConnect", _, _, _):
+            return Scheme(name, "bearer")
+        case "apiKey", _, ("header" | "query" | "cookie") as place, str(wire):
+            return Scheme(name, place, wire)
+        case _:
+            return Scheme(name, "")

@@ -1,0 +1,141 @@
+"""Reads the text of a document, JSON or YAML, into plain values: of safe types only, and bounded before it is built."""
+
+import json
+import math
+from typing import Any
+
+LARGEST = 32 << 20
+"""Bytes of a document."""
+_LARGEST_YAML = 8 << 20
+"""YAML is read thirty times as slowly as JSON."""
+_MOST_NODES = 2_000_000
+"""Values, those that aliases and merges stand for counted each time."""
+_MOST_ALIASES = 10_000
+_DEEPEST = 100
+_MERGE = "tag:yaml.org,2002:merge"
+_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+
+
+class BadDocument(Exception):
+    """The document, or a part of it, cannot be used; the message says why, as a phrase."""
+
+
+def read_text(data: bytes) -> Any:
+    """The value of a JSON or YAML text. Blocks. Raises BadDocument."""
+    if len(data) > LARGEST:
+        raise BadDocument(f"it is larger than {LARGEST >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadDocument("it is not UTF-8") from None
+    if text.lstrip()[:1] not in ("{", "["):
+        return _read_yaml(text)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise BadDocument(f"more than {_DEEPEST} levels deep") from None
+    except ValueError as error:
+        if "\n" in text and not text.rstrip().endswith(("}", "]")):
+            return _read_yaml(text)
+        raise BadDocument(f"it is not JSON: {error}") from None
+    _check_depth(value)
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number that JSON has")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise BadDocument(f"more than {_DEEPEST} levels deep")
+
+
+def _read_yaml(text: str) -> Any:
+    import yaml  # heavy, and most documents are kept as JSON
+
+    if len(text) > _LARGEST_YAML:
+        raise BadDocument(f"as YAML it is larger than {_LARGEST_YAML >> 20} MiB; convert it to JSON")
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _refuse_bombs(yaml, loader, text)
+        nodes = list(yaml.compose_all(text, Loader=loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise BadDocument(f"it is not YAML: {where}{getattr(error, 'problem', None) or error}") from None
+    if len(nodes) != 1:
+        raise BadDocument("it is empty" if not nodes else "it holds more than one YAML document")
+    return _Construction(yaml).value(nodes[0], 0)
+
+
+def _refuse_bombs(yaml: Any, loader: Any, text: str) -> None:
+    """Check depth and aliases before anything is built. Raises BadDocument."""
+    depth = aliases = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+        if depth > _DEEPEST or aliases > _MOST_ALIASES:
+            many = f"{_DEEPEST} levels deep" if depth > _DEEPEST else f"{_MOST_ALIASES} aliases"
+            raise BadDocument(f"line {event.start_mark.line + 1}: more than {many}")
+
+
+class _Construction:
+    """Builds plain values; keys are text, as they are written, and so are dates."""
+
+    def __init__(self, yaml: Any) -> None:
+        self._yaml = yaml
+        self._scalars = yaml.SafeLoader("")
+        self._count = 0
+
+    def value(self, node: Any, depth: int) -> Any:
+        """Raises BadDocument."""
+        self._count += 1
+        if self._count > _MOST_NODES:
+            raise BadDocument(f"it holds more than {_MOST_NODES:,} values, its aliases counted each time")
+        if depth > _DEEPEST:
+            raise BadDocument(f"more than {_DEEPEST} levels deep, or an alias stands for something that holds itself")
+        if isinstance(node, self._yaml.ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, self._yaml.SequenceNode):
+            return [self.value(item, depth + 1) for item in node.value]
+        out: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key, item in node.value:
+            if key.tag == _MERGE:
+                merged = {**merged, **self._merged(item, depth)}
+            elif isinstance(key, self._yaml.ScalarNode):
+                out[key.value] = self.value(item, depth + 1)
+            else:
+                raise BadDocument(f"line {key.start_mark.line + 1}: a key is not text")
+        return {**merged, **out}
+
+    def _merged(self, node: Any, depth: int) -> dict[str, Any]:
+        value = self.value(node, depth + 1)
+        parts = value if isinstance(value, list) else [value]
+        if not all(isinstance(part, dict) for part in parts):
+            raise BadDocument(f"line {node.start_mark.line + 1}: << takes a mapping")
+        return {key: one for part in reversed(parts) for key, one in part.items()}
+
+    def _scalar(self, node: Any) -> Any:
+        if node.tag not in _PLAIN_TAGS:
+            return node.value
+        try:
+            value = self._scalars.construct_object(node)
+        except (ValueError, KeyError, self._yaml.YAMLError):
+            return node.value
+        return node.value if isinstance(value, float) and not math.isfinite(value) else value

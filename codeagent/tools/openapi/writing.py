@@ -1,0 +1,215 @@
+"""Writes the arguments of a call into a request: parameters in each style, and bodies as JSON, form or parts."""
+
+import base64
+import binascii
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from codeagent.core.tool import InvalidArgs
+from codeagent.tools.openapi.plan import BODY, Body, Parameter, Plan, Style
+
+_RESERVED = ":/?@!$'()*,;"
+"""What `allowReserved` leaves as it is, except what would end a value: `&`, `=`, `#`, `+` and brackets."""
+_SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "simple": ",", "label": ".", "matrix": ","}
+_DOTS = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+
+def path_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
+    """The operation's path with its values, percent-encoded. Raises InvalidArgs for one that would change the path."""
+    values = {one.name: (one, arguments.get(one.argument)) for one in plan.parameters if one.place == "path"}
+
+    def value(match: re.Match[str]) -> str:
+        parameter, given = values[match[1]]
+        text = _styled(parameter.name, given, parameter.style, "")
+        if not text:
+            raise InvalidArgs(f"argument '{parameter.argument}' is empty, which would name another path")
+        return text
+
+    path = "/".join(_VARIABLE.sub(value, part) for part in plan.operation.path.split("/"))
+    if any(_DOTS.fullmatch(part) for part in path.split("/")):
+        raise InvalidArgs("a value is . or .., which would name another path")
+    return path
+
+
+def query_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
+    pairs = [_pairs(one.name, arguments[one.argument], one.style) for one in _given(plan, arguments, "query")]
+    return "&".join(pair for pair in pairs if pair)
+
+
+def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The headers and the cookies. The caller checks what they hold."""
+    headers = {
+        one.name: json.dumps(value) if one.style.media else _plain_list(value, one.style.explode)
+        for one in _given(plan, arguments, "header")
+        for value in [arguments[one.argument]]
+    }
+    cookies = [
+        _pairs(one.name, arguments[one.argument], one.style).replace("&", "; ")
+        for one in _given(plan, arguments, "cookie")
+    ]
+    return headers | ({"Cookie": "; ".join(cookies)} if cookies else {})
+
+
+def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str]:
+    """The body and its media type; None if there is none. Raises InvalidArgs."""
+    if plan.body is None or BODY not in arguments:
+        return None, ""
+    body, value = plan.body, arguments[BODY]
+    match body.kind:
+        case "json":
+            media = body.media if "*" not in body.media else "application/json"
+            return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), media
+        case "form":
+            pairs = [_pairs(name, one, _field_style(body, name, one)) for name, one in _fields(value).items()]
+            return "&".join(pair for pair in pairs if pair).encode(), body.media
+        case "multipart":
+            return _multipart(body, _fields(value))
+        case "text":
+            media = "application/octet-stream" if "*" in body.media else body.media
+            return str(value).encode("utf-8", "surrogatepass"), media
+
+
+def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[Parameter]:
+    return [one for one in plan.parameters if one.place == place and arguments.get(one.argument) is not None]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidArgs("the body of a form is an object: a value for each field")
+    return {name: one for name, one in value.items() if one is not None}
+
+
+def _field_style(body: Body, name: str, value: Any) -> Style:
+    style = body.encoding.get(name) or Style("form", True)
+    nested = isinstance(value, dict) and style.name == "form"
+    return Style(style.name, style.explode, style.reserved, style.media or "application/json") if nested else style
+
+
+def _pairs(name: str, value: Any, style: Style) -> str:
+    """`name=value` pairs, encoded, joined by `&`: of a query, a cookie or a form."""
+    if style.media:
+        return f"{_quoted(name)}={_quoted(_json(value))}"
+    if style.name == "deepObject" and isinstance(value, dict):
+        return "&".join(f"{_quoted(key)}={_quoted(one)}" for key, one in _deep(name, value))
+    if style.explode and isinstance(value, dict):
+        return "&".join(f"{_quoted(key)}={_text(one, style)}" for key, one in value.items())
+    if style.explode and isinstance(value, list):
+        return "&".join(f"{_quoted(name)}={_text(one, style)}" for one in value)
+    return f"{_quoted(name)}={_joined(value, style, _SEPARATORS.get(style.name, ','))}"
+
+
+def _deep(name: str, value: Any) -> list[tuple[str, str]]:
+    """`filter[a][b]` and its value, however deep; a list repeats its name."""
+    if isinstance(value, dict):
+        return [pair for key, one in value.items() for pair in _deep(f"{name}[{key}]", one)]
+    if isinstance(value, list):
+        return [pair for one in value for pair in _deep(name, one)]
+    return [(name, _plain(value))]
+
+
+def _styled(name: str, value: Any, style: Style, absent: str) -> str:
+    """The text of a path parameter."""
+    if value is None:
+        return absent
+    if style.media:
+        return _quoted(_json(value))
+    match style.name:
+        case "label":
+            parts = _exploded(value, style) if style.explode else [_joined(value, style, ",")]
+            return "." + ".".join(parts)
+        case "matrix" if style.explode and isinstance(value, dict):
+            return "".join(f";{one}" for one in _exploded(value, style))
+        case "matrix" if style.explode and isinstance(value, list):
+            return "".join(f";{_quoted(name)}={_text(one, style)}" for one in value)
+        case "matrix":
+            return f";{_quoted(name)}={_joined(value, style, ',')}"
+        case _:
+            return ",".join(_exploded(value, style)) if style.explode else _joined(value, style, ",")
+
+
+def _exploded(value: Any, style: Style) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{_quoted(key)}={_text(one, style)}" for key, one in value.items()]
+    return [_text(one, style) for one in value] if isinstance(value, list) else [_text(value, style)]
+
+
+def _joined(value: Any, style: Style, separator: str) -> str:
+    if isinstance(value, dict):
+        return separator.join(part for key, one in value.items() for part in (_quoted(key), _text(one, style)))
+    return separator.join(_text(one, style) for one in value) if isinstance(value, list) else _text(value, style)
+
+
+def _plain_list(value: Any, explode: bool) -> str:
+    """The value of a header, which is not encoded."""
+    if isinstance(value, dict):
+        between = "=" if explode else ","
+        return ",".join(f"{key}{between}{_plain(one)}" for key, one in value.items())
+    return ",".join(map(_plain, value)) if isinstance(value, list) else _plain(value)
+
+
+def _text(value: Any, style: Style) -> str:
+    return quote(_plain(value), safe=_RESERVED if style.reserved else "", errors="surrogatepass")
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+def _plain(value: Any) -> str:
+    """A value as text: true and false in lower case, null as nothing, whatever is nested as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _multipart(body: Body, fields: dict[str, Any]) -> tuple[bytes, str]:
+    boundary = f"codeagent-{secrets.token_hex(16)}"
+    parts: list[bytes] = []
+    for name, value in fields.items():
+        style = body.encoding.get(name)
+        media = "" if style is None else style.media
+        for one in value if isinstance(value, list) else [value]:
+            kind, filename, content = _part(name, one, media)
+            shown = f'; filename="{_in_quotes(filename)}"' if filename else ""
+            head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_in_quotes(name)}"{shown}\r\n'
+            head += f"Content-Type: {kind}\r\n" if kind else ""
+            parts.append(head.encode() + b"\r\n" + content + b"\r\n")
+    return b"".join([*parts, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+
+
+def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
+    """The media type, the file's name and the content of one part. Raises InvalidArgs."""
+    if isinstance(value, dict) and value.keys() & {"text", "base64"} and value.keys() <= _FILE:
+        kind = str(value.get("type") or media or "application/octet-stream")
+        if not kind.isascii() or not kind.isprintable():
+            raise InvalidArgs(f"the media type of '{name}' has characters that cannot be sent")
+        filename = str(value.get("filename") or name)
+        try:
+            content = (
+                base64.b64decode(str(value["base64"]), validate=True)
+                if "base64" in value
+                else str(value["text"]).encode("utf-8", "surrogatepass")
+            )
+        except binascii.Error:
+            raise InvalidArgs(f"base64 of '{name}' is not Base64") from None
+        return kind, filename, content
+    if isinstance(value, dict | list):
+        return media or "application/json", "", _json(value).encode("utf-8", "surrogatepass")
+    return media, "", _plain(value).encode("utf-8", "surrogatepass")
+
+
+_FILE = frozenset({"text", "base64", "filename", "type"})
+
+
+def _in_quotes(text: str) -> str:
+    """As browsers write a name: line breaks and quotes percent-encoded."""
+    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
