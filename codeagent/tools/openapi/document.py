@@ -11,6 +11,8 @@ from codeagent.tools.openapi.reading import BadDocument, read_text
 from codeagent.tools.web.url import WebUrl
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+GENERIC = "generic_request"
+"""The name of the tool for any other request; no operation gets it."""
 LONGEST_SUMMARY = 120
 _MOST_OPERATIONS = 10_000
 _MOST_STEPS = 32
@@ -73,7 +75,7 @@ class Document:
         """
         found: list[Operation] = []
         problems: list[str] = []
-        taken: dict[str, int] = {}
+        taken: dict[str, int] = {GENERIC: 1}
         for path, method, item in self._each():
             if len(found) >= _MOST_OPERATIONS:
                 raise BadDocument(f"it has more than {_MOST_OPERATIONS:,} operations")

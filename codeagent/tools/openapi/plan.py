@@ -111,7 +111,7 @@ def plan_of(document: Document, operation: Operation) -> Plan:
     if required:
         schema["required"] = required
     said = " ".join(part for part in (operation.summary, f"({operation.method} {operation.path})") if part)
-    return Plan(operation, tuple(parameters), body, _security(document, raw), schema, said)
+    return Plan(operation, tuple(parameters), body, security_of(document, raw), schema, said)
 
 
 def _parameters(document: Document, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -214,7 +214,8 @@ def _with_files(schema: dict[str, Any]) -> dict[str, Any]:
 def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
         return {**schema, "items": _file_or(items)}
-    if schema.get("type") != "string" or schema.get("format") not in ("binary", "byte", "base64"):
+    is_file = schema.get("format") in ("binary", "byte", "base64") or "contentMediaType" in schema
+    if schema.get("type") != "string" or not is_file:
         return schema
     file = {
         "type": "object",
@@ -228,13 +229,16 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [{"type": "string"}, file], **said}
 
 
-def _security(document: Document, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
-    needed = raw.get("security", document.root.get("security"))
-    if not isinstance(needed, list):
-        return ()
+def security_of(document: Document, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
+    """The ways to show who calls an operation; `raw` is empty for a request that is none of them."""
     components = document.root.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
     known = schemes if isinstance(schemes, dict) else {}
+    needed = raw.get("security", document.root.get("security"))
+    if needed is None and not raw:
+        needed = [{name: []} for name in known] + [{}]
+    if not isinstance(needed, list):
+        return ()
     ways = []
     for one in needed:
         if isinstance(one, dict):

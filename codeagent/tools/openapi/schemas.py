@@ -20,6 +20,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object",
 _KEPT = frozenset({
     "multipleOf", "maximum", "minimum", "maxLength", "minLength", "maxItems", "minItems", "uniqueItems",
     "maxProperties", "minProperties", "enum", "const", "format",
+    "contentMediaType", "contentEncoding",
 })  # fmt: skip
 """Without `default`: a default that was filled in would be sent, and overwrite what the server has."""
 _LISTS = ("allOf", "anyOf", "oneOf")
@@ -110,7 +111,8 @@ def described(node: dict[str, Any]) -> str:
 
 def _take_type(node: dict[str, Any], out: dict[str, Any]) -> None:
     given = node.get("type")
-    kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind in _TYPES]
+    listed = given if isinstance(given, list) else [given]
+    kinds = list(dict.fromkeys(kind for kind in listed if isinstance(kind, str) and kind in _TYPES))
     if node.get("nullable") is True and kinds and "null" not in kinds:
         kinds.append("null")
         if isinstance(out.get("enum"), list) and None not in out["enum"]:

@@ -55,6 +55,15 @@ def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
     return headers | ({"Cookie": "; ".join(cookies)} if cookies else {})
 
 
+def pairs_of(values: Mapping[str, Any]) -> str:
+    """Plain `name=value` pairs, joined by `&`; a list repeats its name."""
+    return "&".join(_pairs(name, value, Style("form", True)) for name, value in values.items() if value is not None)
+
+
+def json_body(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
 def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str]:
     """The body and its media type; None if there is none. Raises InvalidArgs."""
     if plan.body is None or BODY not in arguments:
@@ -63,7 +72,7 @@ def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str
     match body.kind:
         case "json":
             media = body.media if "*" not in body.media else "application/json"
-            return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), media
+            return json_body(value), media
         case "form":
             pairs = [_pairs(name, one, _field_style(body, name, one)) for name, one in _fields(value).items()]
             return "&".join(pair for pair in pairs if pair).encode(), body.media

@@ -1,0 +1,169 @@
+"""The tools of one document as a source: known from an index, made from the document once somebody asks for them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.hosts import HostRule
+from codeagent.core.tool import NotFound, Tool
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.openapi.document import GENERIC, Document, Operation
+from codeagent.tools.openapi.plan import plan_of, security_of
+from codeagent.tools.openapi.reading import BadDocument
+from codeagent.tools.openapi.tool import Caller, GenericRequest, OperationTool
+from codeagent.tools.schema import problems_of
+from codeagent.tools.source import ListedTool, Listing
+from codeagent.tools.web.client import WebClient
+from codeagent.tools.web.secrets import SecretBook
+from codeagent.tools.web.url import WebUrl
+
+SEPARATOR = "__"
+KINDS = ("id", "tag", "path", "method")
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """What the user said about a document."""
+
+    name: str
+    hosts: tuple[str, ...]
+    """Pinned: no server that is not among them is called."""
+    base: str = ""
+    """The address of the document, which relative servers belong to."""
+    server: str = ""
+    """Takes the place of every server in the document."""
+    only: tuple[str, ...] = ()
+    """`tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each kind that is there must fit."""
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    """The name of a secret, by the security scheme that it is for."""
+
+
+class OpenApiSource:
+    """A ToolSource. `start` reads the document; each tool is made when it is first asked for."""
+
+    def __init__(
+        self,
+        options: DocumentOptions,
+        read: Callable[[], Document],
+        client: WebClient,
+        secrets: SecretBook,
+        index: Sequence[ListedTool] = (),
+        about: str = "",
+    ) -> None:
+        """`read` blocks, and runs in a thread. `index` is what the document held when it was added."""
+        self.name = options.name
+        self._options = options
+        self._read = read
+        self._caller = Caller(options.name, client, secrets, options.credentials)
+        self._document: Document | None = None
+        self._operations: dict[str, Operation] = {}
+        self._tools: dict[str, Tool[Any]] = {}
+        self._listing = Listing(tuple(index), state="waiting", about=about)
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Raises whatever `read` raises."""
+        document, operations, problems = await asyncio.to_thread(self._loaded)
+        self._document, self._tools = document, {}
+        self._operations = {self._full(one.name): one for one in operations}
+        found = tuple(ToolProblem(self.name, text, "warning") for text in problems[:_MOST_PROBLEMS])
+        about = self._listing.about or about_of(document, len(operations))
+        self._listing = Listing(listed_operations(self.name, operations), found, about=about)
+        changed()
+
+    def list(self) -> Listing:
+        return self._listing
+
+    def get(self, name: str) -> Tool[Any]:
+        if name not in self._tools:
+            self._tools[name] = self._made(name)
+        return self._tools[name]
+
+    async def close(self) -> None:
+        return None
+
+    def _loaded(self) -> tuple[Document, tuple[Operation, ...], tuple[str, ...]]:
+        document = self._read()
+        operations, problems = document.operations(longest_name(self.name))
+        return document, chosen(operations, self._options.only), problems
+
+    def _made(self, name: str) -> Tool[Any]:
+        """Raises NotFound, with the reason if the document is at fault."""
+        document = self._document
+        if document is None:
+            raise NotFound(f"the document {self.name} was not read yet")
+        try:
+            if name == self._full(GENERIC):
+                server = self._server(document)
+                return GenericRequest(name, server, security_of(document, {}), self._caller, title=document.title)
+            if name not in self._operations:
+                raise NotFound(f"{self.name} has no operation {name}")
+            operation = self._operations[name]
+            plan = plan_of(document, operation)
+            if problems := problems_of(plan.schema):
+                raise BadDocument(f"the schema of its arguments cannot be used: {problems[0]}")
+            item, raw = document.operation(operation)
+            return OperationTool(name, plan, self._server(document, raw, item), self._caller, title=document.title)
+        except BadDocument as error:
+            raise NotFound(f"{name} cannot be offered: {error}") from None
+
+    def _server(self, document: Document, *places: Any) -> WebUrl:
+        return pinned_server(document, self._options, *places)
+
+    def _full(self, operation: str) -> str:
+        return f"{self.name}{SEPARATOR}{operation}"
+
+
+def pinned_server(document: Document, options: DocumentOptions, *places: Any) -> WebUrl:
+    """The server of an operation, or of the document without `places`. Raises BadDocument unless it is pinned."""
+    given = {"servers": [{"url": options.server}]} if options.server else None
+    server = document.server(given, *places, base=options.base)
+    if not any(HostRule.configured(host).matches(server.host, server.port) for host in options.hosts):
+        raise BadDocument(f"its server {server} is not among the hosts pinned for it; add --host {server.place}")
+    return server
+
+
+def longest_name(document: str) -> int:
+    """Characters that an operation's name may have behind the document's."""
+    return 64 - len(document) - len(SEPARATOR)
+
+
+def listed_operations(document: str, operations: Sequence[Operation]) -> tuple[ListedTool, ...]:
+    """The tools of a document, the generic one last."""
+    found = [
+        ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {one.path}", one.tags, one.path)
+        for one in operations
+    ]
+    generic = ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server.")
+    return (*found, generic)
+
+
+def about_of(document: Document, operations: int) -> str:
+    return f"{operations} operations of {document.title or 'an API'}"
+
+
+def chosen(operations: Sequence[Operation], only: Sequence[str]) -> tuple[Operation, ...]:
+    """The operations that fit every kind of filter. Raises BadDocument for a filter that is not one, or fits none."""
+    patterns: dict[str, list[str]] = {}
+    for text in only:
+        kind, _, pattern = text.partition(":")
+        if kind not in KINDS or not pattern:
+            raise BadDocument(f"{text!r} is not a filter; write {', '.join(f'{one}:PATTERN' for one in KINDS)}")
+        patterns.setdefault(kind, []).append(pattern.lower() if kind == "method" else pattern)
+    found = tuple(one for one in operations if all(_fits(one, kind, wanted) for kind, wanted in patterns.items()))
+    if operations and not found:
+        raise BadDocument(f"no operation fits {' '.join(only)}")
+    return found
+
+
+def _fits(operation: Operation, kind: str, patterns: Sequence[str]) -> bool:
+    values = {
+        "id": (operation.id, operation.name),
+        "tag": operation.tags,
+        "path": (operation.path,),
+        "method": (operation.method.lower(),),
+    }[kind]
+    return any(fnmatchcase(value, pattern) for value in values for pattern in patterns)

@@ -1,0 +1,239 @@
+"""A tool for each operation of a document, and one for any other request to its server."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import unquote
+
+from pydantic import Field, model_validator
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import TextBlock
+from codeagent.core.json_types import JsonValue
+from codeagent.core.policy import ApprovalKey
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.tool import InvalidArgs, OpenArgs, Preview, Tool, ToolArgs, ToolContext, ToolError, ToolResult
+from codeagent.tools.openapi.plan import Plan, Scheme
+from codeagent.tools.openapi.writing import body_of, headers_of, json_body, pairs_of, path_of, query_of
+from codeagent.tools.web.client import WebClient, WebRequest
+from codeagent.tools.web.headers import checked_headers
+from codeagent.tools.web.result import result_of
+from codeagent.tools.web.secrets import SecretBook, basic
+from codeagent.tools.web.url import WebUrl
+
+_LONGEST_DESCRIPTION = 600
+_LONGEST_SHOWN = 4_000
+_ACCEPT = "application/json, text/*;q=0.8, */*;q=0.5"
+_DOT_SEGMENT = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
+_TIMES_ENCODED = 3
+Way = tuple[Scheme, ...]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Sends requests to the server of one document, with the credentials that the user named for it."""
+
+    document: str
+    """The name that the user gave it."""
+    client: WebClient
+    secrets: SecretBook
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    """The name of a secret, by the scheme that it is for."""
+
+    def way(self, security: tuple[Way, ...]) -> Way:
+        """The first way to show who calls for which there are secrets; empty if there is none, or none is needed."""
+        usable = (way for way in security if all(one.kind and one.id in self.credentials for one in way))
+        return next(usable, ())
+
+    def hint(self, security: tuple[Way, ...]) -> str:
+        """What to say if the server refuses a call that had no credentials; empty if it had them, or takes none."""
+        if not security or self.way(security) or () in security:
+            return ""
+        names = " or ".join("+".join(one.id for one in way) for way in security)
+        return (
+            f"it was called without credentials, and takes {names}: the user can name a secret with "
+            f"codeagent tools add openapi … --name {self.document} --secret SCHEME=NAME"
+        )
+
+    async def send(
+        self, server: WebUrl, request: WebRequest, security: tuple[Way, ...], cookie: str = ""
+    ) -> ToolResult:
+        """Send it with its credentials; a redirect is followed below the server's path only. Raises ToolError."""
+        url, headers, query, cookies = request.url, dict(request.headers), [request.url.query], [cookie]
+        for scheme in self.way(security):
+            value = await self.secrets.value(self.credentials[scheme.id], url)
+            match scheme.kind:
+                case "bearer":
+                    headers["Authorization"] = f"Bearer {value}"
+                case "basic":
+                    headers["Authorization"] = f"Basic {basic(value)}"
+                case "header":
+                    headers = {name: one for name, one in headers.items() if name.lower() != scheme.name.lower()}
+                    headers[scheme.name] = value
+                case "query":
+                    query.append(pairs_of({scheme.name: value}))
+                case _:
+                    cookies.append(pairs_of({scheme.name: value}))
+        if any(cookies):
+            headers["Cookie"] = "; ".join(one for one in cookies if one)
+        whole = WebUrl(url.scheme, url.host, url.port, url.path, "&".join(part for part in query if part))
+        base = server.path.rstrip("/") + "/"
+        sent = WebRequest(request.method, whole, checked_headers({"Accept": _ACCEPT, **headers}), request.body)
+        response = await self.client.send(sent, follow=lambda target: f"{target.path}/".startswith(base))
+        hint = self.hint(security) if response.status in (401, 403) else ""
+        return result_of(response, self.secrets.clean, hint=hint)
+
+
+class OperationTool(Tool[OpenArgs]):
+    """Calls one operation. Its document's hosts were pinned by the user, so a mode may answer for them."""
+
+    Args = OpenArgs
+    permission = "prompt"
+    source = "openapi"
+
+    def __init__(self, name: str, plan: Plan, server: WebUrl, caller: Caller, *, title: str) -> None:
+        operation = plan.operation
+        self.name = name
+        self.label = operation.summary or name
+        self.description = one_line(plan.description, _LONGEST_DESCRIPTION)
+        self.schema = plan.schema
+        self.effect = "nothing" if operation.reads else "anything"
+        self.concurrency = "shared" if operation.reads else "exclusive"
+        self.origin = f"{title or caller.document}: {operation.method} {operation.path}"
+        self.restricted = {"hosts": (server.place,)}
+        self._plan = plan
+        self._server = server
+        self._caller = caller
+
+    def approval_key(self, args: OpenArgs) -> ApprovalKey:
+        """`GET /v1/users/7`, behind it the host and the whole address for rules that deny or ask."""
+        try:
+            url = self._url(_given(args))
+        except ToolError:
+            return ApprovalKey("text", (f"{self._plan.operation.method} {self._plan.operation.path}",), opaque=True)
+        return _key(self._plan.operation.method, url)
+
+    def proposal(self, args: OpenArgs) -> str:
+        return f"{self.name}({self._plan.operation.method} *)"
+
+    async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
+        request = self._request(_given(args))
+        with_secrets = [self._caller.credentials[one.id] for one in self._caller.way(self._plan.security)]
+        return _preview(request, with_secrets, headers_of(self._plan, _given(args)).get("Cookie", ""))
+
+    async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        given = _given(args)
+        cookie = headers_of(self._plan, given).get("Cookie", "")
+        return await self._caller.send(self._server, self._request(given), self._plan.security, cookie)
+
+    def _request(self, given: Mapping[str, Any]) -> WebRequest:
+        """Raises InvalidArgs."""
+        headers = {name: value for name, value in headers_of(self._plan, given).items() if name != "Cookie"}
+        body, media = body_of(self._plan, given)
+        if media:
+            headers["Content-Type"] = media
+        return WebRequest(self._plan.operation.method, self._url(given), checked_headers(headers), body)
+
+    def _url(self, given: Mapping[str, Any]) -> WebUrl:
+        """Raises InvalidArgs."""
+        return _below(self._server, path_of(self._plan, given), query_of(self._plan, given))
+
+
+class GenericArgs(ToolArgs):
+    """`json` is the name on the wire, as in `http_request`."""
+
+    path: Annotated[str, Field(description="Below the server's own path, as /users/7", max_length=4000)]
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
+    query: Annotated[dict[str, JsonValue], Field(description="Encoded for you")] = Field({})
+    headers: dict[str, str] = Field({})
+    data: Annotated[JsonValue, Field(alias="json", description="The body, sent as JSON")] = None
+
+    @model_validator(mode="after")
+    def _path_stays_below(self) -> Self:
+        text = self.path
+        for _ in range(_TIMES_ENCODED):
+            if not text.startswith("/") or text.startswith("//") or _DOT_SEGMENT.search(text) or "\\" in text:
+                raise ValueError("path begins with one / and has no . or .. and no backslash in it")
+            text = unquote(text)
+        if "?" in self.path or "#" in self.path:
+            raise ValueError("path has no ? or #; use query")
+        return self
+
+
+class GenericRequest(Tool[GenericArgs]):
+    """Any request to the server of a document, below its path; with the document's own credentials."""
+
+    Args = GenericArgs
+    permission = "prompt"
+    effect = "anything"
+    source = "openapi"
+
+    def __init__(self, name: str, server: WebUrl, security: tuple[Way, ...], caller: Caller, *, title: str) -> None:
+        self.name = name
+        self.label = "Request"
+        self.description = f"Make any request to {server}, for what has no operation of its own."
+        self.origin = title or caller.document
+        self.restricted = {"hosts": (server.place,)}
+        self._server = server
+        self._security = security
+        self._caller = caller
+
+    def approval_key(self, args: GenericArgs) -> ApprovalKey:
+        try:
+            return _key(args.method, self._url(args))
+        except ToolError:
+            return ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True)
+
+    def proposal(self, args: GenericArgs) -> str:
+        return f"{self.name}({args.method} *)" if args.method == "GET" else ""
+
+    async def preview(self, args: GenericArgs, ctx: ToolContext) -> Preview:
+        with_secrets = [self._caller.credentials[one.id] for one in self._caller.way(self._security)]
+        return _preview(self._request(args), with_secrets, "")
+
+    async def run(self, args: GenericArgs, ctx: ToolContext) -> ToolResult:
+        return await self._caller.send(self._server, self._request(args), self._security)
+
+    def _request(self, args: GenericArgs) -> WebRequest:
+        """Raises InvalidArgs."""
+        headers = dict(args.headers)
+        if any(name.lower() in ("authorization", "cookie") for name in headers):
+            raise InvalidArgs("credentials are added for you; leave Authorization and Cookie out")
+        body = None if args.data is None else json_body(args.data)
+        if body is not None and not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = "application/json"
+        return WebRequest(args.method, self._url(args), checked_headers(headers), body)
+
+    def _url(self, args: GenericArgs) -> WebUrl:
+        return _below(self._server, args.path, pairs_of(args.query))
+
+
+def _given(args: OpenArgs) -> dict[str, Any]:
+    return args.model_extra or {}
+
+
+def _below(server: WebUrl, path: str, query: str) -> WebUrl:
+    """The address of a path below a server's own. Raises InvalidArgs."""
+    port = "" if server.port == (443 if server.scheme == "https" else 80) else f":{server.port}"
+    base = f"{server.scheme}://{server.host}{port}{server.path.rstrip('/')}"
+    try:
+        url = WebUrl.parse(f"{base}{path}")
+        return WebUrl.parse(f"{url}{'&' if url.query else '?'}{query}" if query else str(url))
+    except ValueError as error:
+        raise InvalidArgs(str(error)) from None
+
+
+def _key(method: str, url: WebUrl) -> ApprovalKey:
+    return ApprovalKey("text", (f"{method} {url.path}",), runs=(url.place, url.host, f"{method} {url}", str(url)))
+
+
+def _preview(request: WebRequest, secrets: list[str], cookie: str) -> Preview:
+    lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
+    lines += [f"Cookie: {cookie}"] if cookie else []
+    lines += [f"with the secret {name}" for name in secrets]
+    if request.body:
+        text = request.body[: 4 * _LONGEST_SHOWN].decode("utf-8", "replace")
+        more = "" if len(request.body) <= _LONGEST_SHOWN else f"\n[… {len(request.body):,} bytes in all]"
+        lines += ["", text[:_LONGEST_SHOWN] + more]
+    return Preview(f"{request.method} {request.url}", (TextBlock(text=visible("\n".join(lines))),))

@@ -1,0 +1,200 @@
+"""Operations of a real application, called through their tools: what was sent comes back equal (FEATURES F21)."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codeagent.core.policy import Mode, Policy, Rule
+from codeagent.core.redact import Redactor
+from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolResult
+from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.openapi.document import Document
+from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource
+from codeagent.tools.web.client import WebClient
+from codeagent.tools.web.secrets import SecretBook
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import tool_context
+from tests.tools.openapi.serving_api import Api, serving_api
+from tests.tools.web.serving import Site, call, said, serving
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+SECRETS = {"TOKEN": "t0ken-with-12345", "LOGIN": "ada:s3cret-password"}
+_CREDENTIALS = {"HTTPBearer": "TOKEN", "HTTPBasic": "LOGIN", "APIKeyHeader": "TOKEN", "APIKeyQuery": "TOKEN"}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with serving_api() as running:
+        yield running
+
+
+class Calls:
+    """The tools of a document, called as a model calls them."""
+
+    def __init__(self, source: OpenApiSource, workspace: LocalWorkspace) -> None:
+        self.source = source
+        self._workspace = workspace
+
+    async def __call__(self, operation: str, **arguments: object) -> Any:
+        """The JSON that the operation answers with."""
+        return json.loads(said(await self.result(operation, **arguments)).partition("\n\n")[2])
+
+    async def result(self, operation: str, **arguments: object) -> ToolResult:
+        name = next(one.name for one in self.source.list().tools if operation in one.name)
+        return await call(self.source.get(name), self._workspace, **arguments)
+
+
+async def opened(document: Document, place: str, workspace: LocalWorkspace, **options: Any) -> Calls:
+    given = {"hosts": (place,), "server": f"http://{place}/", **options}
+    secrets = SecretBook(dict.fromkeys(SECRETS, (place,)), SECRETS.get, Redactor({}))
+    source = OpenApiSource(DocumentOptions("echo", **given), lambda: document, WebClient({}, [place]), secrets)
+    await source.start(lambda: None)
+    return Calls(source, workspace)
+
+
+@pytest.fixture
+async def calls(api: Api, tmp_path: Path) -> Calls:
+    return await opened(Document(api.document), api.place, LocalWorkspace(tmp_path), credentials=_CREDENTIALS)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=TEXT, number=st.integers(-(2**53), 2**53), many=st.lists(TEXT, max_size=3), value=JSON, data=st.binary())
+def test_whatever_is_sent_comes_back_equal(
+    api: Api, tmp_path: Path, text: str, number: int, many: list[str], value: Any, data: bytes
+) -> None:
+    async def body() -> None:
+        echo = await opened(Document(api.document), api.place, LocalWorkspace(tmp_path))
+        path = text.replace("/", "") or "x"  # Starlette decodes a path before it is matched
+        if path not in (".", ".."):
+            assert await echo("path", text=path, number=number) == {"text": path, "number": number}
+        sent = {"text": text, "flag": True, "many": many}
+        assert await echo("query_query", **sent) == {**sent, "many": many or None}
+        item = {"name": text, "tags": many, "parent": {"name": "p", "tags": [], "parent": None, "price": 1.5}}
+        assert await echo("takes_json", body=item) == {**item, "price": None}
+        assert await echo("takes_anything", body={"value": value}) == {"value": value}
+        assert await echo("takes_form", body={"text": text, "many": many}) == {"text": text, "many": many or None}
+        file = {"base64": base64.b64encode(data).decode(), "filename": "ü.bin", "type": "image/png"}
+        parts = await echo("takes_parts", body={"text": text, "file": file})
+        assert parts == {"text": text, "name": "ü.bin", "type": "image/png", "content": file["base64"]}
+        plain = "".join(letter for letter in text if letter.isascii() and letter.isprintable()).strip() or "x"
+        assert await echo("header_header", **{"x-text": plain}) == {"text": plain}
+        assert await echo("cookie_cookie", text="abc") == {"text": "abc"}
+
+    asyncio.run(body())
+
+
+async def test_each_kind_of_credential_is_added_and_masked_when_it_comes_back(calls: Calls) -> None:
+    assert await calls("bearer") == {"got": "[secret TOKEN]"}
+    assert await calls("with_basic") == {"user": "ada", "length": len("s3cret-password")}
+    assert await calls("header_key") == {"length": len(SECRETS["TOKEN"])}
+    assert await calls("query_key") == {"length": len(SECRETS["TOKEN"])}
+    tool = calls.source.get("echo__query_key_query_key_get")
+    preview = await tool.preview(parse_arguments(tool, "{}"), tool_context(calls._workspace))
+    assert "with the secret TOKEN" in str(preview) and SECRETS["TOKEN"] not in str(preview)
+
+
+async def test_a_call_without_credentials_says_what_is_missing(api: Api, tmp_path: Path) -> None:
+    bare = await opened(Document(api.document), api.place, LocalWorkspace(tmp_path))
+    with pytest.raises(Failed, match="HTTP 401") as caught:
+        await bare.result("bearer")
+    assert "--secret SCHEME=NAME" in caught.value.content[0].text
+
+
+async def test_an_error_of_the_api_is_an_error_result_with_a_bounded_body(calls: Calls) -> None:
+    assert "HTTP 204" in said(await calls.result("remove", number=1))
+    with pytest.raises(Failed, match="HTTP 404 Not Found") as caught:
+        await calls.result("remove", number=-1)
+    assert "no such item" in caught.value.content[0].text and len(caught.value.content[0].text) < 9_000
+
+
+async def test_arguments_are_checked_before_anything_is_sent(calls: Calls) -> None:
+    with pytest.raises(InvalidArgs, match="'number'"):
+        await calls.result("path", text="a", number="seven")
+    with pytest.raises(InvalidArgs, match="Missing required argument 'text'"):
+        await calls.result("query_query")
+    with pytest.raises(InvalidArgs, match="line breaks"):
+        await calls.result("header_header", **{"x-text": "a\r\nX-Evil: b"})
+
+
+async def test_the_generic_request_stays_below_the_server(api: Api, tmp_path: Path) -> None:
+    async with serving(Site()) as site:
+        document = Document({"openapi": "3.0.0", "paths": {}, "servers": [{"url": f"{site.url}/v1"}]})
+        echo = await opened(document, site.place, LocalWorkspace(tmp_path), server="")
+        await echo.result("generic", path="/users/7", query={"a": [1, "b c"]}, method="POST", json={"x": 1})
+        assert (site.seen[0].target, site.seen[0].body) == ("/v1/users/7?a=1&a=b%20c", b'{"x": 1}')
+        for path in (
+            "/../admin",
+            "/%2e%2e/admin",
+            "/a/%252e%252e/b",
+            "//evil.example/",
+            "users",
+            "/a\\..\\b",
+            "/a?b",
+            "/a#b",
+        ):
+            with pytest.raises(InvalidArgs):
+                await echo.result("generic", path=path)
+        for headers in ({"Host": "evil.example"}, {"Authorization": "x"}, {"X": "a\r\nb"}):
+            with pytest.raises(InvalidArgs):
+                await echo.result("generic", path="/", headers=headers)
+        assert site.connections == 1
+
+
+async def test_a_server_that_was_not_pinned_is_not_called(tmp_path: Path) -> None:
+    async with serving(Site()) as site:
+        paths = {"/a": {"get": {}}, "/b": {"servers": [{"url": site.url}], "get": {}}}
+        document = Document({"openapi": "3.0.0", "paths": paths, "servers": [{"url": "https://api.example.org"}]})
+        echo = await opened(document, "api.example.org", LocalWorkspace(tmp_path), server="")
+        assert echo.source.get("echo__get_a").restricted == {"hosts": ("api.example.org",)}
+        with pytest.raises(NotFound, match=r"not among the hosts pinned for it; add --host 127\.0\.0\.1"):
+            echo.source.get("echo__get_b")
+        assert site.connections == 0
+
+
+async def test_a_redirect_out_of_the_server_is_not_followed(tmp_path: Path) -> None:
+    async with serving(Site(lambda seen: (302, {"location": "/admin"}, b""))) as site:
+        document = Document({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
+        echo = await opened(document, site.place, LocalWorkspace(tmp_path), server=f"{site.url}/v1")
+        assert "not followed" in said(await echo.result("get_a")) and len(site.seen) == 1
+
+
+async def test_a_pinned_host_must_be_public_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    document = Document({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
+    options = DocumentOptions("echo", ("127.0.0.1",), server="http://127.0.0.1/")
+    source = OpenApiSource(options, lambda: document, WebClient({}), SecretBook({}, SECRETS.get, Redactor({})))
+    await source.start(lambda: None)
+    with pytest.raises(Denied, match="not public"):
+        await call(source.get("echo__get_a"), LocalWorkspace(tmp_path))
+
+
+async def test_rules_name_a_document_an_operation_or_a_path_and_plan_mode_only_reads(calls: Calls) -> None:
+    def verdict(operation: str, *rules: Rule, mode: Mode = "ask", **arguments: object) -> str:
+        tool = calls.source.get(f"echo__{operation}")
+        key = tool.approval_key(parse_arguments(tool, json.dumps(arguments)))
+        return Policy(mode, rules).check(tool.name, key, tool.permission, tool.effect).permission
+
+    names = {one.name: one for one in calls.source.list().tools}
+    get = next(name for name in names if "path_path" in name).removeprefix("echo__")
+    remove = next(name for name in names if "remove" in name).removeprefix("echo__")
+    here = {"text": "a/b", "number": 7}
+    assert verdict(get, **here) == "prompt" and verdict(get, mode="plan", **here) == "prompt"
+    assert (
+        verdict(remove, number=1, mode="plan") == "deny" and verdict(remove, number=1, mode="accept-edits") == "prompt"
+    )
+    assert verdict(get, Rule.parse("echo__*", "auto"), **here) == "auto"
+    assert verdict(remove, Rule.parse("echo__path*", "auto"), number=1) == "prompt"
+    assert verdict(get, Rule.parse(f"echo__{get}(GET /path/a%2Fb/*)", "auto"), **here) == "auto"
+    assert verdict(get, Rule.parse("echo__*", "auto"), Rule.parse("echo__*(GET /path/*)", "deny"), **here) == "deny"
+    assert verdict(get, Rule.parse("echo__*", "auto"), Rule.parse("*(127.0.0.1)", "deny"), **here) == "deny"
