@@ -40,7 +40,7 @@ class Operation:
         return self.method in ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
-class Document:
+class ApiDocument:
     """A document that was read; nothing in it is trusted to have the form that it should have."""
 
     def __init__(self, root: Any) -> None:
@@ -59,7 +59,7 @@ class Document:
         self.version = version
 
     @classmethod
-    def read(cls, data: bytes) -> "Document":
+    def read(cls, data: bytes) -> "ApiDocument":
         """Of a JSON or YAML text. Blocks. Raises BadDocument."""
         return cls(read_text(data))
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
-from codeagent.tools.openapi.document import Document, Operation
+from codeagent.tools.openapi.document import ApiDocument, Operation
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.schemas import Schemas, described
 
@@ -44,7 +44,7 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ApiParameter:
     argument: str
     """The name that the model uses."""
     name: str
@@ -79,7 +79,7 @@ class Scheme:
 @dataclass(frozen=True)
 class Plan:
     operation: Operation
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ApiParameter, ...]
     body: Body | None
     security: tuple[tuple[Scheme, ...], ...]
     """The ways to show who calls, one of which is enough; the schemes of one are used together. Empty: none needed."""
@@ -88,13 +88,13 @@ class Plan:
     description: str
 
 
-def plan_of(document: Document, operation: Operation) -> Plan:
+def plan_of(document: ApiDocument, operation: Operation) -> Plan:
     """Make the plan of one operation. Raises BadDocument."""
     item, raw = document.operation(operation)
     schemas = Schemas(document)
     properties: dict[str, Any] = {}
     required: list[str] = []
-    parameters: list[Parameter] = []
+    parameters: list[ApiParameter] = []
     for node in _parameters(document, item, raw):
         parameter = _parameter(node, properties)
         parameters.append(parameter)
@@ -114,7 +114,7 @@ def plan_of(document: Document, operation: Operation) -> Plan:
     return Plan(operation, tuple(parameters), body, security_of(document, raw), schema, said)
 
 
-def _parameters(document: Document, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield those of the path, then those of the operation, which replace equal ones."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place in (item, raw):
@@ -129,7 +129,7 @@ def _parameters(document: Document, item: dict[str, Any], raw: dict[str, Any]) -
     yield from found.values()
 
 
-def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> Parameter:
+def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     name, place = str(node["name"]), str(node["in"])
     argument = _NAME.sub("_", name).strip("_")[:_LONGEST_NAME] or place
     while argument in taken or argument == BODY:
@@ -144,7 +144,7 @@ def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> Parameter:
     content = node.get("content")
     media = next(iter(content), "") if isinstance(content, dict) else ""
     written = Style(str(style), exploded, node.get("allowReserved") is True, str(media))
-    return Parameter(argument, name, place, written, place == "path" or node.get("required") is True)
+    return ApiParameter(argument, name, place, written, place == "path" or node.get("required") is True)
 
 
 def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
     return {**schema, "description": said} if said else schema
 
 
-def _body(document: Document, raw: dict[str, Any], schemas: Schemas) -> tuple[Body | None, dict[str, Any]]:
+def _body(document: ApiDocument, raw: dict[str, Any], schemas: Schemas) -> tuple[Body | None, dict[str, Any]]:
     if raw.get("requestBody") is None:
         return None, {}
     node = document.follow(raw["requestBody"])
@@ -229,7 +229,7 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [{"type": "string"}, file], **said}
 
 
-def security_of(document: Document, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
+def security_of(document: ApiDocument, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
     """The ways to show who calls an operation; `raw` is empty for a request that is none of them."""
     components = document.root.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
@@ -246,7 +246,7 @@ def security_of(document: Document, raw: dict[str, Any]) -> tuple[tuple[Scheme, 
     return tuple(ways)
 
 
-def _scheme(document: Document, name: str, node: Any) -> Scheme:
+def _scheme(document: ApiDocument, name: str, node: Any) -> Scheme:
     if not isinstance(node, dict):
         return Scheme(name, "")
     one = document.follow(node)

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from codeagent.core.sanitize import one_line
-from codeagent.tools.openapi.document import Document
+from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.schema import pattern_problem
 
@@ -29,7 +29,7 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 class Schemas:
     """Converts the schemas of one operation, with one budget for all of them."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ApiDocument) -> None:
         self._document = document
         self._left = _MOST_NODES
 

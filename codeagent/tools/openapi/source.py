@@ -10,7 +10,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.openapi.document import GENERIC, Document, Operation
+from codeagent.tools.openapi.document import GENERIC, ApiDocument, Operation
 from codeagent.tools.openapi.plan import plan_of, security_of
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.tool import Caller, GenericRequest, OperationTool
@@ -48,7 +48,7 @@ class OpenApiSource:
     def __init__(
         self,
         options: DocumentOptions,
-        read: Callable[[], Document],
+        read: Callable[[], ApiDocument],
         client: WebClient,
         secrets: SecretBook,
         index: Sequence[ListedTool] = (),
@@ -59,7 +59,7 @@ class OpenApiSource:
         self._options = options
         self._read = read
         self._caller = Caller(options.name, client, secrets, options.credentials)
-        self._document: Document | None = None
+        self._document: ApiDocument | None = None
         self._operations: dict[str, Operation] = {}
         self._tools: dict[str, Tool[Any]] = {}
         self._listing = Listing(tuple(index), state="waiting", about=about)
@@ -85,7 +85,7 @@ class OpenApiSource:
     async def close(self) -> None:
         return None
 
-    def _loaded(self) -> tuple[Document, tuple[Operation, ...], tuple[str, ...]]:
+    def _loaded(self) -> tuple[ApiDocument, tuple[Operation, ...], tuple[str, ...]]:
         document = self._read()
         operations, problems = document.operations(longest_name(self.name))
         return document, chosen(operations, self._options.only), problems
@@ -110,14 +110,14 @@ class OpenApiSource:
         except BadDocument as error:
             raise NotFound(f"{name} cannot be offered: {error}") from None
 
-    def _server(self, document: Document, *places: Any) -> WebUrl:
+    def _server(self, document: ApiDocument, *places: Any) -> WebUrl:
         return pinned_server(document, self._options, *places)
 
     def _full(self, operation: str) -> str:
         return f"{self.name}{SEPARATOR}{operation}"
 
 
-def pinned_server(document: Document, options: DocumentOptions, *places: Any) -> WebUrl:
+def pinned_server(document: ApiDocument, options: DocumentOptions, *places: Any) -> WebUrl:
     """The server of an operation, or of the document without `places`. Raises BadDocument unless it is pinned."""
     given = {"servers": [{"url": options.server}]} if options.server else None
     server = document.server(given, *places, base=options.base)
@@ -141,7 +141,7 @@ def listed_operations(document: str, operations: Sequence[Operation]) -> tuple[L
     return (*found, generic)
 
 
-def about_of(document: Document, operations: int) -> str:
+def about_of(document: ApiDocument, operations: int) -> str:
     return f"{operations} operations of {document.title or 'an API'}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.openapi.plan import BODY, Body, Parameter, Plan, Style
+from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style
 
 _RESERVED = ":/?@!$'()*,;"
 """What `allowReserved` leaves as it is, except what would end a value: `&`, `=`, `#`, `+` and brackets."""
@@ -83,7 +83,7 @@ def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str
             return str(value).encode("utf-8", "surrogatepass"), media
 
 
-def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[Parameter]:
+def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[ApiParameter]:
     return [one for one in plan.parameters if one.place == place and arguments.get(one.argument) is not None]
 
 

@@ -15,7 +15,7 @@ from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolResult
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.openapi.document import Document
+from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource
 from codeagent.tools.web.client import WebClient
 from codeagent.tools.web.secrets import SecretBook
@@ -56,7 +56,7 @@ class Calls:
         return await call(self.source.get(name), self._workspace, **arguments)
 
 
-async def opened(document: Document, place: str, workspace: LocalWorkspace, **options: Any) -> Calls:
+async def opened(document: ApiDocument, place: str, workspace: LocalWorkspace, **options: Any) -> Calls:
     given = {"hosts": (place,), "server": f"http://{place}/", **options}
     secrets = SecretBook(dict.fromkeys(SECRETS, (place,)), SECRETS.get, Redactor({}))
     source = OpenApiSource(DocumentOptions("echo", **given), lambda: document, WebClient({}, [place]), secrets)
@@ -66,7 +66,7 @@ async def opened(document: Document, place: str, workspace: LocalWorkspace, **op
 
 @pytest.fixture
 async def calls(api: Api, tmp_path: Path) -> Calls:
-    return await opened(Document(api.document), api.place, LocalWorkspace(tmp_path), credentials=_CREDENTIALS)
+    return await opened(ApiDocument(api.document), api.place, LocalWorkspace(tmp_path), credentials=_CREDENTIALS)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -75,7 +75,7 @@ def test_whatever_is_sent_comes_back_equal(
     api: Api, tmp_path: Path, text: str, number: int, many: list[str], value: Any, data: bytes
 ) -> None:
     async def body() -> None:
-        echo = await opened(Document(api.document), api.place, LocalWorkspace(tmp_path))
+        echo = await opened(ApiDocument(api.document), api.place, LocalWorkspace(tmp_path))
         path = text.replace("/", "") or "x"  # Starlette decodes a path before it is matched
         if path not in (".", ".."):
             assert await echo("path", text=path, number=number) == {"text": path, "number": number}
@@ -106,7 +106,7 @@ async def test_each_kind_of_credential_is_added_and_masked_when_it_comes_back(ca
 
 
 async def test_a_call_without_credentials_says_what_is_missing(api: Api, tmp_path: Path) -> None:
-    bare = await opened(Document(api.document), api.place, LocalWorkspace(tmp_path))
+    bare = await opened(ApiDocument(api.document), api.place, LocalWorkspace(tmp_path))
     with pytest.raises(Failed, match="HTTP 401") as caught:
         await bare.result("bearer")
     assert "--secret SCHEME=NAME" in caught.value.content[0].text
@@ -130,7 +130,7 @@ async def test_arguments_are_checked_before_anything_is_sent(calls: Calls) -> No
 
 async def test_the_generic_request_stays_below_the_server(api: Api, tmp_path: Path) -> None:
     async with serving(Site()) as site:
-        document = Document({"openapi": "3.0.0", "paths": {}, "servers": [{"url": f"{site.url}/v1"}]})
+        document = ApiDocument({"openapi": "3.0.0", "paths": {}, "servers": [{"url": f"{site.url}/v1"}]})
         echo = await opened(document, site.place, LocalWorkspace(tmp_path), server="")
         await echo.result("generic", path="/users/7", query={"a": [1, "b c"]}, method="POST", json={"x": 1})
         assert (site.seen[0].target, site.seen[0].body) == ("/v1/users/7?a=1&a=b%20c", b'{"x": 1}')
@@ -155,7 +155,7 @@ async def test_the_generic_request_stays_below_the_server(api: Api, tmp_path: Pa
 async def test_a_server_that_was_not_pinned_is_not_called(tmp_path: Path) -> None:
     async with serving(Site()) as site:
         paths = {"/a": {"get": {}}, "/b": {"servers": [{"url": site.url}], "get": {}}}
-        document = Document({"openapi": "3.0.0", "paths": paths, "servers": [{"url": "https://api.example.org"}]})
+        document = ApiDocument({"openapi": "3.0.0", "paths": paths, "servers": [{"url": "https://api.example.org"}]})
         echo = await opened(document, "api.example.org", LocalWorkspace(tmp_path), server="")
         assert echo.source.get("echo__get_a").restricted == {"hosts": ("api.example.org",)}
         with pytest.raises(NotFound, match=r"not among the hosts pinned for it; add --host 127\.0\.0\.1"):
@@ -165,13 +165,13 @@ async def test_a_server_that_was_not_pinned_is_not_called(tmp_path: Path) -> Non
 
 async def test_a_redirect_out_of_the_server_is_not_followed(tmp_path: Path) -> None:
     async with serving(Site(lambda seen: (302, {"location": "/admin"}, b""))) as site:
-        document = Document({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
+        document = ApiDocument({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
         echo = await opened(document, site.place, LocalWorkspace(tmp_path), server=f"{site.url}/v1")
         assert "not followed" in said(await echo.result("get_a")) and len(site.seen) == 1
 
 
 async def test_a_pinned_host_must_be_public_unless_the_user_says_otherwise(tmp_path: Path) -> None:
-    document = Document({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
+    document = ApiDocument({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
     options = DocumentOptions("echo", ("127.0.0.1",), server="http://127.0.0.1/")
     source = OpenApiSource(options, lambda: document, WebClient({}), SecretBook({}, SECRETS.get, Redactor({})))
     await source.start(lambda: None)

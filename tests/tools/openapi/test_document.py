@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.tools.openapi.document import Document
+from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.plan import Plan, plan_of
 from codeagent.tools.openapi.reading import BadDocument, read_text
 from codeagent.tools.openapi.source import chosen, listed_operations, longest_name
@@ -50,7 +50,7 @@ SHOP: dict[str, Any] = {
 }  # fmt: skip
 
 
-def planned(document: Document) -> dict[str, Plan]:
+def planned(document: ApiDocument) -> dict[str, Plan]:
     return {one.name: plan_of(document, one) for one in document.operations()[0]}
 
 
@@ -58,11 +58,11 @@ def planned(document: Document) -> dict[str, Plan]:
     "text", [json.dumps(SHOP), json.dumps(SHOP, indent=1), yaml.safe_dump(SHOP), "\ufeff" + json.dumps(SHOP)]
 )
 def test_a_document_is_the_same_from_json_yaml_and_an_object(text: str) -> None:
-    assert Document.read(text.encode()).root == Document(SHOP).root
+    assert ApiDocument.read(text.encode()).root == ApiDocument(SHOP).root
 
 
 def test_operations_have_names_of_their_own() -> None:
-    found, problems = Document(SHOP).operations()
+    found, problems = ApiDocument(SHOP).operations()
     assert [(one.name, one.method, one.path, one.summary, one.tags) for one in found] == [
         ("get_users_id", "GET", "/users/{id}", "Show one", ("people",)),
         ("users_replace_it", "PUT", "/users/{id}", "", ()),
@@ -79,14 +79,14 @@ def test_names_are_unique_and_fit_whatever_the_document_says(ids: list[str], doc
     paths = {
         f"/{at}": {"get": {"operationId": one}} for at, one in enumerate([*ids, "generic_request", "x" * 99, "x" * 98])
     }
-    found, _ = Document({"openapi": "3.1.0", "paths": paths}).operations(longest_name(document))
+    found, _ = ApiDocument({"openapi": "3.1.0", "paths": paths}).operations(longest_name(document))
     names = [one.name for one in listed_operations(document, found)]
     assert len(set(names)) == len(names) == len(paths) + 1
     assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum() for name in names)
 
 
 def test_parameters_of_the_path_are_kept_unless_the_operation_replaces_them() -> None:
-    plan = planned(Document(SHOP))["get_users_id"]
+    plan = planned(ApiDocument(SHOP))["get_users_id"]
     assert [(one.argument, one.name, one.place) for one in plan.parameters] == [
         ("id", "id", "path"), ("q", "q", "query"), ("header_id", "id", "header"),
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_parameters_of_the_path_are_kept_unless_the_operation_replaces_them() ->
 
 
 def test_a_body_is_written_out_once_without_what_only_the_server_sets() -> None:
-    plans = planned(Document(SHOP))
+    plans = planned(ApiDocument(SHOP))
     assert plans["users_replace_it"].schema["properties"]["body"] == {
         "type": "object",
         "properties": {
@@ -124,18 +124,18 @@ def test_a_body_is_written_out_once_without_what_only_the_server_sets() -> None:
     ],
 )
 def test_filters_of_a_kind_add_up_and_kinds_narrow(only: list[str], names: list[str]) -> None:
-    assert [one.name for one in chosen(Document(SHOP).operations()[0], only)] == names
+    assert [one.name for one in chosen(ApiDocument(SHOP).operations()[0], only)] == names
 
 
 @pytest.mark.parametrize("only", ["tag:", "colour:red", "people", "tag:nobody"])
 def test_a_filter_that_is_not_one_or_fits_nothing_is_refused(only: str) -> None:
     with pytest.raises(BadDocument, match=r"not a filter|no operation fits"):
-        chosen(Document(SHOP).operations()[0], [only])
+        chosen(ApiDocument(SHOP).operations()[0], [only])
 
 
 def test_servers_take_their_defaults_and_belong_to_the_documents_own_place() -> None:
-    assert str(Document(SHOP).server()) == "https://eu.shop.example/v1"
-    relative = Document({"openapi": "3.0.0", "servers": [{"url": "../v2"}]})
+    assert str(ApiDocument(SHOP).server()) == "https://eu.shop.example/v1"
+    relative = ApiDocument({"openapi": "3.0.0", "servers": [{"url": "../v2"}]})
     assert str(relative.server(base="https://shop.example/docs/openapi.json")) == "https://shop.example/v2"
     with pytest.raises(BadDocument, match="give --server URL"):
         relative.server()
@@ -174,7 +174,7 @@ def alias_bomb() -> str:
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadDocument, match=why):
-        Document.read(text.encode("latin-1"))
+        ApiDocument.read(text.encode("latin-1"))
 
 
 def test_yaml_keeps_keys_and_dates_as_they_are_written_and_merges() -> None:
@@ -199,7 +199,7 @@ def test_a_reference_that_cannot_be_followed_stops_only_its_operation(reference:
     root["components"]["parameters"] |= {"Self": {"$ref": "#/components/parameters/Self"}}
     root["paths"]["/bad"] = {"get": {"parameters": [{"$ref": reference}]}}
     root["paths"]["/gone"] = {"$ref": "#/components/pathItems/gone"}
-    document = Document(root)
+    document = ApiDocument(root)
     found, problems = document.operations()
     assert len(found) == 5 and problems == ("GET /gone: the reference #/components/pathItems/gone leads nowhere",)
     with pytest.raises(BadDocument, match=why):
@@ -231,7 +231,7 @@ def test_junk_anywhere_in_a_document_is_a_reason_and_never_a_crash(place: tuple[
     if place:
         node[place[-1]] = junk
     try:
-        document = Document(root if place else junk)
+        document = ApiDocument(root if place else junk)
         found, _ = document.operations()
         document.server()
     except BadDocument:
@@ -252,5 +252,5 @@ def test_a_schema_without_end_or_bounds_is_bounded() -> None:
     }
     body = {"content": {"application/json": {"schema": {"type": "object", "properties": wide}}}}
     root = {"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}, "components": {"schemas": schemas}}
-    plan = planned(Document(root))["post_a"]
+    plan = planned(ApiDocument(root))["post_a"]
     assert len(json.dumps(plan.schema)) < 200_000 and problems_of(plan.schema) == ()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.openapi.document import Document
+from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.plan import Plan, plan_of
 from codeagent.tools.openapi.writing import body_of, headers_of, path_of, query_of
 
@@ -22,7 +22,7 @@ def plan(*parameters: dict[str, Any], path: str = "/x", body: dict[str, Any] | N
     operation: dict[str, Any] = {"parameters": list(parameters)}
     if body is not None:
         operation["requestBody"] = {"content": body}
-    document = Document({"openapi": "3.1.0", "paths": {path: {"post": operation}}, **root})
+    document = ApiDocument({"openapi": "3.1.0", "paths": {path: {"post": operation}}, **root})
     [one] = document.operations()[0]
     return plan_of(document, one)
 
