@@ -22,6 +22,7 @@ COMMANDS = {
     "stats": "calls, durations, tokens and cost of a session",
     "tools": "the tools a model can call",
     "mcp": "servers that bring tools of their own (MCP), and offering ours to other programs",
+    "recipes": "prompts with inputs, kept in files: list, show, check and trust them",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
     "config": "the settings in force, where they are written, and the allowed keys",

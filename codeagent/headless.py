@@ -8,11 +8,11 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
-from codeagent.core.acts import Answer, Stop
+from codeagent.core.acts import Answer, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
 from codeagent.core.dataclass import dataclass
@@ -33,7 +33,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.notices import RunNotBegun, SessionNotSaved, TypedNotice
+from codeagent.core.notices import RecipeStepBegun, RecipeStopped, RunNotBegun, SessionNotSaved, TypedNotice
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
@@ -87,6 +87,10 @@ class Headless:
         self._targets: dict[str, str] = {}
         self._results: list[ToolResultAdded] = []
         self._finished: RunFinished | None = None
+        self._ends: list[tuple[str, RunFinished]] | None = None
+        """Of a recipe: the steps that ended, and how; None for a prompt."""
+        self._step = ""
+        """The step that is running."""
         self._unsaved = False
         """The end of the run is not in the log."""
         self._said = False
@@ -95,9 +99,10 @@ class Headless:
         """Print a line for the user on standard error."""
         self._writer.put("err", f"{self._redactor.clean(text)}\n")
 
-    async def run(self, runtime: Runtime, prompt: str) -> int:
-        """Run one prompt to its end, and return the exit code. The runtime is left open."""
+    async def run(self, runtime: Runtime, prompt: str | RunRecipe) -> int:
+        """Run one prompt, or every step of a recipe, to its end, and return the exit code. The runtime is left open."""
         self._agent = runtime.agent
+        self._ends = [] if isinstance(prompt, RunRecipe) else None
         self._catch_signals()
         try:
             async for event in runtime.agent.run(prompt):
@@ -109,6 +114,8 @@ class Headless:
                 await self._writer.room()
         finally:
             self._agent = None
+        if self._output == "json" and self._ends:
+            self._writer.put("out", self._report_of_steps(self._ends) + "\n")
         return self._exit_code()
 
     async def close(self) -> None:
@@ -129,6 +136,10 @@ class Headless:
             self._results.append(event)
         end = _end_of(event)
         self._finished = end or self._finished
+        if isinstance(event, RecipeStepBegun):
+            self._step = event.step
+        if end is not None and self._ends is not None:
+            self._ends.append((self._step, end))
         self._unsaved = self._unsaved or (isinstance(event, SessionNotSaved))
         match self._output:
             case "jsonl":
@@ -137,8 +148,8 @@ class Headless:
                     self.say(_end_line(end))
             case "json":
                 self._show_progress(event)
-                if end is not None:
-                    self._writer.put("out", self._report(end) + "\n")
+                if end is not None and self._ends is None:
+                    self._writer.put("out", visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n")
             case "text":
                 self._show_progress(event)
                 if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage):
@@ -171,10 +182,22 @@ class Headless:
             case _:
                 pass
 
-    def _report(self, event: RunFinished) -> str:
+    def _report_of_steps(self, ends: Sequence[tuple[str, RunFinished]]) -> str:
+        """One object as for a single run, whose counts are those of all steps, with `steps` beside them."""
+        last = ends[-1][1]
+        total = replace(
+            last,
+            usage=sum((end.usage for _, end in ends), Usage()),
+            turns=sum(end.turns for _, end in ends),
+            duration_ms=sum(end.duration_ms for _, end in ends),
+        )
+        steps = [{"step": step, "reason": end.reason, "text": self._redactor.clean(end.text)} for step, end in ends]
+        return visible_json(json.dumps({**self._report(total), "steps": steps}, ensure_ascii=False))
+
+    def _report(self, event: RunFinished) -> dict[str, object]:
         counted = asdict(gather_stats(self._results))
         told = ("total_calls", "successful", "failed", "total_duration_ms", "tools", "errors")
-        report = {
+        return {
             "text": self._redactor.clean(event.text),
             "reason": event.reason,
             "session": event.session,
@@ -184,7 +207,6 @@ class Headless:
             "duration_ms": event.duration_ms,
             "error": None if event.error is None else self._redactor.clean(event.error),
         }
-        return visible_json(json.dumps(report, ensure_ascii=False))
 
     def _answer(self, event: ApprovalRequested) -> None:
         if any(isinstance(block, QuestionBlock) for block in event.blocks):
@@ -309,17 +331,21 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
 
 
 def _end_of(event: KnownEvent) -> RunFinished | None:
-    """Return the run's end if the event is one, or says that a hook did not let it begin."""
+    """Return the run's end if the event is one, or says that the run could not begin."""
     match event:
         case RunFinished():
             return event
         case RunNotBegun():
-            end = RunFinished(
-                reason="denied", text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
-            )
-            return replace(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
+            return _without_run(event, "denied")
+        case RecipeStopped() if event.error is not None:
+            return _without_run(event, "failed")
         case _:
             return None
+
+
+def _without_run(event: TypedNotice, reason: RunReason) -> RunFinished:
+    end = RunFinished(reason=reason, text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0)
+    return replace(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
 
 
 def _end_line(event: RunFinished) -> str:

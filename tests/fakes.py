@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import (
     Command,
     CommandResult,
@@ -21,7 +22,9 @@ from codeagent.core.ports import (
     Swept,
     Workspace,
 )
+from codeagent.core.recipes import Recipe
 from codeagent.core.tool import ToolContext
+from codeagent.core.toolbox import ToolProblem
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
 
@@ -88,6 +91,24 @@ class FakeSandbox:
         return f"/quarantine/{path}"
 
     async def close(self) -> None: ...
+
+
+class FakeRecipes:
+    """A `core.recipes.RecipeBook` of the recipes it is given."""
+
+    def __init__(self, *listed: Recipe) -> None:
+        self.listed = listed
+        self.problems: tuple[ToolProblem, ...] = ()
+        self.untrusted = tuple(recipe.where for recipe in listed if not recipe.trusted)
+
+    def refresh(self) -> bool:
+        return False
+
+    def trust(self) -> None:
+        self.listed, self.untrusted = tuple(replace(recipe, trusted=True) for recipe in self.listed), ()
+
+    def distrust(self) -> None:
+        raise ConfigError("nobody asks for that")
 
 
 class FakeSkills:

@@ -20,17 +20,18 @@ from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
+from codeagent.agent.session_model import SessionModel
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
-from codeagent.core.budget import Budget, Effort, said_effort
+from codeagent.core.budget import Budget, said_effort
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
 from codeagent.core.messages import Message
-from codeagent.core.model import Model, ModelInUse, ModelOpener
-from codeagent.core.notices import ActFailed, ModelChanged
+from codeagent.core.model import ModelInUse, ModelOpener
+from codeagent.core.notices import ActFailed
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
@@ -87,6 +88,7 @@ class Agent:
         self._children.connect(self._parent, around.limits.max_concurrency)
         self._shell = Shell(around, emitter, lock, self._queue)
         self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, history.line, history.timeline)
+        self._environment, self._done_steps = around, history.steps
         self._context = RunContext(
             root=around.workspace.root,
             line=history.line,
@@ -104,8 +106,7 @@ class Agent:
         )
         self._runs = Runs(conversation, self._context, shared.submitted, lock)
         self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
-        self._model = model or ModelInUse(conversation.model.name, context_window=conversation.model.context_window)
-        self._open_model = open_model
+        self._model = SessionModel(model, open_model, self._runs, emitter)
         self._begun: set[asyncio.Task[Refused | None]] = set()
 
     def do(self, act: Act) -> Refused | None:
@@ -132,14 +133,15 @@ class Agent:
         while self._begun:
             await asyncio.wait(set(self._begun))
 
-    async def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
+    async def run(self, prompt: str | acts.RunRecipe) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` if a hook denied it.
 
-        A reader that stops early stops the run. Raises CodeagentError if one is running.
+        A recipe is as many runs as it has steps. A reader that stops early stops it. Raises CodeagentError if one is
+        running.
         """
         channel = self._emitter.connect(early=False)
         try:
-            run, task = self._runs.start(prompt)
+            task = self._start(acts.Prompt(prompt) if isinstance(prompt, str) else prompt)
         except BaseException:
             self._emitter.disconnect(channel)
             raise
@@ -148,7 +150,8 @@ class Agent:
             async for event in channel:
                 yield event
         finally:
-            run.token.cancel("interrupted")
+            if not task.done():
+                self._runs.stop("interrupted")
             await asyncio.wait({task})
 
     def events(self) -> AsyncIterator[KnownEvent]:
@@ -176,7 +179,7 @@ class Agent:
 
     @property
     def model(self) -> ModelInUse:
-        return self._model
+        return self._model.in_use
 
     @property
     def budget(self) -> Budget | None:
@@ -251,8 +254,8 @@ class Agent:
     def _act(self, act: Act) -> Outcome:
         """Raises CodeagentError if it cannot be done now."""
         match act:
-            case acts.Prompt(text):
-                return _done(self._runs.start(text))
+            case acts.Prompt() | acts.RunRecipe():
+                return _done(self._start(act))
             case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
                 return _done(self._queue.add(act.kind, text))
             case acts.TakeBack(queued_id):
@@ -285,10 +288,11 @@ class Agent:
             case acts.SetBudget(budget):
                 self._spending.set(budget)
             case acts.SetModel(name, api_base):
-                return self._change_model(name, api_base, self._model.effort, f"the model is {name}")
+                said = f"the model is {name}"
+                return self._begin(self._model.change(name, api_base, self.model.effort, said))
             case acts.SetEffort(effort):
                 said = f"thinking: {said_effort(effort)}"
-                return self._change_model(self._model.name, self._model.api_base, effort, said)
+                return self._begin(self._model.change(self.model.name, self.model.api_base, effort, said))
             case acts.AllowRule(text, keep):
                 return self._begin(self._permissions.add(self._permissions.parse(text, keep=keep)))
             case acts.RevokeRule(rule):
@@ -306,6 +310,15 @@ class Agent:
             case _:
                 assert_never(act)
         return None
+
+    def _start(self, act: acts.Prompt | acts.RunRecipe) -> asyncio.Task[None]:
+        """Raises CodeagentError if it cannot begin."""
+        if isinstance(act, acts.Prompt):
+            return self._runs.start(act.text)
+        from codeagent.agent.recipes import RecipeProgress, StepScope  # most conversations run none
+
+        scope = StepScope(self._context, self._environment, self._model.open_for_step)
+        return self._runs.follow(RecipeProgress(act, self._done_steps), scope)
 
     def _pause(self) -> Refused | None:
         if not self.running:
@@ -325,37 +338,13 @@ class Agent:
     def _parent(self, call_id: str, depth: int) -> Parent:
         """What a child that this call starts has above it."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
-        return Parent(shared, call_id, depth, self._model)
+        return Parent(shared, call_id, depth, self.model)
 
     def _job(self, job_id: str) -> str:
         try:
             return self._jobs.get(job_id).id
         except KeyError:
             raise CodeagentError(f"{job_id} is not a job of this session; /jobs lists them") from None
-
-    def _change_model(self, name: str, api_base: str | None, effort: Effort | None, said: str) -> Outcome:
-        if self._open_model is None:
-            raise CodeagentError("this conversation keeps its model")
-        self._refuse_model()
-        return self._begin(self._use_model(self._open_model(name, api_base, effort), said))
-
-    def _refuse_model(self) -> None:
-        if self.running or self._closed:
-            raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
-
-    async def _use_model(self, opening: Awaitable[tuple[Model, ModelInUse]], said: str) -> None:
-        """Raises CodeagentError: the present model is kept then."""
-        model, in_use = await opening
-        try:
-            self._refuse_model()
-        except CodeagentError:
-            await model.close()
-            raise
-        before = self._runs.conversation.model
-        self._runs.conversation = replace(self._runs.conversation, model=model)
-        self._model = in_use
-        self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base, effort=in_use.effort))
-        await before.close()
 
     def _trust_tools(self, trusted: bool) -> Outcome:
         builder = self._runs.conversation.prompt_builder

@@ -50,6 +50,8 @@ class Permissions:
         self._book = environment.book
         self._objection = environment.objection
         self._emitter = emitter
+        self._own: Mode | None = None
+        """The session's mode, while a run has another."""
 
     @property
     def policy(self) -> Policy:
@@ -60,14 +62,27 @@ class Permissions:
         return self.policy.mode
 
     @property
+    def own_mode(self) -> Mode:
+        """The session's: what a run that has a mode of its own returns to."""
+        return self._own or self.mode
+
+    def begin_step(self, mode: Mode) -> None:
+        """Have this mode for the run that begins; a log says nothing of it, so that it cannot outlive the run."""
+        self._own, self._policy = self.mode, replace(self._policy, mode=mode)
+
+    def end_step(self) -> None:
+        """Return to the session's mode, unless the user chose another meanwhile."""
+        self._own, self._policy = None, replace(self._policy, mode=self.own_mode)
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         return self.policy.rules
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode for every call that is not judged yet."""
-        if mode == self.mode:
+        if mode == self.mode and self._own is None:
             return
-        self._policy = replace(self._policy, mode=mode)
+        self._own, self._policy = None, replace(self._policy, mode=mode)
         self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:

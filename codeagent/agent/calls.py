@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -56,6 +56,8 @@ class ToolEnvironment:
     """Whether a tool may be called only once the model has read its documentation, and it has not."""
     scratchpad: Scratchpad | None = None
     """The model's notes of this session."""
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """Of the recipe whose step is running; tools of files read them."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter
 from codeagent.agent.model_request import StreamedAnswer
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
+from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, RunCancelled
@@ -81,6 +82,8 @@ class Conversation:
     """Whether there is a user: then a limit pauses the run, and otherwise ends it."""
     prompt_builder: PromptBuilder | None = None
     """Replaces the prompt and the tools above if they may change between requests."""
+    allow: AllowList = AllowList()
+    """Of the tools above, the model is told only of these."""
 
 
 class Loop:
@@ -199,7 +202,9 @@ class Loop:
 
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation
-        return ModelRequest(told.system_prompt, tuple(self._history), told.tools)
+        allow = self._conversation.allow
+        tools = tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
+        return ModelRequest(told.system_prompt, tuple(self._history), tools)
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer unless it is empty: providers reject that when it is sent back."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__
 from codeagent.agent.checkpoints import WorkspaceLock
@@ -15,6 +17,10 @@ from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
+
+if TYPE_CHECKING:  # most conversations run no recipe
+    from codeagent.agent.recipes import RecipeProgress, StepScope
+    from codeagent.core.recipes import RecipeStep
 
 _CLOSED = "this conversation is closed"
 
@@ -50,7 +56,7 @@ class Run:
             RunStarted(
                 model=self._conversation.model.name,
                 workspace=str(context.root),
-                mode=context.permissions.mode,
+                mode=context.permissions.own_mode,
                 strategy=str(self._conversation.strategy),
                 codeagent=__version__,
                 resumed=bool(context.line.items),
@@ -127,13 +133,16 @@ class Runs:
         self._lock = lock
         self._token = CancelToken()
         self._current: Run | None = None
+        self._recipe: RecipeProgress | None = None
+        """The recipe that is followed, until its last run ends."""
+        self._scope: StepScope | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
 
     @property
     def going_on(self) -> bool:
         """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt."""
-        return self._current is not None
+        return self._current is not None or self._recipe is not None
 
     @property
     def closed(self) -> bool:
@@ -144,22 +153,25 @@ class Runs:
         """Of the run that goes on."""
         return None if self._current is None else self._current.meter
 
-    def start(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
-        """Begin a run, None with what is queued; the run and its task. Raises CodeagentError if none can begin."""
-        if self.closed:
-            raise CodeagentError(_CLOSED)
-        if self._current is not None:
-            raise CodeagentError("this agent is already running; steer it, or wait for the end")
+    def start(self, prompt: str | None) -> asyncio.Task[None]:
+        """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can begin."""
+        self._refuse_second()
         if prompt is None and not self._context.queue.waiting:
             raise CodeagentError("nothing is queued, so there is nothing to begin with")
         return self._begin(prompt)
 
+    def follow(self, recipe: "RecipeProgress", scope: "StepScope") -> asyncio.Task[None]:
+        """Begin a run for each step of a recipe, one after the other. Raises CodeagentError if none can begin."""
+        self._refuse_second()
+        self._recipe = recipe
+        return self._hold(self._follow(recipe, scope))
+
     def stop(self, reason: str) -> bool:
-        """Cancel the run; False if nothing is running."""
-        if self._current is None:
-            return False
-        self._current.token.cancel(reason)
-        return True
+        """Cancel the run, and begin no further step of its recipe; False if nothing is running."""
+        running, self._recipe = self.going_on, None
+        if self._current is not None:
+            self._current.token.cancel(reason)
+        return running
 
     def rouse(self) -> None:
         """Begin one run for all jobs that ended, if there is a user and the agent is idle."""
@@ -175,15 +187,66 @@ class Runs:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    def _begin(self, prompt: str | None) -> "tuple[Run, asyncio.Task[None]]":
-        run = self._current = Run(self.conversation, self._context, self._token.child())
-        if not self._hooks.judges_prompts:
-            self._enter(run, prompt)
-        work = self._submit(run, prompt) if self._hooks.judges_prompts else self._work(run)
+    def _refuse_second(self) -> None:
+        if self.closed:
+            raise CodeagentError(_CLOSED)
+        if self.going_on:
+            raise CodeagentError("this agent is already running; steer it, or wait for the end")
+
+    def _begin(self, prompt: str | None) -> asyncio.Task[None]:
+        return self._hold(self._and_rouse(self._made(self.conversation, prompt)))
+
+    def _made(self, conversation: Conversation, prompt: str | None) -> Coroutine[Any, Any, RunFinished | None]:
+        """Make a run the current one, and return its work."""
+        run = self._current = Run(conversation, self._context, self._token.child())
+        if self._hooks.judges_prompts:
+            return self._submit(run, prompt)
+        self._enter(run, prompt)
+        return self._work(run)
+
+    def _hold(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return run, task
+        return task
+
+    async def _and_rouse(self, work: Coroutine[Any, Any, RunFinished | None]) -> None:
+        await work
+        self.rouse()
+
+    async def _follow(self, recipe: "RecipeProgress", scope: "StepScope") -> None:
+        last, failure = recipe.upcoming, None
+        try:
+            while self._recipe is recipe and (step := recipe.upcoming) is not None:
+                last = step
+                await self._take_step(recipe, step, scope)
+        except CodeagentError as error:
+            failure = str(error)
+        if self._recipe is recipe:
+            self._recipe = None
+        if last is not None and not recipe.is_done and (stopped := recipe.stopped(last, failure)) is not None:
+            self._context.emitter.emit(stopped)
+        self.rouse()
+
+    async def _take_step(self, recipe: "RecipeProgress", step: "RecipeStep", scope: "StepScope") -> None:
+        """Raises CodeagentError if it cannot begin."""
+        conversation = await scope.open(self.conversation, step)
+        try:
+            if self._recipe is not recipe or self.closed:  # stopped meanwhile
+                return
+            self._scope = scope
+            conversation = scope.enter(conversation, step, recipe)
+            self._context.emitter.emit(recipe.begun(step, self._context.permissions.mode))
+            await self._made(conversation, recipe.prompt(step))
+        finally:
+            self._leave_scope()
+            await scope.close()
+
+    def _leave_scope(self) -> None:
+        """Take back what held for a step only; idempotent."""
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.leave()
 
     def _enter(self, run: Run, prompt: str | None) -> None:
         try:
@@ -192,8 +255,8 @@ class Runs:
             self._current = None
             raise
 
-    async def _submit(self, run: Run, prompt: str | None) -> None:
-        """Begin once the hooks allow the prompt; if they deny it, no run begins and nothing is lost."""
+    async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
+        """Begin once the hooks allow the prompt; if they deny it, no run begins and nothing is lost: None."""
         try:
             why = await run.submit(prompt)
         except (RunCancelled, asyncio.CancelledError):
@@ -201,14 +264,17 @@ class Runs:
             self._context.queue.take_back_all()
         if why is None:
             self._enter(run, prompt)
-            await self._work(run)
-            return
+            return await self._work(run)
+        self._recipe = None
         self._leave(run)
         self._context.emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))
+        return None
 
-    async def _work(self, run: Run) -> None:
+    async def _work(self, run: Run) -> RunFinished:
         emitter = self._context.emitter
         finished = await run.work()
+        if self._recipe is not None and not self._recipe.continues(finished):
+            self._recipe = None  # before anybody is told of the end: then another run may begin
         if finished.reason not in ("done", "denied"):
             self._context.queue.rest()
         self._leave(run)
@@ -218,16 +284,17 @@ class Runs:
         except CodeagentError as failure:
             emitter.emit(SessionNotSaved(text=str(failure)))
         await self._hooks.run_finished(finished)
-        self.rouse()
+        return finished
 
     async def _wake_up(self) -> None:
         await self._lock.enter(alone=False)
         self._lock.leave(alone=False)
         queue = self._context.queue
-        if queue.wakes and not queue.waiting and self._current is None and not self.closed:
+        if queue.wakes and not queue.waiting and not self.going_on and not self.closed:
             self._begin(None)
 
     def _leave(self, run: Run) -> None:
         run.token.close()
         self._context.gate.end()
+        self._leave_scope()
         self._current = None

@@ -1,6 +1,6 @@
 """The only composition root: settings in, a running conversation out."""
 
-from codeagent.bootstrap.describe import describe_prompt, describe_tools
+from codeagent.bootstrap.describe import describe_prompt, describe_tools, read_recipes
 from codeagent.bootstrap.place import Place, active_environment, docker_sandbox, git_elsewhere
 from codeagent.bootstrap.runtime import open_runtime
 
@@ -12,4 +12,5 @@ __all__ = [
     "docker_sandbox",
     "git_elsewhere",
     "open_runtime",
+    "read_recipes",
 ]

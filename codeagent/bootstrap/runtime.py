@@ -153,6 +153,7 @@ def _environment(
         objection=partial(_objection, files.catalog),
         unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
         scratchpad=dependencies.scratchpad,
+        inputs=dependencies.inputs,
     )
 
 
@@ -234,6 +235,7 @@ def _runtime(
         system_prompt=builder.system_prompt,
         close=agent.close,
         skills=dependencies.skills,
+        recipes=dependencies.recipes,
         sandbox_starting=sandbox.starting,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import field
 from functools import cached_property
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
@@ -47,6 +47,9 @@ from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
+
+if TYPE_CHECKING:  # for whoever runs or lists recipes
+    from codeagent.core.recipes import RecipeBook
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _PROJECT_TOOLS = (".codeagent", "tools")
@@ -94,6 +97,8 @@ class ToolDependencies:
     """None if there is none, or if the tools are only looked at."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """Of the recipe whose step is running."""
 
     def exposed(self) -> str:
         """See `Sandbox.exposed`."""
@@ -120,6 +125,14 @@ class ToolDependencies:
         """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
+
+    def recipes(self) -> "RecipeBook":
+        """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
+        from codeagent.tools.recipes.book import RecipeFolders, recipe_folders  # only for whoever runs or lists them
+
+        place, root = self.place, self.workspace.root
+        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+        return RecipeFolders(recipe_folders(root, place.own_folder), trust, accept=place.trust_project)
 
     @cached_property
     def instructions(self) -> Instructions:

@@ -17,7 +17,7 @@ from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
+from codeagent.core.acts import Act, FollowUp, Interrupt, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
@@ -86,6 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
     add_model_arguments(parser)
+    add("--recipe", metavar="NAME", help="run a recipe in place of a prompt; codeagent recipes list shows them")
+    add("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the recipe; repeatable")
     add(
         "--output",
         choices=get_args(Output),
@@ -157,21 +159,33 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
-    prompt = _scripted(settings) if args.prompt is None else args.prompt
-    require_model(settings)
-    injections = [Injection.parse(text) for text in args.inject]
-    prompt = read_prompt(prompt)
-    if args.prompt not in (None, "-"):
-        prompt += read_piped()
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts)
+    injections = [Injection.parse(text) for text in args.inject]
+    prompt = _what_to_do(args, settings, place)
+    require_model(settings)
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume)
+
+
+def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> str | RunRecipe:
+    """Return the prompt with what is piped in, or the recipe with its inputs. Raises ConfigError."""
+    if args.recipe is not None:
+        from codeagent.commands.recipes import chosen_recipe  # most runs have none
+
+        return chosen_recipe(args, place)
+    if args.input:
+        raise ConfigError("--input belongs to a recipe: give --recipe NAME; nothing was run")
+    if args.prompt is None:
+        return _scripted(settings)
+    prompt: str = args.prompt
+    require_model(settings)
+    return read_prompt(prompt) + (read_piped() if prompt != "-" else "")
 
 
 async def work(
     settings: Settings,
     place: Place,
-    prompt: str,
+    prompt: str | RunRecipe,
     injections: list[Injection],
     *,
     output: Output,

@@ -1,12 +1,15 @@
 """Acts: everything a user can do to a conversation, and with them a script, `--inject` or a test."""
 
 from collections.abc import Collection
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from codeagent.core.budget import Budget, Effort
 from codeagent.core.checkpoints import Node, RestoreKind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Decision, Mode, Rule
+
+if TYPE_CHECKING:  # most conversations run no recipe
+    from codeagent.core.recipes import Recipe, Values
 
 QueueKind = Literal["steer", "interrupt", "follow_up"]
 """Delivered at the next boundary; there, with the rest of the batch skipped; or when the agent would stop."""
@@ -36,6 +39,19 @@ class Prompt:
     """Begin a run; None begins it with what is queued."""
 
     text: str | None
+
+
+@dataclass(frozen=True)
+class RunRecipe:
+    """Begin a run for each step of a recipe, in order, until one does not end well."""
+
+    recipe: "Recipe"
+    values: "Values"
+    """Its checked inputs: `Recipe.values`."""
+    tightens: bool = False
+    """Mode and limits were given for this session: even a recipe of the user's own only tightens them."""
+    proceed: bool = False
+    """Leave out the steps that the log of this session has as done, with the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +268,7 @@ class RestoreFile:
 
 Act = (
     Prompt
+    | RunRecipe
     | Steer
     | Interrupt
     | FollowUp

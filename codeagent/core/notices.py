@@ -198,6 +198,39 @@ class AgentStarted(TypedNotice):
     parent_session: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecipeStepBegun(TypedNotice):
+    """The next run is a step of a recipe."""
+
+    code: Literal["recipe.step"] = "recipe.step"
+    recipe: str
+    step: str
+    """Its id."""
+    number: int
+    """From 1."""
+    of: int
+    digest: str
+    """Of the steps and the inputs: see `core.recipes.Recipe.digest`."""
+    mode: Mode
+    """What holds in this run only; the mode in its `run.started` is that of the session."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecipeStopped(TypedNotice):
+    """A recipe ended before its last step was done."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["recipe.stopped"] = "recipe.stopped"
+    recipe: str
+    step: str
+    """The id of the one that did not end well."""
+    done: tuple[str, ...]
+    left: tuple[str, ...]
+    """Those that were not begun."""
+    error: str | None = None
+    """Why the step's run could not begin; None: its `run.finished` says how it ended."""
+
+
 AnyNotice = (
     ModeChanged
     | ModelChanged
@@ -215,4 +248,6 @@ AnyNotice = (
     | SessionNotSaved
     | ActFailed
     | AgentStarted
+    | RecipeStepBegun
+    | RecipeStopped
 )

@@ -1,9 +1,9 @@
 """What a front end is handed: an agent to talk to and the sessions there are."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from codeagent.core.acts import Act, Queued, Refused
+from codeagent.core.acts import Act, Queued, Refused, RunRecipe
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
@@ -14,6 +14,9 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox
+
+if TYPE_CHECKING:  # most conversations run no recipe
+    from codeagent.core.recipes import RecipeBook
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,11 @@ class AgentHandle(Protocol):
     async def settled(self) -> None:
         """Return once everything that acts began has ended; runs are not waited for."""
 
-    def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it."""
+    def run(self, prompt: str | RunRecipe) -> AsyncIterator[KnownEvent]:
+        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it.
+
+        A recipe is as many runs as it has steps, as long as each ends well.
+        """
 
     def events(self) -> AsyncIterator[KnownEvent]:
         """Every event from now until the agent is closed, outside runs as well; unread deltas are merged.
@@ -107,5 +113,7 @@ class Runtime:
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills
     """Those the model is told of."""
+    recipes: "Callable[[], RecipeBook]"
+    """Reads the recipes there are; blocks on small files. Raises ConfigError."""
     sandbox_starting: Awaitable[SandboxInfo] | None = None
     """Done once commands can run; fails if they never will, which is also a notice. None: it is not starting."""

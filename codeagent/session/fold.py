@@ -1,6 +1,6 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
 from codeagent.core.acts import Queued
@@ -11,6 +11,7 @@ from codeagent.core.events import (
     JobStarted,
     KnownEvent,
     MessageAdded,
+    RunFinished,
     RunStarted,
     SteerDelivered,
     SteerQueued,
@@ -25,7 +26,7 @@ from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import job_note, restored_note, shell_note, told_by
-from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered
+from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered, RecipeStepBegun
 from codeagent.core.policy import Mode
 
 AnyEvent = KnownEvent | UnknownEvent
@@ -50,6 +51,16 @@ class ToolDetails:
 
     name: str
     details: JsonObject
+
+
+@dataclass(frozen=True)
+class DoneStep:
+    """A step of a recipe that ended well."""
+
+    digest: str
+    """Of the recipe and its inputs."""
+    step: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,8 @@ class History:
     """Of every call there ever was, including those taken back."""
     timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
     """The points to go back to."""
+    steps: tuple[DoneStep, ...] = ()
+    """Of recipes, in the order they ended; without those taken back."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -115,6 +128,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
         | {call.id for call in told.calls},
         timeline=CheckpointTimeline(own),
+        steps=tuple(_done_steps(walked.items)),
     )
 
 
@@ -232,6 +246,20 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
             case _:
                 pass
     return tuple(waiting)
+
+
+def _done_steps(events: Iterable[AnyEvent]) -> Iterator[DoneStep]:
+    begun: RecipeStepBegun | None = None
+    for event in events:
+        match event:
+            case RecipeStepBegun():
+                begun = event
+            case RunFinished() if begun is not None:
+                if event.reason == "done":
+                    yield DoneStep(begun.digest, begun.step, event.text)
+                begun = None
+            case _:
+                pass
 
 
 def last_mode(events: Iterable[AnyEvent]) -> Mode | None:

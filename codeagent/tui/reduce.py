@@ -33,6 +33,10 @@ class Reducer:
         self._live = live
         self._thought = False
         self._mode: Mode = "ask"
+        self._own_mode: Mode = "ask"
+        """The session's, to which it returns after a step of a recipe."""
+        self._step_mode: Mode | None = None
+        """Of the step that begins next."""
         """As the events say; the status shows at once what the user chose."""
         self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
@@ -106,7 +110,7 @@ class Reducer:
         state, status = self._state, self._state.status
         match event:
             case notices.ModeChanged():
-                self._mode = event.mode
+                self._mode = self._own_mode = event.mode
                 status.set(mode=event.mode)
                 if event.mode != "plan" and isinstance(state.boundary.now, PlanReady):
                     state.boundary.set(None)
@@ -135,6 +139,7 @@ class Reducer:
             case notices.RunStopped():
                 self._stopped = event  # shown with the end of the run
             case notices.RunNotBegun():
+                self._step_mode = None
                 self._document.remark(event.text, event.level)
                 status.set(phase="idle", halt="")
                 if self._live and event.prompt:
@@ -142,7 +147,10 @@ class Reducer:
             case notices.JobListens():
                 state.jobs.listens(event.job_id, event.port)
                 self._document.remark(event.text, event.level)
-            case notices.SessionNotSaved() | notices.ActFailed():
+            case notices.RecipeStepBegun():
+                self._step_mode = event.mode
+                self._document.remark(event.text, event.level)
+            case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped():
                 self._document.remark(event.text, event.level)
             case notices.AgentStarted():
                 pass
@@ -168,11 +176,12 @@ class Reducer:
         self._state.status.set(halt="", jobs=0, waits_since=None)
 
     def _begin_run(self, event: events.RunStarted) -> None:
-        self._mode, self._stopped = event.mode, None
+        self._own_mode, self._stopped = event.mode, None
+        self._mode, self._step_mode = self._step_mode or event.mode, None
         self._arguments.clear()
         self._state.boundary.set(None)
         self._state.status.set(
-            phase="thinking", since=event.ts, batch=0, model=event.model, mode=event.mode, session=event.session
+            phase="thinking", since=event.ts, batch=0, model=event.model, mode=self._mode, session=event.session
         )
 
     def _end_run(self, event: events.RunFinished) -> None:
@@ -187,6 +196,8 @@ class Reducer:
         state.boundary.set(PlanReady(event.text) if planned else None)
         state.approvals.clear()
         self._waited.clear()
+        if self._mode != self._own_mode:
+            state.status.set(mode=self._own_mode)
         state.status.set(
             phase="idle", halt="", since=event.ts, batch=0, waits_since=None, retry_at=None, retry_reason=""
         )

@@ -24,6 +24,7 @@ from codeagent.core.acts import (
     Resume,
     RevokeRule,
     Rewrite,
+    RunRecipe,
     RunShell,
     SendToJob,
     SetBudget,
@@ -42,14 +43,20 @@ from codeagent.core.budget import Budget, Effort
 from codeagent.core.errors import ConfigError
 from codeagent.core.model import Model, ModelInUse
 from codeagent.core.policy import Decision, Rule
+from codeagent.core.recipes import Recipe, RecipeStep
 from tests.agent.doubles import Scene, Turn, TurnsModel, do, scene
 from tests.agent.job_doubles import Backstage
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, watched
 from tests.fakes import FakeSandbox
 
+UNTRUSTED = Recipe("look", "", (RecipeStep("1", "go"),), ".codeagent/commands/look.md", "project")
+NOT_TRUSTED = (
+    "whose recipes you have not trusted as they are now; nothing was run: read them, then codeagent recipes trust"
+)
 REFUSED: tuple[tuple[Act, str], ...] = (
     (Prompt(None), "nothing is queued, so there is nothing to begin with"),
+    (RunRecipe(UNTRUSTED, {}), f"{UNTRUSTED.where} comes with this project, {NOT_TRUSTED}"),
     (TakeBack("q1"), "the agent has already read it"),
     (Rewrite("q1", "other words"), "the agent has already read it"),
     (Reorder("q1", 0), "the agent has already read it"),

@@ -18,6 +18,8 @@ from codeagent.core.notices import (
     ModelChanged,
     ModelRetried,
     QueueOrdered,
+    RecipeStepBegun,
+    RecipeStopped,
     RunNotBegun,
     RunPaused,
     RunPausing,
@@ -77,6 +79,8 @@ NOTICES = (
     SessionNotSaved(text="x"),
     ActFailed(text="x", act="AllowRule"),
     AgentStarted(text="x", call_id="c1", child="tester.1", child_session="s1.1", parent_session="s1"),
+    RecipeStepBegun(text="x", recipe="release", step="look", number=1, of=2, digest="d", mode="plan"),
+    RecipeStopped(text="x", recipe="release", step="write", done=("look",), left=("tag",), error="no key"),
 )
 DATA: dict[str, dict[str, object]] = {
     "mode.changed": {"mode": "plan"},
@@ -102,6 +106,8 @@ DATA: dict[str, dict[str, object]] = {
     "session.write": {},
     "act.failed": {"act": "AllowRule"},
     "agent.started": {"call_id": "c1", "child": "tester.1", "child_session": "s1.1", "parent_session": "s1"},
+    "recipe.step": {"recipe": "release", "step": "look", "number": 1, "of": 2, "digest": "d", "mode": "plan"},
+    "recipe.stopped": {"recipe": "release", "step": "write", "done": ["look"], "left": ["tag"], "error": "no key"},
 }
 """What scripts read in `data`, by `code`."""
 

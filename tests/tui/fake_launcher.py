@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, Prompt, Queued, Refused
+from codeagent.core.acts import Act, Prompt, Queued, Refused, RunRecipe
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
@@ -17,7 +17,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
-from tests.fakes import FakeOutputs, FakeSkills
+from tests.fakes import FakeOutputs, FakeRecipes, FakeSkills
 from tests.tui.fake_jobs import FakeJobs
 
 SESSION = "20261120-120000-0badcafe"
@@ -65,7 +65,7 @@ class FakeAgent:
         while (event := await self._events.get()) is not None:
             yield event
 
-    def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
+    def run(self, prompt: str | RunRecipe) -> AsyncIterator[KnownEvent]:
         raise AssertionError("the screen reads events()")
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
@@ -124,6 +124,7 @@ class FakeLauncher:
             system_prompt="You are codeagent.",
             close=close,
             skills=FakeSkills(),
+            recipes=FakeRecipes,
             sandbox_starting=self.starting,
         )
 

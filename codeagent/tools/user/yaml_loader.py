@@ -19,13 +19,14 @@ from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.shell_script import DECIDES
 from codeagent.tools.user.templates import ArgvTemplate, Parameters, ShellTemplate, flaws_of_names, placeholders
+from codeagent.tools.user.yaml_fields import report_invalid
 from codeagent.tools.user.yaml_model import (
+    SECTIONS,
     VARIABLE_NAME,
     ToolFields,
     YamlArguments,
     narrowed_arguments,
     own_arguments,
-    report_invalid,
 )
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
 from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions
@@ -95,7 +96,7 @@ class YamlLoader:
             fields = ToolFields.model_validate(value)
         except ValidationError as error:
             for details in error.errors(include_url=False):
-                report_invalid(details, path, report)
+                report_invalid(details, path, report, SECTIONS)
             _check_names(value, path, report)
             return None
         if fields.builtin is not None:

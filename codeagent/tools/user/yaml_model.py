@@ -3,18 +3,17 @@
 Errors, documentation and the editors' schema come from this one model.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeGuard
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
-from codeagent.tools.schema import faults_of, kind_of, nearest_or_all, problems_of, quoted, text_or_json, tool_schema
+from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 from codeagent.tools.user.templates import Parameter
+from codeagent.tools.user.yaml_fields import YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
 AccessWord = Literal["read", "write"]
@@ -22,16 +21,6 @@ ParameterType = Literal["string", "integer", "number", "boolean", "array", "obje
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 _SAY_THE_TYPE = frozenset({"enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
-_SHAPES = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}
 
 
 def _is_texts(value: Any) -> TypeGuard[list[str]]:
@@ -90,10 +79,6 @@ ArgvItem = Annotated[
     BeforeValidator(_argv_item),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
-
-
-class YamlSection(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class PathRules(YamlSection):
@@ -202,47 +187,10 @@ def file_schema() -> dict[str, Any]:
     }
 
 
-def report_invalid(error: ErrorDetails, path: Path, report: YamlReport) -> None:
-    """Report an error that pydantic found below the path."""
-    own = tuple(error["loc"])
-    if error["type"] == "missing":
-        report.error((*path, *own[:-1]), f"{own[-1]} is missing")
-    else:
-        report.error((*path, *own), _phrase(error, own))
-
-
-def _phrase(error: ErrorDetails, path: tuple[int | str, ...]) -> str:
-    context: Mapping[str, Any] = error.get("ctx", {})
-    match error["type"]:
-        case "extra_forbidden":
-            return "no such key" + _nearest(path)
-        case "literal_error":
-            wanted = str(context["expected"]).replace("'", "")
-            return f"write {wanted}, not {quoted(text_or_json(error['input']))}"
-        case "string_pattern_mismatch" if path[-1:] == ("name",):
-            most = "letters, digits, _ or -" + (", and no digit or - first" if len(path) > 1 else "")
-            return f"{quoted(str(error['input']))} is not a name; use 1 to 64 {most}"
-        case "value_error":
-            return error["msg"].removeprefix("Value error, ")
-        case "too_short" | "string_too_short":
-            return "it is empty"
-        case kind if kind in _SHAPES:
-            plain = isinstance(error["input"], bool | int | float)
-            hint = "; put it in quotes" if kind == "string_type" and plain else ""
-            return f"{_SHAPES[kind]} is expected, not {kind_of(error['input'])}{hint}"
-        case _:
-            message = re.sub(r"^(?:Input|String|List) ", "it ", error["msg"])
-            return message[:1].lower() + message[1:]
-
-
-def _nearest(path: tuple[int | str, ...]) -> str:
-    sections: dict[str, type[BaseModel]] = {
-        "parameters": ParameterFields, "restrictions": RestrictionFields, "paths": PathRules,
-    }  # fmt: skip
-    names = [part for part in path[:-1] if isinstance(part, str)]
-    section = sections.get(names[-1], ToolFields) if names else ToolFields
-    known = [field.alias or name for name, field in section.model_fields.items()]
-    return nearest_or_all(str(path[-1]), known, most=1)
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": ToolFields, "parameters": ParameterFields, "restrictions": RestrictionFields, "paths": PathRules,
+}  # fmt: skip
+"""By the key that holds it: what the keys of a tool may be."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,183 @@
+"""The steps of a recipe: which comes next, what holds for it alone, and what is told of it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.limits import Limits
+from codeagent.agent.loop import Conversation, RunContext
+from codeagent.core.acts import RunRecipe
+from codeagent.core.allow import AllowList
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError
+from codeagent.core.events import RunFinished
+from codeagent.core.model import Model
+from codeagent.core.notices import RecipeStepBegun, RecipeStopped
+from codeagent.core.policy import Mode
+from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
+from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.core.toolbox import ToolSet
+from codeagent.session.fold import DoneStep
+
+OpenStepModel = Callable[[str], Awaitable[Model]]
+"""Opens the model of that name for one step. Raises CodeagentError."""
+_TIGHTEST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
+
+
+class RecipeProgress:
+    """How far a recipe has got."""
+
+    def __init__(self, act: RunRecipe, done: Iterable[DoneStep] = ()) -> None:
+        """`done`: what a log has of it; used if the act is to proceed. Raises ConfigError if it may not run."""
+        require_trust(act.recipe)
+        self.act = act
+        self._recipe = act.recipe
+        self.digest = act.recipe.digest(act.values)
+        self._texts: dict[str, str] = {}
+        known = {one.step: one.text for one in done if one.digest == self.digest} if act.proceed else {}
+        if any(step.id not in known for step in self._recipe.steps):  # else it is done, and begins again
+            self._texts = {step.id: known[step.id] for step in self._recipe.steps if step.id in known}
+
+    @property
+    def upcoming(self) -> RecipeStep | None:
+        """The step that is next; None if none is left."""
+        return next((step for step in self._recipe.steps if step.id not in self._texts), None)
+
+    @property
+    def loosens(self) -> bool:
+        """Whether its mode and limits hold as the user wrote them, not only if they are tighter."""
+        return self._recipe.place == "user" and not self.act.tightens
+
+    def prompt(self, step: RecipeStep) -> str:
+        return self._recipe.prompt(step, self.act.values, self._texts)
+
+    @property
+    def is_done(self) -> bool:
+        return len(self._texts) == len(self._recipe.steps)
+
+    def continues(self, finished: RunFinished) -> bool:
+        """Take note of the end of a step's run; whether another step follows."""
+        step = self.upcoming
+        if step is not None and finished.reason == "done":
+            self._texts[step.id] = finished.text
+            return not self.is_done
+        return False
+
+    def begun(self, step: RecipeStep, mode: Mode) -> RecipeStepBegun:
+        recipe, number, of = self._recipe, self._recipe.steps.index(step) + 1, len(self._recipe.steps)
+        where = f", step {number} of {of}: {step.id}" if of > 1 else ""
+        return RecipeStepBegun(
+            text=f"recipe {recipe.name}{where}",
+            recipe=recipe.name,
+            step=step.id,
+            number=number,
+            of=of,
+            digest=self.digest,
+            mode=mode,
+        )
+
+    def stopped(self, step: RecipeStep, error: str | None) -> RecipeStopped | None:
+        """What was done and what was not; None if the end of the only step's run says everything."""
+        name, only = self._recipe.name, len(self._recipe.steps) == 1
+        if only and error is None:
+            return None
+        done = tuple(self._texts)
+        left = tuple(one.id for one in self._recipe.steps if one.id not in (*done, step.id))
+        text = f"the recipe {name} was not run"
+        if not only:
+            names = f"done: {', '.join(done) or 'none'}; not begun: {', '.join(left) or 'none'}"
+            how = f"codeagent run --recipe {name} with the same inputs and --continue goes on with {step.id}"
+            text = f"the recipe {name} stopped at step {step.id}; {names}; {how}"
+        said = text if error is None else f"{error}; {text}"
+        return RecipeStopped(text=said, recipe=name, step=step.id, done=done, left=left, error=error)
+
+
+@dataclass(frozen=True)
+class AllowedTools:
+    """The tools of a conversation that a step may call."""
+
+    tools: ToolSet
+    step: AllowList
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        return (tool for tool in self.tools if self.step.allows(tool.name))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.step.allows(name) and name in self.tools
+
+    def get(self, name: str) -> Tool[Any]:
+        """Raises NotFound."""
+        if name in self.tools and not self.step.allows(name):
+            listed = ", ".join(self.step.lists[-1]) or "it has none"
+            raise NotFound(f"{name} is not among the tools of this step: {listed}")
+        return self.tools.get(name)
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(one for one in self.tools.definitions() if self.step.allows(one.name))
+
+
+class StepScope:
+    """What holds for one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
+
+    def __init__(self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel) -> None:
+        self._context = context
+        self._tools, self._inputs = environment.tools, environment.inputs
+        self._opens = opens
+        self._model: Model | None = None
+
+    async def open(self, conversation: Conversation, step: RecipeStep) -> Conversation:
+        """The conversation with the step's model. Raises CodeagentError."""
+        if step.model is None or step.model == conversation.model.name:
+            return conversation
+        try:
+            self._model = await self._opens(step.model)
+        except CodeagentError as error:
+            raise CodeagentError(f"step {step.id} cannot have the model {step.model}: {error}") from error
+        return replace(conversation, model=self._model)
+
+    def enter(self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress) -> Conversation:
+        """Put it in force; the conversation that the step's run has."""
+        permissions = self._context.permissions
+        permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens))
+        self._inputs.update(progress.act.values)
+        limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
+        if step.tools is None:
+            return replace(conversation, limits=limits)
+        allow = AllowList().narrowed(step.tools)
+        self._context.executor.use_tools(AllowedTools(self._tools, allow))
+        return replace(conversation, limits=limits, allow=allow)
+
+    def leave(self) -> None:
+        """Take it back: at the end of the step's run, before anybody is told of it and another can begin."""
+        self._context.permissions.end_step()
+        self._context.executor.use_tools(None)
+        self._inputs.clear()
+
+    async def close(self) -> None:
+        """Close the step's model."""
+        model, self._model = self._model, None
+        if model is not None:
+            await model.close()
+
+
+def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
+    if wanted is None:
+        return present
+    return wanted if loosens else min(present, wanted, key=_TIGHTEST.index)
+
+
+def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
+    """The present limits with those of a step: where it may not loosen, the lower one of each."""
+    changes: dict[str, Any] = {}
+    given: Mapping[str, float | None] = {
+        "max_turns": wanted.max_turns,
+        "max_calls": wanted.max_calls,
+        "max_tokens": wanted.max_tokens,
+        "max_seconds": wanted.max_seconds,
+    }
+    for name, limit in given.items():
+        before: float | None = getattr(present, name)
+        if limit is not None and (loosens or before is None or limit < before):
+            changes[name] = limit
+    return replace(present, **changes)

@@ -1,0 +1,159 @@
+"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's own; and what `--recipe` names."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from codeagent.bootstrap import Place, read_recipes
+from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.settings import LimitSettings
+from codeagent.core.acts import RunRecipe
+from codeagent.core.errors import ConfigError
+from codeagent.core.recipes import Recipe, RecipeBook, RecipeStep, StepLimits, find_recipe, require_trust
+from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.opens import read_regular
+from codeagent.tools.folders import LARGEST_FILE, ToolFile
+
+_UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="every recipe, and the problems of their files")
+    listing.add_argument("--json", action="store_true", help="as one JSON list")
+    showing = actions.add_parser("show", help="one recipe with its inputs and steps")
+    showing.add_argument("name", metavar="NAME")
+    showing.add_argument("--json", action="store_true", help="as one JSON object")
+    checking = actions.add_parser("check", help="every problem of a recipe's file")
+    checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    trusting = actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
+    add_cwd(listing, showing, checking, trusting, distrusting)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Raises ConfigError."""
+    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
+    match args.action:
+        case "check":
+            return _check(place.workspace / args.file, str(args.file), place)
+        case "list":
+            return _list(read_recipes(place), as_json=args.json)
+        case "show":
+            return _show(find_recipe(read_recipes(place), args.name), as_json=args.json)
+        case "trust":
+            return _trust(read_recipes(place))
+        case _:
+            read_recipes(place).distrust()
+            print("the recipes of this project are no longer trusted")
+            return 0
+
+
+def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
+    """Return what `--recipe` and `--input` ask for. Raises ConfigError."""
+    if args.prompt is not None:
+        raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
+    given: dict[str, str] = {}
+    for word in args.input:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--input {one_line(word, 60)!r} is not NAME=VALUE; nothing was run")
+        if name in given:
+            raise ConfigError(f"the input {one_line(name, 60)} is given twice; nothing was run")
+        given[name] = value
+    recipe = find_recipe(read_recipes(place), args.recipe)
+    require_trust(recipe)
+    firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LimitSettings.model_fields)
+    resumed = args.resume is not None or args.go_on
+    return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
+
+
+def _list(book: RecipeBook, *, as_json: bool) -> int:
+    if as_json:
+        print_json([_facts(recipe) for recipe in book.listed])
+    else:
+        for recipe in book.listed:
+            mark = "" if recipe.trusted else " (not trusted)"
+            print(f"{recipe.name:<20} {recipe.description}{mark}")
+            print(f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}")
+    for problem in book.problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    if book.untrusted:
+        say(f"{', '.join(map(visible, book.untrusted))}: {_UNTRUSTED}")
+    return 0
+
+
+def _show(recipe: Recipe, *, as_json: bool) -> int:
+    if as_json:
+        print_json(_facts(recipe))
+        return 0
+    print(f"{recipe.name} {recipe.version}".rstrip())
+    print(f"{recipe.description}\nfrom {visible(recipe.where)}{'' if recipe.trusted else ' (not trusted)'}")
+    for one in recipe.inputs:
+        needed = "required" if one.required else "optional" if one.default is None else f"default {one.default}"
+        print(f"  {one.name:<16}{one.means}, {needed}. {visible(one.description)}".rstrip())
+    for step in recipe.steps:
+        print(f"\n[{step.id}]{''.join(f' {word}' for word in _scope(step))}\n{visible(step.prompt.rstrip())}")
+    return 0
+
+
+def _scope(step: RecipeStep) -> list[str]:
+    """What holds for the step, as `key=value`."""
+    given = {"tools": None if step.tools is None else ",".join(step.tools), "model": step.model, "mode": step.mode}
+    given |= {name: getattr(step.limits, name) for name in StepLimits.__dataclass_fields__}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _facts(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "name": recipe.name,
+        "version": recipe.version,
+        "description": recipe.description,
+        "where": recipe.where,
+        "trusted": recipe.trusted,
+        "inputs": [
+            {
+                "name": one.name,
+                "type": one.type,
+                "required": one.required,
+                "default": one.default,
+                "choices": list(one.choices),
+                "description": one.description,
+            }
+            for one in recipe.inputs
+        ],
+        "steps": [
+            {"id": step.id, "prompt": step.prompt, **dict(word.split("=", 1) for word in _scope(step))}
+            for step in recipe.steps
+        ],
+    }
+
+
+def _trust(book: RecipeBook) -> int:
+    waiting = book.untrusted
+    book.trust()
+    print("nothing waits for your trust" if not waiting else f"trusted as they are now: {', '.join(waiting)}")
+    return 0
+
+
+def _check(path: Path, shown: str, place: Place) -> int:
+    """Return 0 if the recipe would be used, 2 if not. Raises ConfigError if the file cannot be read."""
+    from codeagent.tools.recipes.reading import load_recipe  # as long as nothing is checked, a list needs none
+
+    own = place.config_dir
+    is_own = own is not None and path.resolve().is_relative_to(own.resolve())
+    try:
+        content = read_regular(path, follow=True, largest=LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{shown} cannot be read: {reason}") from None
+    loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
+    for problem in loaded.problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    if loaded.recipe is None:
+        return 2
+    steps = len(loaded.recipe.steps)
+    print(f"{shown}: /{loaded.recipe.name}, {steps} step{'s' * (steps != 1)}")
+    return 0

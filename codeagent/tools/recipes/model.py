@@ -1,0 +1,84 @@
+"""The keys that are allowed in a recipe, as a prompt with front matter or as a file of steps.
+
+Errors, documentation and the editors' schema come from this one model.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from codeagent.core.allow import checked_names, split_names
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Mode
+from codeagent.core.recipes import NAME, StepLimits
+from codeagent.tools.user.yaml_fields import InputFields, YamlSection
+
+
+def _tools(value: Any) -> Any:
+    """Take names separated by commas for a list of them."""
+    if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        raise ValueError("write a list of the names of tools")
+    try:
+        return list(split_names(value) if isinstance(value, str) else checked_names(value))
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def _version(value: Any) -> Any:
+    """Take `version: 1` for a text."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Tools = Annotated[list[str], BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
+Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
+
+
+class LimitFields(YamlSection):
+    """Limits of one step; those of the settings hold, too."""
+
+    max_turns: int | None = Field(default=None, ge=1, description="Answers of the model.")
+    max_calls: int | None = Field(default=None, ge=1, description="Calls of tools.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
+    max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
+
+    def over(self, outer: "LimitFields") -> StepLimits:
+        """These, and of the outer ones those that these leave out."""
+        own = self.model_dump(exclude_none=True)
+        return StepLimits(**{**outer.model_dump(exclude_none=True), **own})
+
+
+class _Scope(YamlSection):
+    tools: Tools | None = Field(default=None, description="All that may be called; what is not listed is not sent.")
+    model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: the session's.")
+    mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
+    limits: LimitFields = Field(default=LimitFields(), description="A project's recipe can only lower them.")
+
+
+class PromptFields(_Scope):
+    """The front matter of `NAME.md`; the text below it is the prompt."""
+
+    name: str | None = Field(default=None, pattern=f"^{NAME.pattern}$", description="Default: the file's.")
+    version: Version = Field(default="", description="For people; it changes nothing.")
+    description: str = Field(default="", description="One line for the list.")
+    inputs: list[InputFields] = Field(default_factory=list, description="What the user gives.")
+
+
+class StepFields(_Scope):
+    """One step; what it leaves out holds as at the top of the file."""
+
+    id: str | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$", description="For `{{steps.ID.text}}`; default: its number."
+    )
+    prompt: str = Field(min_length=1, description="With `{{inputs.x}}`, and `{{steps.ID.text}}` of steps before it.")
+
+
+class RecipeFields(PromptFields):
+    """A file of steps."""
+
+    steps: list[StepFields] = Field(min_length=1, max_length=100, description="In order; each is a run of its own.")
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": RecipeFields, "inputs": InputFields, "limits": LimitFields, "steps": StepFields,
+}  # fmt: skip
+PROMPT_SECTIONS = SECTIONS | {"": PromptFields}

@@ -1,0 +1,112 @@
+"""What the models of YAML files share: strict sections, the words for what does not fit them, and `inputs:`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import ErrorDetails
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.recipes import InputType, RecipeInput
+from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
+from codeagent.tools.user.yaml_text import Path, YamlReport
+
+INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
+Sections = Mapping[str, type[BaseModel]]
+"""The models of nested sections by the key that holds them; the empty key is that of the whole."""
+_SHAPES = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+class YamlSection(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class InputFields(YamlSection):
+    """One input; whoever runs the recipe gives it, never the model."""
+
+    name: str = Field(pattern=f"^{INPUT_NAME}$", description="What `{{inputs.name}}` stands for.")
+    type: InputType = Field(default="string", description="`path` is a path that stays in the workspace.")
+    required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
+    default: Any = Field(default=None, description="Used if it is not given.")
+    description: str = Field(default="", description="What to give, for the user.")
+    choices: list[str] | None = Field(default=None, min_length=1, description="Of the type choice: what may be given.")
+
+
+def declared_inputs(fields: Sequence[InputFields], path: Path, report: YamlReport) -> tuple[RecipeInput, ...]:
+    """The inputs of a file; whatever is wrong with them is reported."""
+    out: dict[str, RecipeInput] = {}
+    for at, one in enumerate(fields):
+        here = (*path, at)
+        if one.name in out:
+            report.error((*here, "name"), f"there is another input {one.name}")
+        if (one.type == "choice") != (one.choices is not None):
+            said = "only an input of type choice has choices" if one.choices else "a choice needs choices, a list"
+            report.error((*here, "choices") if one.choices else here, said)
+        has_default = one.default is not None
+        if has_default and one.required:
+            report.error((*here, "required"), "what is required has no default")
+        required = one.required if one.required is not None else not has_default
+        made = RecipeInput(one.name, one.type, required, None, one.description, tuple(one.choices or ()))
+        out[one.name] = replace(made, default=_default(one, made, here, report))
+    return tuple(out.values())
+
+
+def _default(one: InputFields, made: RecipeInput, here: Path, report: YamlReport) -> Any:
+    if one.default is None:
+        return None
+    try:
+        return made.parse(text_or_json(one.default))
+    except ConfigError as error:
+        report.error((*here, "default"), str(error))
+        return None
+
+
+def report_invalid(error: ErrorDetails, path: Path, report: YamlReport, sections: Sections) -> None:
+    """Report an error that pydantic found below the path."""
+    own = tuple(error["loc"])
+    if error["type"] == "missing":
+        report.error((*path, *own[:-1]), f"{own[-1]} is missing")
+    else:
+        report.error((*path, *own), _phrase(error, own, sections))
+
+
+def _phrase(error: ErrorDetails, path: tuple[int | str, ...], sections: Sections) -> str:
+    context: Mapping[str, Any] = error.get("ctx", {})
+    match error["type"]:
+        case "extra_forbidden":
+            return "no such key" + _nearest(path, sections)
+        case "literal_error":
+            wanted = str(context["expected"]).replace("'", "")
+            return f"write {wanted}, not {quoted(text_or_json(error['input']))}"
+        case "string_pattern_mismatch" if path[-1:] == ("name",):
+            most = "letters, digits, _ or -" + (", and no digit or - first" if len(path) > 1 else "")
+            return f"{quoted(str(error['input']))} is not a name; use 1 to 64 {most}"
+        case "value_error":
+            return error["msg"].removeprefix("Value error, ")
+        case "too_short" | "string_too_short":
+            return "it is empty"
+        case kind if kind in _SHAPES:
+            plain = isinstance(error["input"], bool | int | float)
+            hint = "; put it in quotes" if kind == "string_type" and plain else ""
+            return f"{_SHAPES[kind]} is expected, not {kind_of(error['input'])}{hint}"
+        case _:
+            message = re.sub(r"^(?:Input|String|List) ", "it ", error["msg"])
+            return message[:1].lower() + message[1:]
+
+
+def _nearest(path: tuple[int | str, ...], sections: Sections) -> str:
+    names = [part for part in path[:-1] if isinstance(part, str)]
+    section = sections.get(names[-1], sections[""]) if names else sections[""]
+    known = [field.alias or name for name, field in section.model_fields.items()]
+    return nearest_or_all(str(path[-1]), known, most=1)

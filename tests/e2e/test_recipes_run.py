@@ -1,0 +1,173 @@
+"""Recipes through the product: trusted, given their inputs, run step by step, and continued where they stopped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import product as product
+from tests.e2e.product import Done, Product, calls, of, say
+
+RELEASE = """
+name: release
+version: 1
+description: Look, then write notes.
+inputs:
+  - {name: tag, description: of the release}
+  - {name: tone, type: choice, choices: [short, long], default: short}
+steps:
+  - id: look
+    prompt: What is here for {{inputs.tag}}?
+    tools: [list]
+    mode: plan
+  - id: write
+    prompt: "Write {{inputs.tone}} notes from: {{steps.look.text}}"
+    tools: [write]
+    limits: {max_turns: 3}
+"""
+
+
+@pytest.fixture
+def release(product: Product) -> Product:
+    """A project with one recipe of two steps."""
+    folder = product.workspace / ".codeagent" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "release.yaml").write_text(RELEASE)
+    return product
+
+
+def run(product: Product, model: str, *arguments: str) -> Done:
+    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--recipe", *arguments)
+
+
+def prompts(product: Product) -> list[str]:
+    messages = [event["message"] for event in of(product.log(), "message.added")]
+    said = [one for one in messages if one["role"] == "user" and one.get("source", "prompt") == "prompt"]
+    return [one["content"][0]["text"] for one in said]
+
+
+def test_a_recipe_runs_its_steps_once_the_project_is_trusted(release: Product) -> None:
+    model = release.script(
+        calls(("list", {"path": "."})),
+        say("one file"),
+        calls(("write", {"path": "NOTES.md", "content": "v1\n"})),
+        say("written"),
+    )
+    refused = run(release, model, "release", "--input", "tag=v1")
+    assert refused.code == 2 and "whose recipes you have not trusted as they are now" in refused.err
+    assert not release.sessions
+    trusted = release.call("recipes", "trust")
+    assert trusted.out == "trusted as they are now: .codeagent/commands/release.yaml\n"
+    done = run(release, model, "release", "--input", "tag=v1")
+    assert (done.code, done.out) == (0, "one file\n\nwritten\n")
+    assert (release.workspace / "NOTES.md").read_text() == "v1\n"
+    assert prompts(release) == ["What is here for v1?", "Write short notes from: one file"]
+
+
+def test_a_tool_that_a_step_does_not_list_is_refused(release: Product) -> None:
+    model = release.script(calls(("write", {"path": "x", "content": "x"})), say("no"), say("nothing"))
+    done = run(release, model, "release", "--input", "tag=v1", "--trust-project")
+    assert "write is not among the tools of this step: list" in done.err
+    assert not (release.workspace / "x").exists()
+
+
+def test_wrong_inputs_are_all_listed_and_nothing_is_run(release: Product) -> None:
+    done = run(release, "demo", "release", "--input", "tga=v1", "--input", "tone=loud", "--trust-project")
+    assert done.code == 2 and not release.sessions
+    assert done.err.splitlines()[-4:] == [
+        "codeagent: the recipe release was not run:",
+        "  tga is not an input; did you mean tag?",
+        "  tag is missing (text: of the release)",
+        "  tone must be one of short, long, not 'loud'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--recipe", "relase", "--trust-project"), "there is no recipe relase; did you mean release?"),
+        (("--recipe", "release", "--input", "tag"), "--input 'tag' is not NAME=VALUE; nothing was run"),
+        (("--recipe", "release", "--input", "a=1", "--input", "a=2"), "the input a is given twice; nothing was run"),
+        (("--recipe", "release", "do it"), "give PROMPT or --recipe, not both; nothing was run"),
+        (("--input", "a=1", "do it"), "--input belongs to a recipe: give --recipe NAME; nothing was run"),
+    ],
+)
+def test_a_wrong_command_line_is_said_in_a_line(release: Product, arguments: tuple[str, ...], said: str) -> None:
+    done = release.call("run", "--model", "demo", *arguments)
+    assert done.code == 2 and done.err.splitlines()[-1] == f"codeagent: {said}"
+
+
+def test_as_json_there_is_one_object_with_every_step(release: Product) -> None:
+    model = release.script(say("one file"), say("written"))
+    done = run(release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json")
+    report = json.loads(done.out)
+    assert (report["text"], report["reason"], report["turns"]) == ("written", "done", 2)
+    assert report["steps"] == [
+        {"step": "look", "reason": "done", "text": "one file"},
+        {"step": "write", "reason": "done", "text": "written"},
+    ]
+
+
+def test_it_stops_at_the_first_failure_and_continues_there_in_the_same_session(release: Product) -> None:
+    stuck = [calls(("write", {"path": f"{n}.md", "content": "x"})) for n in range(3)]
+    first = run(release, release.script(say("one file"), *stuck), "release", "--input", "tag=v1", "--trust-project")
+    assert first.code == 3 and "stopped at step write; done: look; not begun: none" in first.err
+    session = release.sessions[0].name
+    again = ("release", "--input", "tag=v1", "--trust-project", "--continue")
+    done = run(release, release.script(say("written")), *again)
+    assert (done.code, done.out) == (0, "written\n") and release.sessions[0].name == session
+    assert prompts(release)[-1] == "Write short notes from: one file"
+
+
+def test_a_step_whose_model_cannot_be_opened_is_a_failure(release: Product) -> None:
+    path = release.workspace / ".codeagent" / "commands" / "release.yaml"
+    path.write_text(RELEASE.replace("limits: {max_turns: 3}", "model: script:nowhere.json"))
+    model = release.script(say("one file"))
+    done = run(release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json")
+    report = json.loads(done.out)
+    assert (done.code, report["reason"]) == (1, "failed") and "nowhere.json" in report["error"]
+
+
+def test_the_users_own_recipe_needs_no_trust_and_may_loosen_the_mode(product: Product) -> None:
+    folder = product.home / "config" / "codeagent" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "fix.md").write_text("---\nmode: accept-edits\n---\nWrite it.")
+    model = product.script(calls(("write", {"path": "x", "content": "x"})), say("done"))
+    done = product.call("run", "--sandbox", "off", "--model", model, "--recipe", "fix")
+    assert (done.code, (product.workspace / "x").read_text()) == (0, "x")
+    (product.workspace / "x").unlink()
+    done = product.call("run", "--sandbox", "off", "--mode", "ask", "--model", model, "--recipe", "fix")
+    assert done.code == 4 and not (product.workspace / "x").exists()
+
+
+def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) -> None:
+    folder = release.workspace / ".codeagent" / "commands"
+    (folder / "broken.md").write_text("one {{inputs.x}}")
+    listed = release.call("recipes", "list")
+    assert listed.out.splitlines() == [
+        "release              Look, then write notes. (not trusted)",
+        "                     .codeagent/commands/release.yaml: <tag> [tone]",
+    ]
+    assert ".codeagent/commands/broken.md:1: {{inputs.x}} names no input; there are none" in listed.err
+    shown = release.call("recipes", "show", "release")
+    assert shown.out.splitlines()[:6] == [
+        "release 1",
+        "Look, then write notes.",
+        "from .codeagent/commands/release.yaml (not trusted)",
+        "  tag             text, required. of the release",
+        "  tone            one of short, long, default short.",
+        "",
+    ]
+    assert "[look] tools=list mode=plan" in shown.out and "[write] tools=write max_turns=3" in shown.out
+    facts = json.loads(release.call("recipes", "list", "--json").out)
+    assert [(one["name"], one["trusted"], len(one["steps"])) for one in facts] == [("release", False, 2)]
+    assert release.call("recipes", "check", ".codeagent/commands/broken.md").code == 2
+    checked = release.call("recipes", "check", ".codeagent/commands/release.yaml")
+    assert (checked.code, checked.out) == (0, ".codeagent/commands/release.yaml: /release, 2 steps\n")
+
+
+def test_trust_can_be_taken_back(release: Product) -> None:
+    release.call("recipes", "trust")
+    assert "(not trusted)" not in release.call("recipes", "list").out
+    release.call("recipes", "distrust")
+    assert "(not trusted)" in release.call("recipes", "list").out
