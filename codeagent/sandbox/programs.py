@@ -26,8 +26,8 @@ from codeagent.sandbox.tasks import run_to_end
 _PIECE = 64 * 1024
 _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
-_STEP, _LOOKS = 0.02, 50
-"""A program on this machine may take one second to end by itself once its standard input was closed."""
+_STEP, _LOOKS = 0.02, 25
+"""A program on this machine may take half a second to end by itself once its standard input was closed."""
 _MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 _START = '[[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
 Piece = tuple[Literal["stdout", "stderr"], bytes]
@@ -236,7 +236,7 @@ class _MachineProgram:
         return code
 
     async def _ended(self) -> None:
-        """Return once the process has ended, or after a second; its pipes may stay open for ever."""
+        """Return once the process has ended, or after half a second; its pipes may stay open for ever."""
         ending = asyncio.create_task(self._process.wait())
         for _ in range(_LOOKS):
             if self._process.returncode is None:

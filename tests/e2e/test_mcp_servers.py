@@ -1,6 +1,7 @@
 """MCP servers through the product: configured in a file, turned on and called by the model, judged like any other."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from tests.e2e.product import Product, calls, results, say
 from tests.fakes import put
+from tests.tools.mcp.real_servers import servers_or_skip
 from tests.tools.mcp.setting import HOSTILE
 
 ECHO = "mcp__echo__echo"
@@ -70,3 +72,27 @@ def test_without_a_sandbox_a_server_that_wants_it_is_not_started_on_the_machine(
     done = product.run(model, "--output", "jsonl")
     assert "it runs in the sandbox, and there is none" in texts(product, done.events, "toolset_use")[0]
     assert list(product.workspace.glob("pid-*")) == []
+
+
+@pytest.mark.docker
+def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
+    servers = servers_or_skip()
+    modules = product.workspace / "node_modules"
+    shutil.copytree(servers / "node_modules", modules, symlinks=True)
+    script = "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+    config = {"mcpServers": {"files": {"command": "node", "args": [script, "."]}}}
+    put(product.home, "config/codeagent/mcp.json", json.dumps(config))
+    put(product.workspace, "a.txt", "from the workspace\n")
+    model = product.script(
+        calls(("toolset_use", {"name": "files"})),
+        calls(
+            ("mcp__files__read_text_file", {"path": "a.txt"}),
+            ("mcp__files__write_file", {"path": "b.txt", "content": "written inside"}),
+        ),
+        say("done"),
+    )
+    done = product.run_in_container(model, "--output", "jsonl", "--allow", "mcp__files__*")
+    read, written = [result for result in results(done.events) if result["name"].startswith("mcp__files__")]
+    assert "from the workspace" in read["content"][0]["text"]
+    assert written.get("error") is None
+    assert (product.workspace / "b.txt").read_text() == "written inside"

@@ -185,18 +185,19 @@ class McpSource:
     async def _follow(self, connection: "Connection") -> None:
         """Return once the server has ended; list its tools again when it says that they changed."""
         ended = asyncio.create_task(connection.ended.wait())
+        told = asyncio.create_task(self._list_again.wait())
         try:
-            while not ended.done():
-                told = asyncio.create_task(self._list_again.wait())
+            while True:
                 await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
-                told.cancel()
                 if ended.done():
                     return
                 self._list_again.clear()
+                told = asyncio.create_task(self._list_again.wait())
                 await self._list(connection)
                 await asyncio.wait({ended}, timeout=_LIST_AGAIN_SECONDS)
         finally:
             ended.cancel()
+            told.cancel()
 
     async def _list(self, connection: "Connection") -> None:
         try:

@@ -29,6 +29,7 @@ class Setting:
     folder: Path
     changes: asyncio.Event = field(default_factory=asyncio.Event)
     progress: list[str] = field(default_factory=list)
+    _heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def names(self) -> list[str]:
@@ -54,8 +55,14 @@ class Setting:
     def context(self) -> ToolContext:
         async def on_progress(text: str) -> None:
             self.progress.append(text)
+            self._heard.set()
 
         return replace(tool_context(LocalWorkspace(self.folder)), on_progress=on_progress)
+
+    async def heard(self) -> None:
+        """Return once there is more progress."""
+        self._heard.clear()
+        await self._heard.wait()
 
     async def until(self, what: Any) -> None:
         """Return once `what()` is true, which is looked at after each change of the listing."""
