@@ -12,7 +12,7 @@ import httpx2
 from mcp import ClientSession
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -39,8 +39,7 @@ from codeagent.tools.mcp.stdio import LARGEST_MESSAGE, program_streams
 
 _MOST_PAGES = 100
 _READ_SECONDS = 300.0
-_SESSION_OVER = "Session terminated"
-"""The SDK's words for a server over HTTP that no longer knows the session."""
+_NOT_FOUND = 404
 _QUIET = ("mcp", "client", "httpx2", "httpcore2")
 """Loggers of the libraries: what a server does wrong must not be printed over the screen."""
 
@@ -102,8 +101,6 @@ class Connection:
         try:
             return await request
         except MCPError as error:
-            if error.error.message == _SESSION_OVER:
-                self.ended.set()
             lost = self.ended.is_set() or error.error.code == CONNECTION_CLOSED
             said = one_line(error.error.message, 500) or "it gave no reason"
             raise ServerError((lost and self.record.why) or said, lost=lost) from error
@@ -144,7 +141,7 @@ async def connected(
         if program is not None:
             streams = await stack.enter_async_context(program_streams(program, record, ended))
         else:
-            client = await stack.enter_async_context(_client(config, auth))
+            client = await stack.enter_async_context(_client(config, auth, ended))
             transport = streamable_http_client(config.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
             streams = await stack.enter_async_context(transport)
         dispatcher = JSONRPCDispatcher[TransportContext](*streams)
@@ -163,21 +160,24 @@ async def connected(
         yield connection
 
 
-def _client(config: ServerConfig, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+def _client(config: ServerConfig, auth: httpx2.Auth | None, ended: anyio.Event) -> httpx2.AsyncClient:
     headers = {**config.headers, "Accept-Encoding": "identity"}
     timeout = httpx2.Timeout(config.start_timeout, read=max(config.timeout, _READ_SECONDS))
-    transport = _Bounded(httpx2.AsyncHTTPTransport())
+    transport = _Bounded(httpx2.AsyncHTTPTransport(), ended)
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=transport)
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends a response that is compressed, or whose body has no end."""
+    """Ends a response that is compressed, or whose body has no end; notices that a server has forgotten the session."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, ended: anyio.Event) -> None:
         self._inner = inner
+        self._ended = ended
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
+        if response.status_code == _NOT_FOUND and MCP_SESSION_ID in request.headers:
+            self._ended.set()
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             await response.aclose()
