@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import ToolDependencies
+from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -31,10 +32,11 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.grouping import SPLITS, ToolGroup
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ToolSource
+from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ListedTool, Listing, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
 
 if TYPE_CHECKING:
+    from codeagent.config.documents import AddedDocument
     from codeagent.tools.mcp.source import ServerHost
 
 _FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
@@ -127,7 +129,43 @@ def server_host(place: Place, root: Path, sandbox: Sandbox | None, asker: Asker 
     return ServerHost(root, programs, place.state_dir / "mcp", asker)
 
 
-_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (_offered, _servers, _packages)
+def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the OpenAPI documents that were added; each is read once it is asked for."""
+    place, root = dependencies.place, dependencies.workspace.root
+    folders = (root / PROJECT_DOCUMENTS, *(() if place.own_folder is None else (place.own_folder / DOCUMENTS,)))
+    if not any(map(may_exist, folders)):
+        return
+    from codeagent.config.documents import DocumentFiles  # only if there are documents
+
+    for added in DocumentFiles(place.own_folder, root, accept=place.trust_project).read():
+        index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
+        listing = Listing(index, state="waiting", about=added.record.about)
+        yield LateSource(added.name, partial(_document, added, settings, place), listing=listing)
+
+
+def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
+    from codeagent.tools.openapi.document import ApiDocument  # only once the document is asked for
+    from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource  # as above
+    from codeagent.tools.web.client import WebClient  # as above
+    from codeagent.tools.web.secrets import SecretBook  # as above
+
+    if not added.trusted:
+        raise ConfigError("it is the project's and not trusted as it is now; read it, then run codeagent tools trust")
+    record = added.record
+    options = DocumentOptions(added.name, record.hosts, record.base, record.server, record.only, record.secrets)
+    client = WebClient(place.environment, record.hosts if record.private else settings.web.private_hosts)
+    own = dict.fromkeys(record.secrets.values(), record.hosts)
+    bound = own if added.place == "user" else {name: settings.web.secrets.get(name, ()) for name in own}
+    secrets = SecretBook(bound, partial(_secret, place), place.redactor)
+    return OpenApiSource(options, lambda: ApiDocument.read(added.read()), client, secrets)
+
+
+_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
+    _offered,
+    _servers,
+    _documents,
+    _packages,
+)
 """In the order in which a set is looked for, and listed."""
 
 

@@ -16,7 +16,16 @@ from typing import Any
 from codeagent.bootstrap import Place, describe_tools, open_runtime
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.chat import add_choice_of_tools
+from codeagent.commands.tool_documents import (
+    add_document,
+    add_document_arguments,
+    check_document,
+    document_files,
+    is_document,
+    remove_document,
+)
 from codeagent.commands.toolsets import list_sets, split_set, tools_of
+from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
@@ -64,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     splitting.add_argument("--again", action="store_true", help="also if it was split and has the same tools")
     checking = actions.add_parser("check", help="every problem of a tool file, without using its tools")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    add_document_arguments(actions)
     trusting = actions.add_parser("trust", help="trust this project's tool files as they are now, in this folder")
     distrusting = actions.add_parser("distrust", help="stop trusting this project's tool files")
     running = actions.add_parser("run", help="call a tool as a model would, to try it")
@@ -85,7 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     trust = getattr(args, "trust_project", False)
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trust)
+    find_key = KeyStore(config_dir()).find
+    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), find_key, config_dir(), trust)
     match args.action:
         case "list":
             return _list(args, place)
@@ -95,6 +106,12 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             return list_sets(args, place)
         case "split":
             return split_set(args, place)
+        case "add":
+            return add_document(args, place)
+        case "remove":
+            return remove_document(args, place)
+        case "check" if is_document(place.workspace / args.file):
+            return check_document(place.workspace / args.file, str(args.file))
         case "check":
             return _check(place.workspace / args.file, str(args.file), place)
         case "trust":
@@ -106,18 +123,20 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 
 async def _trust(place: Place) -> int:
-    catalog = describe_tools(place)
-    waiting = catalog.now.untrusted
+    catalog, documents = describe_tools(place), document_files(place)
+    waiting = (*catalog.now.untrusted, *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted))
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
         return 0
     await catalog.trust()
+    documents.trust()
     print(f"trusted as they are now, for this folder: {one_line(', '.join(waiting), 1000)}")
     return 0
 
 
 async def _distrust(place: Place) -> int:
     await describe_tools(place).distrust()
+    document_files(place).distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 

@@ -5,6 +5,9 @@ from pathlib import Path
 import platformdirs
 
 PROJECT_FILE = Path(".codeagent/config.toml")
+DOCUMENTS = "openapi"
+"""The folder of OpenAPI documents, below the configuration's."""
+PROJECT_DOCUMENTS = Path(".codeagent/openapi")
 
 
 def state_dir() -> Path:

@@ -15,9 +15,9 @@ class UnsafeFile(Exception):
     """Says why a file cannot be read or trusted; the text begins with its path."""
 
 
-def read_private(path: Path) -> bytes | None:
+def read_private(path: Path, largest: int = LARGEST) -> bytes | None:
     """Read a file that nobody else may read or write; None if there is none. Raises UnsafeFile."""
-    with _opened(path, LARGEST) as fd:
+    with _opened(path, largest) as fd:
         if fd is None:
             return None
         status = os.fstat(fd)
@@ -25,7 +25,7 @@ def read_private(path: Path) -> bytes | None:
             raise UnsafeFile(f"{path} belongs to another user")
         if status.st_mode & 0o077:
             raise UnsafeFile(f"{path} can be read by others: chmod 600 {path}")
-        return _all_of(fd, LARGEST)
+        return _all_of(fd, largest)
 
 
 def read_owned(path: Path) -> bytes | None:

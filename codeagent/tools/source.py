@@ -102,26 +102,32 @@ class BuiltInSet:
         return None
 
 
+_STARTING = Listing(state="starting")
+
+
 class LateSource:
     """A source that is made, and whose modules are imported, in a thread once it is started."""
 
-    def __init__(self, name: str, make: Callable[[], ToolSource], about: str = "") -> None:
+    def __init__(self, name: str, make: Callable[[], ToolSource], listing: Listing = _STARTING) -> None:
+        """`listing` is what is known before; with the state `waiting` it is made only once it is asked for."""
         self.name = name
         self._make = make
         self._source: ToolSource | None = None
-        self._listing = Listing(state="starting", about=about)
+        self._started = False
+        self._listing = listing
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Raises whatever `make` raises."""
         if self._source is None:
             self._source = await asyncio.to_thread(self._make)
         await self._source.start(changed)
+        self._started = True
 
     def list(self) -> Listing:
-        return self._listing if self._source is None else self._source.list()
+        return self._source.list() if self._source is not None and self._started else self._listing
 
     def get(self, name: str) -> Tool[Any]:
-        if self._source is None:
+        if self._source is None or not self._started:
             raise NotFound(f"the toolset {self.name} is still starting")
         return self._source.get(name)
 

@@ -229,13 +229,16 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [{"type": "string"}, file], **said}
 
 
-def security_of(document: ApiDocument, raw: dict[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
-    """The ways to show who calls an operation; `raw` is empty for a request that is none of them."""
+def security_of(document: ApiDocument, raw: dict[str, Any], *, every: bool = False) -> tuple[tuple[Scheme, ...], ...]:
+    """The ways to show who calls an operation; `raw` is empty for a request that is none of them.
+
+    `every`: each scheme of the document, needed or not.
+    """
     components = document.root.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None
     known = schemes if isinstance(schemes, dict) else {}
     needed = raw.get("security", document.root.get("security"))
-    if needed is None and not raw:
+    if every or (needed is None and not raw):
         needed = [{name: []} for name in known] + [{}]
     if not isinstance(needed, list):
         return ()

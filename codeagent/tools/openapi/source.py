@@ -1,4 +1,4 @@
-"""The tools of one document as a source: known from an index, made from the document once somebody asks for them."""
+"""The tools of one document as a source; each is made when it is first asked for."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -46,15 +46,9 @@ class OpenApiSource:
     """A ToolSource. `start` reads the document; each tool is made when it is first asked for."""
 
     def __init__(
-        self,
-        options: DocumentOptions,
-        read: Callable[[], ApiDocument],
-        client: WebClient,
-        secrets: SecretBook,
-        index: Sequence[ListedTool] = (),
-        about: str = "",
+        self, options: DocumentOptions, read: Callable[[], ApiDocument], client: WebClient, secrets: SecretBook
     ) -> None:
-        """`read` blocks, and runs in a thread. `index` is what the document held when it was added."""
+        """`read` blocks, and runs in a thread."""
         self.name = options.name
         self._options = options
         self._read = read
@@ -62,7 +56,7 @@ class OpenApiSource:
         self._document: ApiDocument | None = None
         self._operations: dict[str, Operation] = {}
         self._tools: dict[str, Tool[Any]] = {}
-        self._listing = Listing(tuple(index), state="waiting", about=about)
+        self._listing = Listing(state="waiting")
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Raises whatever `read` raises."""
@@ -70,7 +64,7 @@ class OpenApiSource:
         self._document, self._tools = document, {}
         self._operations = {self._full(one.name): one for one in operations}
         found = tuple(ToolProblem(self.name, text, "warning") for text in problems[:_MOST_PROBLEMS])
-        about = self._listing.about or about_of(document, len(operations))
+        about = about_of(document, len(operations))
         self._listing = Listing(listed_operations(self.name, operations), found, about=about)
         changed()
 

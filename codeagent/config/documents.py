@@ -1,0 +1,222 @@
+"""OpenAPI documents that were added: each as it was then, with what was said about it, in a folder of its owner's.
+
+A document is `NAME.document.json`; beside it, `NAME.json` says where it came from, which hosts are pinned for it, and
+which operations it has. A project's are used only as they were when they were trusted.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from codeagent.config.kept import TrustFile
+from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
+from codeagent.config.settings import ConfiguredHost
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.disk.opens import read_regular
+from codeagent.disk.private import UnsafeFile, read_private, replace_private
+
+LARGEST_DOCUMENT = 32 << 20
+"""Bytes of one document, as it is kept."""
+_LARGEST_RECORD = 4 << 20
+_MOST = 100
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,22}[a-z0-9])?")
+_RECORD, _DOCUMENT = ".json", ".document.json"
+Secret = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+
+
+class IndexEntry(BaseModel):
+    """One tool of a document, as lists show it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+    path: str = ""
+
+
+class DocumentRecord(BaseModel):
+    """What was said about a document when it was added."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    origin: str
+    """The address or the file that it came from."""
+    sha256: str
+    """Of the document as it is kept (hex)."""
+    about: str = ""
+    base: str = ""
+    """The address that relative servers belong to."""
+    server: str = ""
+    """Takes the place of the servers in the document."""
+    hosts: Annotated[tuple[ConfiguredHost, ...], Field(min_length=1)]
+    """Pinned: no other is called."""
+    private: bool = False
+    """The hosts may be at addresses that are not public."""
+    only: tuple[str, ...] = ()
+    secrets: dict[str, Secret] = Field(default_factory=dict)
+    """The name of a secret, by the security scheme that it is for."""
+    tools: tuple[IndexEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class AddedDocument:
+    """A document that is there."""
+
+    name: str
+    record: DocumentRecord
+    place: Literal["user", "project"]
+    file: Path
+    """The document itself."""
+    trusted: bool = True
+
+    def read(self) -> bytes:
+        """The document, unchanged since it was added. Blocks. Raises ConfigError."""
+        try:
+            data = read_regular(self.file, largest=LARGEST_DOCUMENT)
+        except OSError as error:
+            raise ConfigError(f"{self.file} cannot be read ({error.strerror or error}); add it again") from error
+        if hashlib.sha256(data).hexdigest() != self.record.sha256:
+            raise ConfigError(f"{self.file} is not the document that was added; remove {self.name} and add it again")
+        return data
+
+
+class DocumentFiles:
+    """The documents of the user and of a project; methods block on small files."""
+
+    def __init__(self, own: Path | None, workspace: Path, *, accept: bool = False) -> None:
+        """`own`: the configuration's folder; None if there is none that the agent cannot write to, so that nothing is
+        kept or trusted. `accept`: the project's are trusted as they are, without asking."""
+        self._own = own
+        self._workspace = workspace
+        self._accept = accept
+
+    def read(self) -> tuple[AddedDocument, ...]:
+        """All of them; the user's come first, and the first of a name keeps it. Raises ConfigError."""
+        found = {one.name: one for one in self._mine()}
+        for one in self._theirs():
+            found.setdefault(one.name, one)
+        return tuple(found.values())
+
+    def add(self, name: str, record: DocumentRecord, data: bytes, *, project: bool = False) -> Path:
+        """Keep a document, and return its folder. Raises ConfigError, and changes nothing then."""
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(
+                f"{name[:80]!r} cannot be the name of a document: 1 to 24 letters, digits and -, in lower case; "
+                "nothing was added"
+            )
+        folder = self._workspace / PROJECT_DOCUMENTS if project else self._folder
+        if (folder / f"{name}{_RECORD}").exists():
+            raise ConfigError(f"{name} is already there; codeagent tools remove {name} removes it first")
+        text = json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        try:
+            replace_private(folder / f"{name}{_DOCUMENT}", data)
+            replace_private(folder / f"{name}{_RECORD}", text.encode())
+        except OSError as error:
+            raise ConfigError(f"{folder} cannot be written to ({error.strerror}); nothing was added") from error
+        return folder
+
+    def remove(self, name: str) -> Path:
+        """Remove a document of the user's, and return its folder. Raises ConfigError."""
+        folder = self._folder
+        if _NAME.fullmatch(name) is None or not (folder / f"{name}{_RECORD}").exists():
+            known = ", ".join(_names(folder)) or "none"
+            raise ConfigError(f"no document of yours is named {name[:80]!r}; there are {known}")
+        try:
+            (folder / f"{name}{_RECORD}").unlink()
+            (folder / f"{name}{_DOCUMENT}").unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{name} cannot be removed from {folder} ({error.strerror})") from error
+        return folder
+
+    def trust(self) -> tuple[str, ...]:
+        """Trust the project's documents as they are now; return their names. Raises ConfigError."""
+        found = list(self._raw_records())
+        if found:
+            self._book().trust(_digest(found))
+        return tuple(name for name, _ in found)
+
+    def distrust(self) -> None:
+        """Raises ConfigError."""
+        self._accept = False
+        self._book().forget()
+
+    @property
+    def _folder(self) -> Path:
+        if self._own is None:
+            raise ConfigError("there is no configuration folder outside the workspace, so no document can be kept")
+        return self._own / DOCUMENTS
+
+    def _mine(self) -> Iterator[AddedDocument]:
+        if self._own is None:
+            return
+        folder = self._folder
+        for name in _names(folder):
+            file = folder / f"{name}{_RECORD}"
+            try:
+                raw = read_private(file, _LARGEST_RECORD)
+            except UnsafeFile as error:
+                raise ConfigError(f"{error}; repair it, or codeagent tools remove {name}") from error
+            if raw is not None:
+                record = _parsed(raw, file)
+                yield AddedDocument(name, record, "user", folder / f"{name}{_DOCUMENT}")
+
+    def _theirs(self) -> Iterator[AddedDocument]:
+        found = list(self._raw_records())
+        if not found:
+            return
+        trusted = self._accept or (self._own is not None and self._book().trusts(_digest(found)))
+        for name, raw in found:
+            file = self._workspace / PROJECT_DOCUMENTS / f"{name}{_DOCUMENT}"
+            if trusted:
+                yield AddedDocument(name, _parsed(raw, PROJECT_DOCUMENTS / f"{name}{_RECORD}"), "project", file)
+            else:
+                yield AddedDocument(name, _UNTRUSTED, "project", file, trusted=False)
+
+    def _raw_records(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the project's records as they are; nothing of them is used before they are trusted."""
+        folder = self._workspace / PROJECT_DOCUMENTS
+        for name in _names(folder):
+            try:
+                yield name, read_regular(folder / f"{name}{_RECORD}", largest=_LARGEST_RECORD)
+            except OSError as error:
+                where = PROJECT_DOCUMENTS / f"{name}{_RECORD}"
+                raise ConfigError(f"{where} cannot be read ({error.strerror}); repair or remove it") from error
+
+    def _book(self) -> TrustFile:
+        if self._own is None:
+            raise ConfigError("trust cannot be stored here, so no document of the project is used")
+        return TrustFile(self._own, self._workspace, Path.home(), "openapi-trust.jsonl")
+
+
+_UNTRUSTED = DocumentRecord(origin="", sha256="", hosts=("untrusted.invalid",))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        files = sorted(file.name for file in folder.iterdir())
+    except OSError:
+        return []
+    names = [file.removesuffix(_RECORD) for file in files if file.endswith(_RECORD) and not file.endswith(_DOCUMENT)]
+    return [name for name in names if _NAME.fullmatch(name)][:_MOST]
+
+
+def _digest(records: Sequence[tuple[str, bytes]]) -> str:
+    """SHA-256 (hex) over names and contents; a record holds the digest of its document."""
+    total = hashlib.sha256()
+    for name, raw in records:
+        total.update(b"%d %d " % (len(name), len(raw)) + name.encode() + raw)
+    return total.hexdigest()
+
+
+def _parsed(raw: bytes, where: Path) -> DocumentRecord:
+    try:
+        return DocumentRecord.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{where}: {place}: {first['msg']}; remove the document and add it again") from error
