@@ -212,7 +212,8 @@ class Swept:
 class SandboxInfo:
     """What a running sandbox is, for status line, `doctor` and the system prompt."""
 
-    kind: Literal["docker", "host"]
+    kind: Literal["docker", "host", "replay"]
+    """`replay`: nothing is run."""
     image: str
     image_origin: str
     """How the image came about, as a phrase: `configured`, `host toolchain, read-only`, …"""

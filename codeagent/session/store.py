@@ -256,7 +256,7 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        titles, known = self.titles.all(), BeginningsCache(self._root / "beginnings.json")
+        titles, known = self.titles.all(), BeginningsCache(self._root.parent / "session-beginnings.json")
         found = []
         for session_id, log, locked in self._statuses():
             if (beginning := known.get(session_id)) is None:
@@ -270,7 +270,7 @@ class SessionStore:
 
     @property
     def titles(self) -> SessionTitles:
-        return SessionTitles(self._root / "titles.json")
+        return SessionTitles(self._root.parent / "session-titles.json")
 
     def check_free(self, session_id: str) -> None:
         """Raise SessionInUse if a process works on it."""

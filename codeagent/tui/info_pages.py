@@ -38,8 +38,8 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     """The sandbox in the few words of the header."""
     if info is None:
         return "none"
-    if info.kind == "host":
-        return "off"
+    if info.kind != "docker":
+        return "off" if info.kind == "host" else "none needed: a replay"
     return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
 
 

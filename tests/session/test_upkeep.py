@@ -157,7 +157,7 @@ def test_a_title_is_shown_kept_and_taken_away(store: SessionStore) -> None:
 def test_a_damaged_cache_costs_only_time(store: SessionStore, content: str) -> None:
     session_id = kept(store, finished_run())
     expected = store.summaries()
-    (store.root / "beginnings.json").write_text(content)
+    (store.root.parent / "session-beginnings.json").write_text(content)
     assert store.summaries() == expected
     assert expected[0].id == session_id and expected[0].prompt == "fix it"
 
@@ -167,7 +167,7 @@ def test_what_the_cache_says_is_what_the_log_says_however_it_grew(store: Session
     for event in prompts("first", "second"):
         log.append(event)
         assert store.summaries() == SessionStore(store.root.parent, Redactor({})).summaries()
-        (store.root / "beginnings.json").unlink(missing_ok=True)
+        (store.root.parent / "session-beginnings.json").unlink(missing_ok=True)
     log.close()
     assert store.summaries()[0].prompt == "first"
 

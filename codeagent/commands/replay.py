@@ -1,0 +1,101 @@
+"""`codeagent replay`: a recorded session on the real screen, without a model, tools or a network."""
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from codeagent.agent.jobs.store import Jobs
+from codeagent.commands.arguments import open_store
+from codeagent.commands.chat import require_terminal
+from codeagent.commands.launcher import LocalLauncher
+from codeagent.commands.sessions import add_session_argument, chosen
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.settings import Settings
+from codeagent.core.ports import SandboxInfo
+from codeagent.core.redact import Redactor
+from codeagent.core.runtime import Runtime
+from codeagent.session.outputs import FileOutputs
+from codeagent.session.player import SessionPlayer
+from codeagent.tools.recipes.book import RecipeFolders
+from codeagent.tui.app import run_app
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.state import UiState
+from codeagent.workspace.files import LocalWorkspace
+from codeagent.workspace.skills import SkillFolders
+
+_FASTEST = 1000.0
+_NOTHING_RUNS = SandboxInfo(kind="replay", image="", image_origin="none", user="", network="none")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_session_argument(parser)
+    parser.add_argument(
+        "--speed", metavar="N", type=_speed, default=1.0, help="how many times as fast, such as 4 or 0.5 (default: 1)"
+    )
+    parser.add_argument("--step", action="store_true", help="pause before every batch of calls; Enter continues")
+    parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0.01 <= speed <= _FASTEST:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 0.01 to {_FASTEST:g}")
+    return speed
+
+
+class ReplayLauncher(LocalLauncher):
+    """Opens a recording in place of a conversation; what else the screen offers is there."""
+
+    def __init__(self, workspace: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
+        """`outputs` is the folder of the recorded session's outputs."""
+        super().__init__(workspace)
+        self._play = play
+        self._outputs = outputs
+
+    def settings(self, options: LaunchOptions) -> Settings:
+        return super().settings(options).model_copy(update={"bell": False})
+
+    async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
+        return None
+
+    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+        player = self._play()
+        return Runtime(
+            agent=player,
+            sandbox=None,
+            sandbox_info=_NOTHING_RUNS,
+            outputs=FileOutputs(self._outputs, Redactor(os.environ)),
+            tools=(),
+            system_prompt="",
+            close=player.close,
+            skills=SkillFolders(LocalWorkspace(self.workspace)),
+            recipes=partial(RecipeFolders, (), None),
+        )
+
+    def recorded(self, session_id: str, after: int = 0) -> tuple[()]:
+        """Return nothing: the player tells it all, with numbers of its own."""
+        return ()
+
+
+def main(args: argparse.Namespace) -> int:
+    """Show the screen until the user leaves. Raises SessionNotFound, SessionError, ConfigError."""
+    store = open_store()
+    session_id = chosen(store, args)
+    events = store.read(session_id).events
+    require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
+    workspace = Path.cwd()
+    play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed, step=args.step)
+
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
+        if options.resume is not None:
+            return SessionClient(LocalLauncher(workspace), state)
+        return SessionClient(ReplayLauncher(workspace, play, store.folder(session_id) / "outputs"), state)
+
+    folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
+    return run_app(open_client, LaunchOptions(theme=args.theme, step=args.step), folders)
