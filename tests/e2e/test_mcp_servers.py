@@ -96,3 +96,13 @@ def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
     assert "from the workspace" in read["content"][0]["text"]
     assert written.get("error") is None
     assert (product.workspace / "b.txt").read_text() == "written inside"
+
+
+def test_a_run_waits_for_no_server_and_leaves_none_behind(product: Product) -> None:
+    slow = server("NeverBegins", product.workspace, command=sys.executable, where="machine")
+    configure(product, **{f"slow{number}": slow for number in range(5)})
+    done = product.run(product.script(say("done")), "--output", "jsonl")
+    assert done.code == 0
+    assert [event["type"] for event in done.events if event["type"] == "run.finished"] == ["run.finished"]
+    for file in product.workspace.glob("pid-*"):
+        assert not Path("/proc", file.name.removeprefix("pid-")).exists()

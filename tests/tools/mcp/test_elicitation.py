@@ -1,0 +1,102 @@
+"""A server's question in the middle of a call: asked in its name, bounded, and never answered by itself."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.core.cancel import CancelToken
+from codeagent.core.ports import Reply
+from codeagent.core.sanitize import visible
+from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
+from tests.tools.mcp.setting import answer_of, hostile
+
+
+@dataclass
+class Answers:
+    """An Asker who gives these answers, in order, and then none."""
+
+    given: list[str]
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
+        self.asked.append((question, options))
+        return Reply(self.given.pop(0)) if self.given else Reply(None)
+
+
+async def reaction(asker: Answers, properties: Mapping[str, Any], *required: str, **params: Any) -> Reaction:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    given = {"message": "Who are you?", "requestedSchema": schema, **params}
+    return await ask_for_server("github", given, asker, "call", CancelToken())
+
+
+async def test_each_field_is_asked_and_becomes_what_it_is_to_be() -> None:
+    asker = Answers(["Ada", "36", "1.5", "yes", "red", ""])
+    fields = {
+        "name": {"type": "string", "title": "Name"},
+        "age": {"type": "integer"},
+        "share": {"type": "number"},
+        "sure": {"type": "boolean"},
+        "color": {"type": "string", "enum": ["red", "blue"]},
+        "more": {"type": "string"},
+    }
+    content = {"name": "Ada", "age": 36, "share": 1.5, "sure": True, "color": "red"}
+    assert await reaction(asker, fields, "name", "age") == Reaction("accept", content)
+    assert [options for _, options in asker.asked] == [(), (), (), ("yes", "no"), ("red", "blue"), ()]
+    assert all("The MCP server github asks" in question for question, _ in asker.asked)
+
+
+@pytest.mark.parametrize(
+    ("about", "answer"),
+    [({"type": "integer"}, "many"), ({"type": "boolean"}, "perhaps"), ({"type": "string", "enum": ["a"]}, "b")],
+)
+async def test_an_answer_that_does_not_fit_declines(about: dict[str, Any], answer: str) -> None:
+    assert await reaction(Answers([answer]), {"x": about}, "x") == Reaction("decline")
+
+
+async def test_no_answer_cancels_and_no_declines() -> None:
+    assert await reaction(Answers([]), {"x": {"type": "string"}}) == Reaction("cancel")
+    assert await reaction(Answers(["no"]), {}) == Reaction("decline")
+    assert await reaction(Answers(["yes"]), {}) == Reaction("accept", {})
+
+
+async def test_a_form_of_too_many_fields_is_not_asked() -> None:
+    asker = Answers([])
+    fields = {f"f{number}": {"type": "string"} for number in range(11)}
+    assert await reaction(asker, fields) == Reaction("decline")
+    assert asker.asked == []
+
+
+async def test_an_address_is_shown_and_never_opened() -> None:
+    asker = Answers(["I have opened it", "decline"])
+    for action in ("accept", "decline"):
+        assert (await reaction(asker, {}, mode="url", url="https://example.org/\x1b[2J")).action == action
+    assert "https://example.org/\\x1b[2J" in asker.asked[0][0]
+
+
+async def test_a_phishing_server_is_named_and_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    asker = Answers(["no idea"])
+    async with hostile("Phishes", tmp_path, asker) as setting:
+        answer = json.loads(await answer_of(setting, text="x"))
+    assert answer == {"action": "accept", "content": {"password": "no idea"}}
+    [(question, _)] = asker.asked
+    assert question.startswith("The MCP server hostile asks, and gets your answer (never give it a password)")
+    assert visible(question) == question
+
+
+async def test_a_server_asks_no_more_than_five_times_in_one_call(tmp_path: Path) -> None:
+    asker = Answers(["x"] * 100)
+    async with hostile("AsksWithoutEnd", tmp_path, asker) as setting:
+        assert "decline" in await answer_of(setting, text="x")
+    assert len(asker.asked) == 5
+
+
+async def test_a_server_cannot_ask_outside_of_a_call(tmp_path: Path) -> None:
+    asker = Answers(["yes"])
+    async with hostile("AsksOutsideOfCalls", tmp_path, asker) as setting:
+        assert await answer_of(setting, text="hi") == "hi"
+    assert asker.asked == []
+    assert json.loads((tmp_path / "told").read_text())["result"] == {"action": "decline"}
