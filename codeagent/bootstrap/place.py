@@ -50,6 +50,11 @@ class Place:
             return None
         return folder
 
+    @property
+    def splits(self) -> Path:
+        """The folder that keeps how models divided large toolsets."""
+        return self.state_dir / "toolsets"
+
     @cached_property
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""

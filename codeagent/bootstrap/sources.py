@@ -30,13 +30,13 @@ from codeagent.core.redact import is_secret_name
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
-from codeagent.tools.grouping import SPLITS, ToolGroup
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ListedTool, Listing, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
 
 if TYPE_CHECKING:
     from codeagent.config.documents import AddedDocument
+    from codeagent.tools.grouping import ToolGroup
     from codeagent.tools.mcp.source import ServerHost
 
 _FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
@@ -176,11 +176,7 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
     allow = AllowList(settings.tools)
-    groups = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
-    if may_exist(folder := dependencies.place.state_dir / SPLITS):
-        from codeagent.bootstrap.splits import load_splits  # only if a set was split
-
-        groups += load_splits(folder)
+    groups = _groups(settings, dependencies.place)
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
     known = {*toolsets.all(), *(group.name for group in groups)}
     for name in settings.toolsets.use:
@@ -190,6 +186,17 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
         if item.name == "toolset_use":
             toolsets.restore(item.details)
     return toolsets
+
+
+def _groups(settings: Settings, place: Place) -> "list[ToolGroup]":
+    """Make the sets that the settings define, and load those that models made."""
+    if not settings.toolsets.groups and not may_exist(place.splits):
+        return []
+    from codeagent.bootstrap.splits import load_splits  # only if there are such sets
+    from codeagent.tools.grouping import ToolGroup  # as above
+
+    configured = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
+    return [*configured, *load_splits(place.splits)]
 
 
 def _loaded(point: EntryPoint) -> ToolSource:

@@ -13,7 +13,7 @@ from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.messages import Usage
 from codeagent.core.model import ModelAnswer
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
-from codeagent.tools.grouping import SPLITS, NoPartition, ToolGroup, ask_for_split, read_split
+from codeagent.tools.grouping import NoPartition, ToolGroup, ask_for_split, read_split
 from codeagent.tools.toolsets import Toolset
 
 
@@ -61,7 +61,7 @@ async def split(toolset: Toolset, settings: Settings, place: Place) -> Split:
         groups = read_split(text, toolset.name, toolset.tools)
     except NoPartition as error:
         raise SplitFailed(f"{toolset.name} stays one set: {error}", usage) from None
-    file = place.state_dir / SPLITS / f"{sha256(toolset.name.encode()).hexdigest()[:16]}.json"
+    file = place.splits / f"{sha256(toolset.name.encode()).hexdigest()[:16]}.json"
     try:
         replace_private(file, json.dumps([asdict(group) for group in groups], indent=1).encode())
     except OSError as error:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent import __version__
-from codeagent.bootstrap import Place, active_environment, describe_tools, docker_sandbox
+from codeagent.bootstrap import Place, active_environment, docker_sandbox
+from codeagent.bootstrap.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, print_json, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules

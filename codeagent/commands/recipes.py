@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from codeagent.bootstrap import Place, read_recipes
+from codeagent.bootstrap import Place
+from codeagent.bootstrap.describe import read_recipes
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LimitSettings

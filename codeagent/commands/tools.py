@@ -13,7 +13,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from codeagent.bootstrap import Place, describe_tools, open_runtime
+from codeagent.bootstrap import Place, open_runtime
+from codeagent.bootstrap.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.chat import add_choice_of_tools
 from codeagent.commands.tool_documents import (

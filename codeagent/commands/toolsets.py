@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 
-from codeagent.bootstrap import Place, describe_tools
+from codeagent.bootstrap import Place
+from codeagent.bootstrap.describe import describe_tools
 from codeagent.bootstrap.splits import SplitFailed, split
 from codeagent.commands.arguments import print_json, say, settings_of
 from codeagent.core.errors import ConfigError

@@ -13,8 +13,6 @@ from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
 from codeagent.tools.source import ListedTool
 
-SPLITS = "toolsets"
-"""The folder, below that of the state, where splits are kept."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _INSTRUCTIONS = (
     "You divide a long list of tools into sets, so that a coding agent can turn on only what a task needs. Tools that "

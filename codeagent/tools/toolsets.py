@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
@@ -12,9 +12,11 @@ from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
-from codeagent.tools.grouping import ToolGroup, digest_of
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import ListedTool, Listing, SourceRun, ToolSource
+
+if TYPE_CHECKING:
+    from codeagent.tools.grouping import ToolGroup  # only a configuration with groups needs it
 
 MOST_AT_ONCE = 30
 """Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
@@ -63,7 +65,7 @@ class Toolsets:
         sources: Iterable[ToolSource] = (),
         choices: Iterable[Choice] = (),
         allow: AllowList | None = None,
-        groups: Iterable[ToolGroup] = (),
+        groups: Iterable["ToolGroup"] = (),
     ) -> None:
         """`choices`: what is on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is
         not among them, those of the sets are on from the start. Raises ConfigError for a name that is taken.
@@ -262,11 +264,13 @@ class Toolsets:
         problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
         return None
 
-    def _exists(self, group: ToolGroup) -> bool:
+    def _exists(self, group: "ToolGroup") -> bool:
         return not group.digest or group.digest == self._digest(group.source)
 
     def _digest(self, source: str) -> str:
         """That of the source's tools, calculated once for a listing."""
+        from codeagent.tools.grouping import digest_of  # as above
+
         listing = self._runs[source].listing
         known = self._digests.get(source)
         if known is None or known[0] is not listing:
@@ -303,7 +307,7 @@ def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
     return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200))
 
 
-def _group(group: ToolGroup, source: Toolset) -> Toolset:
+def _group(group: "ToolGroup", source: Toolset) -> Toolset:
     tools = tuple(tool for tool in source.tools if group.selects(tool))
     return replace(source, name=group.name, about=group.about or source.about, tools=tools)
 

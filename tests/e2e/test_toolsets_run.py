@@ -1,6 +1,7 @@
 """Toolsets through the real command: a package's source, turned on by the model, by a flag and by a resumed session."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,7 @@ def package(tmp_path: Path) -> Iterator[None]:
     sys.modules.pop("many_sources", None)
 
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("package")
 
 
@@ -192,3 +194,61 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     assert text_of(results(done.events)[1]) == "it rains"
     configured = product.run(model, "--output", "jsonl", "--toolset", "weather-today")
     assert text_of(results(configured.events)[1]) == "it rains"
+
+
+MANY = """\
+from codeagent.core.tool import NotFound
+from codeagent.tools.source import ListedTool, Listing
+
+
+class Many:
+    def __init__(self, name):
+        self.name = name
+
+    async def start(self, changed):
+        changed()
+
+    def list(self):
+        tools = tuple(ListedTool(f"{self.name}__tool_{n}", "Does one of a hundred things. " * 3) for n in range(100))
+        return Listing(tools, about="a hundred things, " * 10)
+
+    def get(self, name):
+        raise NotFound(name)
+
+    async def close(self):
+        pass
+
+
+""" + "\n".join(f"def source_{n}(): return Many('many{n}')" for n in range(20))
+
+
+def test_the_first_request_stays_small_with_twenty_sources_of_a_hundred_tools(product: Product) -> None:
+    site = product.workspace.parent / "site"
+    (site / "many_sources.py").write_text(MANY)
+    points = "".join(f"many{n} = many_sources:source_{n}\n" for n in range(20))
+    (site / "many_sources-1.2.dist-info" / "entry_points.txt").write_text(f"[codeagent.sources]\n{points}")
+    prompt = product.call("prompt").out
+    tools = json.loads(product.call("tools", "list", "--json").out)
+    assert {"toolset_list", "toolset_use"} < {tool["name"] for tool in tools}
+    sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
+    assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024
+    model = product.script(calls(("toolset_list", {}), ("toolset_list", {"search": "many7__tool_42"})), say("done"))
+    first, second = (text_of(one) for one in results(product.run(model, "--output", "jsonl").events))
+    assert "many19 (off, 100 tools)" in first and "many7: - many7__tool_42" in second
+
+
+COUNTED = """
+import sys, codeagent.cli
+codeagent.cli.main(sys.argv[1:])
+print("\\n".join(sys.modules))
+"""
+
+
+def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) -> None:
+    command = (sys.executable, "-c", COUNTED, "run", "go", "--model", product.script(say("x")), "--sandbox", "off")
+    folders = {**product.environment, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=product.workspace, env=folders, capture_output=True, text=True, timeout=100)
+    loaded = set(done.stdout.split())
+    assert "codeagent.tools.toolsets" in loaded
+    sets = {"builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
+    assert loaded.isdisjoint({*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"})
