@@ -13,6 +13,7 @@ from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.policy import HookEvent
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
+from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each
@@ -88,6 +89,14 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
         {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
     )
     assert len(parse_rules(settings.rules)) == 4
+
+
+def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:
+    settings, package = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL)
+    found = FileSettings.model_validate(tomllib.loads(settings))
+    assert (found.tools, found.toolsets.use, found.toolsets.offer) == (("*",), ("github",), ("web", "files"))
+    assert sorted(found.toolsets.groups) == ["issues", "users"]
+    assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
 
 
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
