@@ -13,6 +13,7 @@ tools, and a function that imports and makes them once they are asked for. It is
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -176,7 +177,7 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
     allow = AllowList(settings.tools)
-    groups = _groups(settings, dependencies.place)
+    groups = _groups(settings, dependencies.place, {source.name for source in sources})
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
     known = {*toolsets.all(), *(group.name for group in groups)}
     for name in settings.toolsets.use:
@@ -188,15 +189,16 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     return toolsets
 
 
-def _groups(settings: Settings, place: Place) -> "list[ToolGroup]":
-    """Make the sets that the settings define, and load those that models made."""
+def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
+    """Make the sets that the settings define, and load those that models made, unless their name is taken."""
     if not settings.toolsets.groups and not may_exist(place.splits):
         return []
     from codeagent.bootstrap.splits import load_splits  # only if there are such sets
     from codeagent.tools.grouping import ToolGroup  # as above
 
     configured = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
-    return [*configured, *load_splits(place.splits)]
+    taken = {*taken, *settings.toolsets.groups}
+    return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
 
 
 def _loaded(point: EntryPoint) -> ToolSource:
