@@ -21,11 +21,13 @@ _WRITE_SECONDS = 20.0
 
 
 class Keyring(Protocol):
-    """The two calls of the keyring library that are used."""
+    """The calls of the keyring library that are used."""
 
     def get_password(self, service: str, name: str) -> str | None: ...
 
     def set_password(self, service: str, name: str, value: str) -> None: ...
+
+    def delete_password(self, service: str, name: str) -> None: ...
 
 
 def _system_keyring() -> Keyring:
@@ -68,6 +70,13 @@ class KeyStore:
             raise ConfigError(
                 "that is not an API key (8 or more letters, digits and signs in one piece); nothing was kept"
             )
+        return self.keep_secret(variable, value)
+
+    def keep_secret(self, variable: str, value: str) -> str:
+        """Keep printable ASCII of any kind under a name like that of a variable (a `core.mcp.SecretStore`).
+
+        Returns where, as a phrase. Raises ConfigError.
+        """
 
         def write_and_read() -> bool:
             ring = self._open_keyring()
@@ -78,6 +87,17 @@ class KeyStore:
             return "the system's keyring"
         self._write({**self._read(), variable: value})
         return f"{self._file}, which only you can read"
+
+    def forget(self, variable: str) -> None:
+        """Remove what is kept under a name. Raises ConfigError if the file cannot be read or changed."""
+
+        def delete() -> None:
+            self._open_keyring().delete_password(SERVICE, variable)
+
+        _limited(delete, _WRITE_SECONDS)
+        kept = self._read()
+        if kept.pop(variable, None) is not None:
+            self._write(kept)
 
     def _read(self) -> dict[str, str]:
         try:

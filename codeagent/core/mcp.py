@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 
@@ -43,3 +43,14 @@ class ServerConfig:
     enabled: bool = True
     origin: str = ""
     """The file that names it, for people."""
+
+
+class SecretStore(Protocol):
+    """Keeps what the login to a server gave, for later sessions; methods may block, and raise ConfigError."""
+
+    def find(self, variable: str) -> str | None: ...
+
+    def keep_secret(self, variable: str, value: str) -> str:
+        """Return where it is kept, as a phrase."""
+
+    def forget(self, variable: str) -> None: ...

@@ -40,6 +40,9 @@ class Ring(dict[str, str]):
     def set_password(self, service: str, name: str, value: str) -> None:
         self[name] = value
 
+    def delete_password(self, service: str, name: str) -> None:
+        del self[name]
+
 
 @pytest.fixture
 def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Product:

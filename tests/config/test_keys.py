@@ -28,6 +28,9 @@ class MemoryKeyring:
     def set_password(self, service: str, name: str, value: str) -> None:
         self.kept[service, name] = value
 
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
 
 class NoKeyring(MemoryKeyring):
     def get_password(self, service: str, name: str) -> str | None:
@@ -61,6 +64,17 @@ def test_a_key_goes_to_the_keyring_and_into_no_file(tmp_path: Path) -> None:
     assert keys.find("ANTHROPIC_API_KEY") == KEY
     assert keys.find("OPENAI_API_KEY") is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ring", [MemoryKeyring(), NoKeyring()])
+def test_what_is_forgotten_is_gone_and_the_rest_stays(tmp_path: Path, ring: Keyring) -> None:
+    keys = store(tmp_path, ring)
+    keys.keep_secret("MCP_ONE", "x" * 10_000)
+    keys.keep("OPENAI_API_KEY", KEY)
+    assert keys.find("MCP_ONE") == "x" * 10_000
+    keys.forget("MCP_ONE")
+    keys.forget("MCP_ONE")
+    assert (keys.find("MCP_ONE"), keys.find("OPENAI_API_KEY")) == (None, KEY)
 
 
 @pytest.mark.parametrize("ring", [NoKeyring(), Forgetful()])
