@@ -29,6 +29,7 @@ from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.jobs import JobBook
+from codeagent.core.mcp import change_servers
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.notices import ActFailed
@@ -67,7 +68,7 @@ class Agent:
         `checkpoints` None: nothing can be taken back. `open_model` None: it keeps its model. `origin` None: the user's.
         """
         history = history or History()
-        self._journal, self._hooks = journal, around.hooks
+        self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
         self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(journal)
         self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
         emitter, lock = shared.emitter, shared.lock
@@ -288,8 +289,7 @@ class Agent:
             case acts.SetBudget(budget):
                 self._spending.set(budget)
             case acts.SetModel(name, api_base):
-                said = f"the model is {name}"
-                return self._begin(self._model.change(name, api_base, self.model.effort, said))
+                return self._begin(self._model.change(name, api_base, self.model.effort, f"the model is {name}"))
             case acts.SetEffort(effort):
                 said = f"thinking: {said_effort(effort)}"
                 return self._begin(self._model.change(self.model.name, self.model.api_base, effort, said))
@@ -305,6 +305,8 @@ class Agent:
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
             case acts.TrustTools(trusted):
                 return self._trust_tools(trusted)
+            case acts.TrustServers() | acts.RestartServer() | acts.AgreeToServer():
+                return self._begin(change_servers(self.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))
             case _:

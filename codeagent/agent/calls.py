@@ -20,6 +20,7 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
+from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, text_of
 from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalSource, Objection, Policy
@@ -58,6 +59,8 @@ class ToolEnvironment:
     """The model's notes of this session."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running; tools of files read them."""
+    servers: ServerBook | None = None
+    """The configured MCP servers; None if there is no file of them."""
 
 
 @dataclass(frozen=True)

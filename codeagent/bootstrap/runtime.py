@@ -126,6 +126,8 @@ def _read_files(
 ) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
     catalog = dependencies.catalog(open_toolsets(settings, dependencies, history))
+    if dependencies.servers is not None:
+        dependencies.servers.connect(catalog.toolsets)
     first_look = catalog.look()
     misnamed = _misnamed(catalog, rules)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
@@ -154,6 +156,7 @@ def _environment(
         unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
+        servers=dependencies.servers,
     )
 
 
@@ -192,6 +195,8 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from _narrowed(sandbox.info)
+    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
+        yield "mcp.untrusted", visible(waiting)
 
 
 def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:

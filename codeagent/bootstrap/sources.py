@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
@@ -25,9 +24,6 @@ from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerPlace
-from codeagent.core.ports import Asker, Sandbox, StartProgram
-from codeagent.core.redact import is_secret_name
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
@@ -38,7 +34,6 @@ from codeagent.tools.toolsets import Choice, Toolsets
 if TYPE_CHECKING:
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
-    from codeagent.tools.mcp.source import ServerHost
 
 _FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
 
@@ -98,36 +93,15 @@ def _secret(place: Place, name: str) -> str | None:
     return place.environment.get(name) or place.find_key(name)
 
 
+def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
+    """Return the configured MCP servers that may be started."""
+    return () if dependencies.servers is None else dependencies.servers.sources
+
+
 def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
     """Yield the sources of installed packages."""
     for point in dependencies.packages[SOURCE_PACKAGES]:
         yield LateSource(point.name, partial(_loaded, point))
-
-
-def _servers(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the MCP servers."""
-    place, (servers, _) = dependencies.place, dependencies.servers
-    if not servers:
-        return
-    from codeagent.tools.mcp.source import McpSource  # only if there are servers
-
-    host = server_host(place, dependencies.workspace.root, dependencies.sandbox, dependencies.questions)
-    for config in servers:
-        for name, value in (*config.env.items(), *config.headers.items()):
-            if name in config.headers or is_secret_name(name):
-                place.redactor.learn(f"{config.name} {name}", value)
-        yield McpSource(config, host)
-
-
-def server_host(place: Place, root: Path, sandbox: Sandbox | None, asker: Asker | None) -> "ServerHost":
-    """Return what MCP servers get from this program."""
-    from codeagent.sandbox.programs import MachinePrograms  # only if there are servers
-    from codeagent.tools.mcp.source import ServerHost  # as above
-
-    programs: dict[ServerPlace, StartProgram] = {"machine": MachinePrograms(root, place.environment).start}
-    if sandbox is not None:
-        programs["sandbox"] = sandbox.start_program
-    return ServerHost(root, programs, place.state_dir / "mcp", asker)
 
 
 def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
@@ -163,7 +137,7 @@ def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolS
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
-    _servers,
+    _mcp,
     _documents,
     _packages,
 )

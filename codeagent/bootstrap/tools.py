@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from codeagent.config.kept import TrustFile
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -48,7 +47,8 @@ from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
-if TYPE_CHECKING:  # for whoever runs or lists recipes
+if TYPE_CHECKING:  # for whoever runs or lists recipes, or has MCP servers
+    from codeagent.bootstrap.servers import McpServers
     from codeagent.core.recipes import RecipeBook
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -105,20 +105,16 @@ class ToolDependencies:
         return "" if self.sandbox is None else self.sandbox.exposed
 
     @cached_property
-    def servers(self) -> tuple[tuple[ServerConfig, ...], tuple[ToolProblem, ...]]:
-        """The MCP servers that may be started, and what is wrong with others. Blocks on small files."""
+    def servers(self) -> "McpServers | None":
+        """The configured MCP servers; None if there is no file of them. Blocks on small files."""
         place, root = self.place, self.workspace.root
         own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
         if not any(map(may_exist, (*own, root / ".mcp.json"))):
-            return (), ()
-        from codeagent.config.mcp import PROJECT_FILE, ServerFiles  # only if there are such files
+            return None
+        from codeagent.bootstrap.servers import McpServers, kept_login, server_host  # only if there are such files
 
-        found = ServerFiles(place.config_dir, root, accept=place.trust_project).read()
-        servers, broken = found.usable(place.environment)
-        names = ", ".join(entry.config.name for entry in found.untrusted)
-        text = f"not started until you trust them: {names}; read the file, then run codeagent mcp trust"
-        waiting = (ToolProblem(PROJECT_FILE, text, "warning"),) if names else ()
-        return tuple(one for one in servers if one.enabled), (*found.problems, *broken, *waiting)
+        start = None if self.sandbox is None else self.sandbox.start_program
+        return McpServers(place, server_host(place, root, start, self.questions, partial(kept_login, place)))
 
     @cached_property
     def skills(self) -> SkillFolders:
@@ -170,7 +166,10 @@ class ToolDependencies:
             built_in,
             folders,
             loaders,
-            Loaded(packages.tools, (*self._exposed(), *packages.problems, *self.servers[1])),
+            Loaded(
+                packages.tools,
+                (*self._exposed(), *packages.problems, *(() if self.servers is None else self.servers.problems)),
+            ),
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),

@@ -7,10 +7,12 @@ from typing import Any
 
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.chat import add_model_arguments
+from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ConfiguredServers, ServerFiles
 from codeagent.config.mcp_entries import ServerEntry, filled_in
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import login_name
 from codeagent.core.sanitize import one_line
 
 _FROM = {"user": "yours", "project": "project"}
@@ -43,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     removing.add_argument("name", metavar="NAME")
     trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
+    testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
+    testing.add_argument("name", metavar="NAME")
+    testing.add_argument("--agree", action="store_true", help="use tools that say something else than before")
+    entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
+    entering.add_argument("name", metavar="NAME")
+    entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
     serving = actions.add_parser(
         "serve", help="offer bash, read, write, edit, list, search and agent to the program that starts this"
     )
@@ -53,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
     serving.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
     serving.add_argument("--trust-project", action="store_true", help="load the project's tool files for agent")
-    add_cwd(listing, adding, removing, trusting, distrusting, serving)
+    add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -62,6 +70,10 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         from codeagent.commands import mcp_serve  # everything a conversation is made from
 
         return mcp_serve.main(args)
+    if args.action in ("test", "login"):
+        from codeagent.commands import mcp_reach  # as above
+
+        return mcp_reach.test(args) if args.action == "test" else mcp_reach.login(args)
     files = ServerFiles(config_dir(), workspace_of(args.cwd))
     match args.action:
         case "list":
@@ -69,7 +81,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         case "add":
             return _add(args, files)
         case "remove":
-            files.remove(args.name)
+            _remove(args.name, files)
             print(f"removed {args.name} from {files.user_file}")
         case "trust":
             return _trust(files)
@@ -132,13 +144,22 @@ def _state(entry: ServerEntry) -> str:
         filled_in(entry.config, os.environ)
     except ConfigError as error:
         return one_line(str(error).partition(": ")[2], 200)
-    return "not started"
+    return f"not tested; codeagent mcp test {entry.config.name} starts it"
 
 
 def _add(args: argparse.Namespace, files: ServerFiles) -> int:
     entry = files.add(args.name, _entry(args))
     print(f"added {args.name} to {files.user_file}: {one_line(entry.shown, 200)}")
+    print(f"codeagent mcp test {args.name} starts it and lists its tools")
     return 0
+
+
+def _remove(name: str, files: ServerFiles) -> None:
+    """Remove it and the login to it. Raises ConfigError."""
+    logins = [login_name(config) for config in files.read().usable(os.environ)[0] if config.name == name and config.url]
+    files.remove(name)
+    for login in logins:
+        KeyStore(config_dir()).forget(login)
 
 
 def _entry(args: argparse.Namespace) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class ServerEntry:
     trusted: bool = True
 
     @property
-    def transport(self) -> str:
+    def transport(self) -> Literal["stdio", "http"]:
         return "http" if self.config.url else "stdio"
 
     @property

@@ -243,6 +243,30 @@ class TrustTools:
 
 
 @dataclass(frozen=True)
+class TrustServers:
+    """Start the MCP servers of the project's `.mcp.json` as it is now, or no longer trust it."""
+
+    trusted: bool
+
+
+@dataclass(frozen=True)
+class RestartServer:
+    """End an MCP server and start it again."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class AgreeToServer:
+    """Use the tools of an MCP server that say something else than before, as they are now."""
+
+    name: str
+
+
+ServerAct = TrustServers | RestartServer | AgreeToServer
+
+
+@dataclass(frozen=True)
 class Restore:
     """Bring back files, conversation or both to an earlier point; only between runs.
 
@@ -294,6 +318,9 @@ Act = (
     | StopJob
     | SendToJob
     | TrustTools
+    | TrustServers
+    | RestartServer
+    | AgreeToServer
     | Restore
     | RestoreFile
 )

@@ -1,12 +1,17 @@
 """An MCP server as it is configured: what to start or to reach, where, and for how long to wait."""
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, assert_never
 
+from codeagent.core.acts import AgreeToServer, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DiffBlock
+from codeagent.core.errors import ConfigError
+from codeagent.core.toolbox import SourceState
 
 ServerPlace = Literal["sandbox", "machine"]
 
@@ -45,6 +50,58 @@ class ServerConfig:
     """The file that names it, for people."""
 
 
+@dataclass(frozen=True)
+class ServerFacts:
+    """One configured server, as people see it."""
+
+    name: str
+    transport: Literal["stdio", "http"]
+    place: Literal["user", "project"]
+    """Whose file names it."""
+    shown: str
+    """What runs or is reached, on one line and without secrets."""
+    details: tuple[str, ...]
+    """What it is given and may do besides, one phrase each."""
+    state: SourceState | Literal["untrusted", "disabled"]
+    tools: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is wrong and what would be right, one line each."""
+    wrote: tuple[str, ...] = ()
+    """The last lines it wrote besides the protocol."""
+    changed: tuple[DiffBlock, ...] = ()
+    """Tools that wait for the user's agreement, because they say something else than before, or are new."""
+
+
+class ServerBook(Protocol):
+    """The MCP servers of a conversation; the methods raise ConfigError, and change nothing then."""
+
+    def list(self) -> tuple[ServerFacts, ...]: ...
+
+    async def trust(self, trusted: bool) -> None:
+        """Trust the project's servers as they are now and start them; or no longer, which holds for later sessions."""
+
+    async def restart(self, name: str) -> None:
+        """End it and start it again; returns before it is ready."""
+
+    async def agree(self, name: str) -> None:
+        """Use the tools that changed, as they are now."""
+
+
+def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
+    """Return what does what the user chose. Raises ConfigError if there are no servers."""
+    if book is None:
+        raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
+    match act:
+        case TrustServers(trusted):
+            return book.trust(trusted)
+        case RestartServer(name):
+            return book.restart(name)
+        case AgreeToServer(name):
+            return book.agree(name)
+        case _:
+            assert_never(act)
+
+
 class SecretStore(Protocol):
     """Keeps what the login to a server gave, for later sessions; methods may block, and raise ConfigError."""
 
@@ -54,3 +111,9 @@ class SecretStore(Protocol):
         """Return where it is kept, as a phrase."""
 
     def forget(self, variable: str) -> None: ...
+
+
+def login_name(config: ServerConfig) -> str:
+    """Return the name a login is kept under: one for each address, so that no token goes to another one."""
+    digest = hashlib.sha256(config.url.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"MCP_{config.name.replace('-', '_')}_{digest}".upper()

@@ -9,6 +9,7 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
+from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
@@ -98,6 +99,10 @@ class AgentHandle(Protocol):
     @property
     def toolbox(self) -> Toolbox | None:
         """The tools in use; None if they cannot change."""
+
+    @property
+    def servers(self) -> ServerBook | None:
+        """The configured MCP servers; None if there is no file of them."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, RunStarted, TextDelta, UnknownEvent
 from codeagent.core.jobs import JobBook
+from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import AssistantMessage, UserMessage
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
@@ -68,6 +69,7 @@ class SessionPlayer:
         self.budget: Budget | None = None
         self.rewind: Rewind | None = None
         self.toolbox: Toolbox | None = None
+        self.servers: ServerBook | None = None
         models = [event.model for event in events if isinstance(event, RunStarted)]
         self.model = ModelInUse(models[0] if models else "")
         self._steps = list(_steps(events))

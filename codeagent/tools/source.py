@@ -163,6 +163,13 @@ class SourceRun:
             self._started.clear()
             self._again.set()
 
+    async def restart(self) -> None:
+        """End it, and begin again."""
+        await self.close()
+        self._task, self._broken = None, None
+        self._started.clear()
+        self.begin()
+
     async def settled(self, seconds: float) -> None:
         """Return once it is started or has failed, or the seconds are over."""
         self.begin()

@@ -95,6 +95,10 @@ class Toolsets:
         if self._begun:
             self._begin(run)
 
+    async def restart(self, name: str) -> None:
+        """End a source and start it again; return before it has started."""
+        await self._runs[name].restart()
+
     def begin(self) -> None:
         """Start the sources in the background, except those that wait to be asked for; an event loop is running."""
         self._begun = True

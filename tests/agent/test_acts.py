@@ -8,6 +8,7 @@ import pytest
 from codeagent.core import acts
 from codeagent.core.acts import (
     Act,
+    AgreeToServer,
     AllowRule,
     Answer,
     Background,
@@ -19,6 +20,7 @@ from codeagent.core.acts import (
     Prompt,
     Refused,
     Reorder,
+    RestartServer,
     Restore,
     RestoreFile,
     Resume,
@@ -37,6 +39,7 @@ from codeagent.core.acts import (
     Stop,
     StopJob,
     TakeBack,
+    TrustServers,
     TrustTools,
 )
 from codeagent.core.budget import Budget, Effort
@@ -54,6 +57,7 @@ UNTRUSTED = Recipe("look", "", (RecipeStep("1", "go"),), ".codeagent/commands/lo
 NOT_TRUSTED = (
     "whose recipes you have not trusted as they are now; nothing was run: read them, then codeagent recipes trust"
 )
+NO_SERVER = "no MCP server is configured; codeagent mcp add adds one"
 REFUSED: tuple[tuple[Act, str], ...] = (
     (Prompt(None), "nothing is queued, so there is nothing to begin with"),
     (RunRecipe(UNTRUSTED, {}), f"{UNTRUSTED.where} comes with this project, {NOT_TRUSTED}"),
@@ -75,6 +79,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (StopJob("job-1"), "job-1 is not a job of this session; /jobs lists them"),
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
+    *((act, NO_SERVER) for act in (TrustServers(True), RestartServer("a"), AgreeToServer("a"))),
     (Restore("c1", "undo"), "no checkpoints are kept here; nothing was changed"),
     (RestoreFile("a.py", None, None), "no checkpoints are kept here; nothing was changed"),
 )

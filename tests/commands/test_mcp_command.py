@@ -1,12 +1,19 @@
-"""`codeagent mcp`: servers are listed, added and removed without being started."""
+"""`codeagent mcp`: servers are listed, added and removed without being started, tested, and logged in to."""
 
 import json
+import os
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
+import httpx2
 import pytest
 
 from tests.e2e.product import Product
 from tests.table import for_each
+from tests.tools.mcp.authorized import Authority, authorized_server
+
+SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
 
 
 @pytest.fixture
@@ -80,3 +87,95 @@ def test_problems_of_the_files_go_to_standard_error(product: Product) -> None:
     (product.workspace / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {}}}')
     done = product.call("mcp", "list")
     assert done.code == 0 and "alwaysAllow: not used by codeagent" in done.err and "error: .mcp.json:1: b" in done.err
+
+
+def add_server(product: Product, behaviour: str, *, name: str = "it") -> None:
+    (product.home / "kept").mkdir(exist_ok=True)
+    command = (sys.executable, str(SERVER), behaviour, str(product.home / "kept"))
+    assert product.call("mcp", "add", name, "--machine", "--", *command).code == 0
+
+
+def test_a_tested_server_lists_its_tools_and_is_ended(product: Product) -> None:
+    add_server(product, "Server")
+    done = product.call("mcp", "test", "it")
+    assert (done.code, done.out.splitlines()[0]) == (0, "it, on this machine, outside the sandbox: 1 tool")
+    assert "mcp__it__echo" in done.out
+    (left,) = product.home.glob("kept/pid-*")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(left.name.removeprefix("pid-")), 0)
+
+
+def test_a_server_that_does_not_start_is_exit_code_1_with_the_end_of_what_it_wrote(product: Product) -> None:
+    product.call("mcp", "add", "bad", "--machine", "--", "sh", "-c", "echo no such key >&2; exit 3")
+    done = product.call("mcp", "test", "bad")
+    assert (done.code, done.out) == (1, "")
+    assert "it ended with code 3" in done.err and "\n  no such key\n" in done.err
+
+
+def test_an_untrusted_server_is_not_started(product: Product) -> None:
+    entry = {"command": "touch", "args": [str(product.home / "ran")]}
+    (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": entry}}))
+    done = product.call("mcp", "test", "theirs")
+    assert done.code == 2 and "codeagent mcp trust" in done.err and "touch" in done.err
+    assert not (product.home / "ran").exists()
+
+
+def test_an_unknown_server_names_those_there_are(product: Product) -> None:
+    add_server(product, "Server")
+    done = product.call("mcp", "test", "nope")
+    assert done.code == 2 and "no MCP server is named 'nope'; configured: it" in done.err
+
+
+def test_only_a_server_over_http_can_be_logged_in_to(product: Product) -> None:
+    add_server(product, "Server")
+    done = product.call("mcp", "login", "it")
+    assert done.code == 2 and "there is nothing to log in to" in done.err
+
+
+def test_a_login_is_kept_for_tests_and_runs_and_ends_with_its_server(product: Product) -> None:
+    opened: list[int] = []
+
+    def visit(url: str, *rest: object) -> bool:
+        opened.append(httpx2.get(url, follow_redirects=True).status_code)
+        return True
+
+    with authorized_server(Authority()) as url, patch("webbrowser.open", visit):
+        product.call("mcp", "add", "private", url)
+        before = product.call("mcp", "test", "private")
+        assert before.code == 1 and "it wants you to log in: codeagent mcp login private" in before.err
+        done = product.call("mcp", "login", "private")
+        assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ") and opened == [200]
+        assert "open this address to log in" in done.err
+        after = product.call("mcp", "test", "private")
+        assert after.code == 0 and "mcp__private__whoami" in after.out
+        model = product.script(
+            {"calls": [["toolset_use", {"name": "private"}]]},
+            {"calls": [["mcp__private__whoami", {}]]},
+            {"text": "Done."},
+        )
+        run = product.run(model, "--yes", "--output", "jsonl")
+        assert "you are in" in run.out
+        assert "access-" not in run.out + run.err + after.out + after.err + done.out + done.err
+        assert "refresh-" not in (product.sessions[-1] / "events.jsonl").read_text()
+        product.call("mcp", "remove", "private")
+        assert "MCP_PRIVATE" not in (product.home / "config/codeagent/keys.toml").read_text()
+
+
+def test_a_run_uses_the_tools_of_a_server_once_its_set_is_turned_on(product: Product) -> None:
+    add_server(product, "Server")
+    model = product.script(
+        {"calls": [["toolset_use", {"name": "it"}]]},
+        {"calls": [["mcp__it__echo", {"text": "well said"}]]},
+        {"text": "Done."},
+    )
+    done = product.run(model, "--yes", "--output", "jsonl")
+    (result,) = [one for one in done.events if one["type"] == "tool.result" and one["name"] == "mcp__it__echo"]
+    assert not result["is_error"] and "well said" in json.dumps(result["content"])
+
+
+def test_a_run_starts_nothing_of_an_untrusted_project_and_says_so(product: Product) -> None:
+    entry = {"command": "touch", "args": [str(product.home / "ran")], "where": "machine"}
+    (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": entry}}))
+    done = product.run(product.script({"text": "Done."}))
+    assert done.code == 0 and "not trusted, so it is not started: theirs" in done.err
+    assert not (product.home / "ran").exists()

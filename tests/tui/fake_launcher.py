@@ -11,6 +11,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
@@ -35,6 +36,7 @@ class FakeAgent:
         self.refuses: str = ""
         self.jobs = FakeJobs()
         self.toolbox: Toolbox | None = None
+        self.servers: ServerBook | None = None
         self.rewind: Rewind | None = None
         self.model = ModelInUse("demo", context_window=200_000)
         self.budget: Budget | None = None

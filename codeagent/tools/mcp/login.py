@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
@@ -21,7 +20,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.mcp import SecretStore, ServerConfig
+from codeagent.core.mcp import SecretStore, ServerConfig, login_name
 from codeagent.core.sanitize import one_line
 
 Learn = Callable[[str, str], None]
@@ -44,12 +43,6 @@ class _Kept(BaseModel):
     metadata: OAuthMetadata | None
     resource: ProtectedResourceMetadata | None
     issuer: str | None
-
-
-def login_name(config: ServerConfig) -> str:
-    """Return the name a login is kept under: one for each address, so that no token goes to another one."""
-    digest = hashlib.sha256(config.url.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"MCP_{config.name.replace('-', '_')}_{digest}".upper()
 
 
 class KeptLogin(httpx2.Auth):

@@ -13,9 +13,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from codeagent.core.mcp import ServerConfig
+from codeagent.core.mcp import ServerConfig, login_name
 from codeagent.core.redact import Redactor
-from codeagent.tools.mcp.login import Callback, KeptLogin, begin_login, login_name
+from codeagent.tools.mcp.login import Callback, KeptLogin, begin_login
 from tests.tools.mcp.authorized import Authority, authorized_server
 
 

@@ -1,0 +1,217 @@
+"""MCP servers: those of a conversation, and one that is only looked at or logged in to."""
+
+import asyncio
+import webbrowser
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from codeagent.bootstrap.place import Place, docker_sandbox
+from codeagent.config.keys import KeyStore
+from codeagent.config.mcp import PROJECT_FILE, ServerFiles
+from codeagent.config.mcp_entries import ServerEntry, filled_in
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace
+from codeagent.core.ports import Asker, StartProgram
+from codeagent.core.redact import is_secret_name
+from codeagent.core.sanitize import one_line
+from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.private import UnsafeFile
+from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.mcp.source import McpSource, ServerHost
+from codeagent.tools.source import Listing
+from codeagent.tools.toolsets import Toolsets
+
+_LOGIN_SECONDS = 600.0
+"""How long a user may take to log in."""
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+_UNTRUSTED = "not trusted, so it is not started"
+
+
+def server_files(place: Place) -> ServerFiles:
+    return ServerFiles(place.config_dir, place.workspace, accept=place.trust_project)
+
+
+def server_host(
+    place: Place, root: Path, in_sandbox: StartProgram | None, asker: Asker | None, auth: Callable[[ServerConfig], Any]
+) -> ServerHost:
+    """Return what servers get from us. `in_sandbox` None: those for the sandbox do not start."""
+    programs: dict[ServerPlace, StartProgram] = {"machine": MachinePrograms(root, place.environment).start}
+    if in_sandbox is not None:
+        programs["sandbox"] = in_sandbox
+    return ServerHost(root, programs, place.state_dir / "mcp", asker, auth)
+
+
+def kept_login(place: Place, config: ServerConfig) -> Any:
+    """Return an `httpx2.Auth` that uses the login kept for the server; None if none can be kept."""
+    if place.config_dir is None:
+        return None
+    from codeagent.tools.mcp.login import KeptLogin  # only for a server over HTTP
+
+    return KeptLogin(config, KeyStore(place.config_dir), place.redactor.learn)
+
+
+def ready_config(place: Place, config: ServerConfig) -> ServerConfig:
+    """Fill in its variables; secrets among them are masked from now on. Raises ConfigError."""
+    full = filled_in(config, place.environment)
+    given = [(name, value) for name, value in full.env.items() if is_secret_name(name)]
+    given += [
+        (name, value)
+        for name, value in full.headers.items()
+        if name.lower() in _SECRET_HEADERS or is_secret_name(name.replace("-", "_"))
+    ]
+    for name, value in given:
+        for secret in {value, value.rpartition(" ")[2]}:
+            place.redactor.learn(f"{full.name} {name}", secret)
+    return full
+
+
+class McpServers:
+    """The servers of one conversation (a `core.mcp.ServerBook`)."""
+
+    def __init__(self, place: Place, host: ServerHost) -> None:
+        """Reads the files; blocks on them."""
+        self._place = place
+        self._host = host
+        self._files = server_files(place)
+        self._toolsets = Toolsets()
+        self._sources: dict[str, McpSource] = {}
+        self._wrong: dict[str, str] = {}
+        self._read()
+
+    @property
+    def sources(self) -> tuple[McpSource, ...]:
+        return tuple(self._sources.values())
+
+    @property
+    def problems(self) -> tuple[ToolProblem, ...]:
+        """What is wrong with the files."""
+        return (*self._configured.problems, *(ToolProblem(name, why) for name, why in self._wrong.items()))
+
+    @property
+    def waiting(self) -> str:
+        """Which servers wait for trust, as a sentence; empty if none does."""
+        names = ", ".join(entry.config.name for entry in self._configured.untrusted)
+        if not names:
+            return ""
+        return f"{PROJECT_FILE}: {_UNTRUSTED}: {names}; /mcp, or codeagent mcp list, shows what would run"
+
+    def connect(self, toolsets: Toolsets) -> None:
+        """Add servers that are trusted later to these sets."""
+        self._toolsets = toolsets
+
+    def list(self) -> tuple[ServerFacts, ...]:
+        return tuple(map(self._facts, self._configured.entries))
+
+    async def trust(self, trusted: bool) -> None:
+        """Raises ConfigError."""
+        await asyncio.to_thread(self._files.trust if trusted else self._files.distrust)
+        before = set(self._sources)
+        await asyncio.to_thread(self._read)
+        for name, source in self._sources.items():
+            if name not in before:
+                self._toolsets.add(source)
+
+    async def restart(self, name: str) -> None:
+        """Raises ConfigError if it is not one that can be started."""
+        if name not in self._sources:
+            raise ConfigError(f"{one_line(name, 40)} cannot be started: {self._why_not(name)}")
+        await self._toolsets.restart(name)
+
+    async def agree(self, name: str) -> None:
+        """Raises ConfigError if nothing of the server waits, or it cannot be kept."""
+        source = self._sources.get(name)
+        if source is None or not source.changed:
+            raise ConfigError(f"no tool of {one_line(name, 40)} waits for your agreement")
+        try:
+            await source.agree()
+        except (UnsafeFile, OSError) as error:
+            raise ConfigError(f"what you agreed to could not be kept: {error}") from error
+
+    def _read(self) -> None:
+        self._configured = self._files.read()
+        self._wrong = {}
+        for entry in self._configured.entries:
+            if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
+                continue
+            try:
+                config = ready_config(self._place, entry.config)
+            except ConfigError as error:
+                self._wrong[entry.config.name] = str(error)
+                continue
+            self._sources[config.name] = McpSource(config, self._host)
+
+    def _why_not(self, name: str) -> str:
+        if name in self._wrong:
+            return self._wrong[name]
+        entry = self._configured.get(name)
+        return "it is disabled" if entry.trusted else _UNTRUSTED
+
+    def _facts(self, entry: ServerEntry) -> ServerFacts:
+        name = entry.config.name
+        facts = ServerFacts(name, entry.transport, entry.place, entry.shown, entry.details, "disabled")
+        source = self._sources.get(name)
+        if not entry.trusted:
+            return replace(facts, state="untrusted")
+        if source is None:
+            return replace(facts, state="failed", problems=(self._wrong[name],)) if name in self._wrong else facts
+        listing = source.list()
+        return replace(
+            facts,
+            state=listing.state,
+            tools=tuple(tool.name for tool in listing.tools),
+            problems=tuple(problem.text for problem in listing.problems),
+            wrote=source.record.lines,
+            changed=tuple(change.diff for change in source.changed),
+        )
+
+
+@asynccontextmanager
+async def one_server(settings: Settings, place: Place, config: ServerConfig) -> AsyncIterator[McpSource]:
+    """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises ConfigError."""
+    config = ready_config(place, config)
+    async with AsyncExitStack() as stack:
+        in_sandbox = None
+        if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
+            container = await asyncio.to_thread(docker_sandbox, settings, place, place.workspace, "mcp-test")
+            stack.push_async_callback(container.close)
+            in_sandbox = container.start_program
+        host = server_host(place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place))
+        source = McpSource(config, host)
+        stack.push_async_callback(source.close)
+        yield source
+
+
+async def log_in(
+    place: Place, config: ServerConfig, tell: Callable[[str], None], *, browser: bool
+) -> tuple[str, Listing]:
+    """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if `browser`.
+
+    Returns where the login is kept, empty if the server wanted none, and what the server then listed. Raises
+    ConfigError.
+    """
+    from codeagent.tools.mcp.login import Callback, begin_login  # only for a login
+
+    if place.config_dir is None:
+        raise ConfigError("there is no configuration folder, so no login can be kept")
+    config = replace(ready_config(place, config), start_timeout=_LOGIN_SECONDS)
+
+    def show(url: str) -> None:
+        tell(url)
+        if browser:
+            opening = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, url)
+            opening.add_done_callback(lambda done: done.exception())  # the address was printed: it can be copied
+
+    async with Callback() as callback:
+        login = await begin_login(config, KeyStore(place.config_dir), place.redactor.learn, show, callback)
+        host = server_host(place, place.workspace.resolve(), None, None, lambda config: login.auth)
+        source = McpSource(config, host)
+        try:
+            await source.start(lambda: None)
+            return login.where, source.list()
+        finally:
+            await source.close()

@@ -1,0 +1,98 @@
+"""`codeagent mcp test` and `codeagent mcp login`: what needs the server itself."""
+
+import argparse
+import os
+from difflib import unified_diff
+
+from codeagent.bootstrap import Place
+from codeagent.bootstrap.servers import log_in, one_server, server_files
+from codeagent.commands.arguments import say, settings_of, workspace_of
+from codeagent.config.keys import KeyStore
+from codeagent.config.mcp_entries import ServerEntry
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.display import DiffBlock
+from codeagent.core.errors import ConfigError
+from codeagent.core.sanitize import one_line, visible
+from codeagent.tools.mcp.source import McpSource
+from codeagent.tools.source import Listing
+
+_LAST_LINES = 20
+"""Of what a server wrote."""
+
+
+async def test(args: argparse.Namespace) -> int:
+    """Start a server and list its tools; return 1 if it did not start or has tools that wait. Raises ConfigError."""
+    place, entry = _place(args), _entry(args)
+    settings = settings_of(args, place.workspace)
+    async with one_server(settings, place, entry.config) as source:
+        await source.start(lambda: None)
+        if source.changed and args.agree:
+            _show_changes(source)
+            await source.agree()
+        elif source.changed:
+            _show_changes(source)
+            say(f"codeagent mcp test {source.name} --agree uses them as they are now")
+        listing = source.list()
+        _show(source, listing, place)
+        return 0 if listing.state == "ready" and not source.changed else 1
+
+
+async def login(args: argparse.Namespace) -> int:
+    """Log in to a server; return 1 if that failed. Raises ConfigError."""
+    place, entry = _place(args), _entry(args)
+    if not entry.config.url:
+        raise ConfigError(f"{args.name} is not reached over HTTP, so there is nothing to log in to")
+
+    def tell(url: str) -> None:
+        say(f"open this address to log in; codeagent waits for you to come back:\n\n{visible(url)}\n")
+
+    where, listing = await log_in(place, entry.config, tell, browser=not args.no_browser)
+    problems = [place.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
+    if listing.state != "ready":
+        say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
+        return 1
+    print(f"logged in to {args.name}; the login is kept in {where}" if where else f"{args.name} wants no login")
+    return 0
+
+
+def _place(args: argparse.Namespace) -> Place:
+    environment = dict(os.environ)
+    return Place(workspace_of(args.cwd), state_dir(), environment, KeyStore(config_dir()).find, config_dir())
+
+
+def _entry(args: argparse.Namespace) -> ServerEntry:
+    """Return the server, if it may be started. Raises ConfigError."""
+    servers = server_files(_place(args)).read()
+    entry = servers.get(args.name)
+    if not entry.trusted:
+        raise ConfigError(
+            f"{args.name} comes from this project, which is not trusted, so it was not started: it would run "
+            f"{entry.shown}; codeagent mcp trust trusts it"
+        )
+    return entry
+
+
+def _show(source: McpSource, listing: Listing, place: Place) -> None:
+    """Print its tools, and on standard error what is wrong and what it wrote."""
+    clean = place.redactor.clean
+    for problem in listing.problems:
+        say(f"{problem.level}: {clean(one_line(problem.text, 1000))}")
+    if source.record.lines:
+        say(f"the end of what {source.name} wrote besides the protocol:")
+    for line in source.record.lines[-_LAST_LINES:]:
+        say(f"  {clean(line)}")
+    if listing.state == "ready":
+        print(f"{source.name}, {source.where}: {len(listing.tools)} tool{'s' * (len(listing.tools) != 1)}")
+    for tool in listing.tools:
+        print(f"  {tool.name:<40} {clean(one_line(tool.summary, 100))}".rstrip())
+
+
+def _show_changes(source: McpSource) -> None:
+    for change in source.changed:
+        for line in _lines(change.diff):
+            print(visible(line))
+
+
+def _lines(diff: DiffBlock) -> list[str]:
+    before, after = f"{diff.path} as you agreed to it", f"{diff.path} as it is now"
+    return list(unified_diff(diff.before.splitlines(), diff.after.splitlines(), before, after, lineterm=""))
