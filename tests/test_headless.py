@@ -22,7 +22,7 @@ from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.headless import BROKEN_PIPE, NOBODY, Headless, Output, Streams, write_all_to
-from tests.fakes import FakeRecipes, FakeSkills
+from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 
 
@@ -107,7 +107,6 @@ def runtime_of(agent: Any) -> Runtime:
         system_prompt="",
         close=agent.close,
         skills=FakeSkills(),
-        recipes=FakeRecipes,
     )
 
 

@@ -240,7 +240,6 @@ def _runtime(
         system_prompt=builder.system_prompt,
         close=agent.close,
         skills=dependencies.skills,
-        recipes=dependencies.recipes,
         sandbox_starting=sandbox.starting,
     )
 

@@ -14,6 +14,7 @@ from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
@@ -153,6 +154,11 @@ class LocalLauncher:
         finally:
             os.close(root)
         return await asyncio.to_thread(_with_folders, paths)
+
+    def recipes(self) -> RecipeBook:
+        from codeagent.bootstrap.describe import read_recipes  # after the start
+
+        return read_recipes(Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()))
 
     def git_status(self) -> tuple[str, int]:
         from codeagent.workspace.git import git_status  # it loads GitPython

@@ -18,7 +18,6 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.player import SessionPlayer
-from codeagent.tools.recipes.book import RecipeFolders
 from codeagent.tui.app import run_app
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
@@ -75,7 +74,6 @@ class ReplayLauncher(LocalLauncher):
             system_prompt="",
             close=player.close,
             skills=SkillFolders(LocalWorkspace(self.workspace)),
-            recipes=partial(RecipeFolders, (), None),
         )
 
     def recorded(self, session_id: str, after: int = 0) -> tuple[()]:

@@ -1,7 +1,7 @@
 """What a front end is handed: an agent to talk to and the sessions there are."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from codeagent.core.acts import Act, Queued, Refused, RunRecipe
 from codeagent.core.budget import Budget
@@ -15,9 +15,6 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox
-
-if TYPE_CHECKING:  # most conversations run no recipe
-    from codeagent.core.recipes import RecipeBook
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,5 @@ class Runtime:
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills
     """Those the model is told of."""
-    recipes: "Callable[[], RecipeBook]"
-    """Reads the recipes there are; blocks on small files. Raises ConfigError."""
     sandbox_starting: Awaitable[SandboxInfo] | None = None
     """Done once commands can run; fails if they never will, which is also a notice. None: it is not starting."""

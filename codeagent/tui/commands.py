@@ -1,10 +1,14 @@
 """The slash commands: further rows of the table, what /help says of all, and what is said of a mistyped one."""
 
-from typing import get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, get_args
 
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import KEYS, Action, Group
 from codeagent.tui.fuzzy import alike
+
+if TYPE_CHECKING:  # not for the first frame
+    from codeagent.core.recipes import Recipe
 
 _WITHOUT_KEYS = (
     Action("command.new", "begin a new conversation", group="conversation", aliases=("clear",), while_running=False),
@@ -144,6 +148,13 @@ _WITHOUT_KEYS = (
         arguments="[trust|distrust]",
     ),
     Action("command.skills", "how-tos of the project and of yours that the agent can read", group="about"),
+    Action(
+        "command.recipes",
+        "prompts with inputs, kept in files and run by their name",
+        does="recipes:recipes",
+        group="about",
+        arguments="[trust|distrust]",
+    ),
     Action("command.config", "the settings in force", group="about"),
     Action("command.exit", "quit", does="slash:leave", group="about", aliases=("quit", "q")),
 )
@@ -154,10 +165,26 @@ COMMANDS = tuple(row for group in get_args(Group) for row in (*_WITHOUT_KEYS, *K
 """Every row with a slash command, in the order of /help."""
 
 
-def mistyped(text: str) -> str:
+RECIPE = "recipe"
+"""The scope of the rows of recipes."""
+
+
+def recipe_row(recipe: "Recipe") -> Action:
+    """The command that a recipe is."""
+    return Action(
+        f"{RECIPE}.{recipe.name}",
+        one_line(f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200),
+        does="recipes:run",
+        arguments=recipe.usage,
+        while_running=False,
+        needs_conversation=True,
+    )
+
+
+def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
     """What is said about a slash and a word that is not a command, safe and in one line."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
-    names = (name for row in COMMANDS for name in (row.name, *row.aliases))
+    names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
     return f"there is no /{word}" + (f"; did you mean {meant}?" if meant else "; /help lists the commands")
 

@@ -12,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 if TYPE_CHECKING:  # the first frame needs the values, and none of what these import
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
+    from codeagent.core.recipes import RecipeBook
     from codeagent.core.runtime import Runtime, SessionSummary
 
 
@@ -148,6 +149,9 @@ class Launcher(Protocol):
 
     async def files(self) -> tuple[str, ...]:
         """Paths of the workspace that are not ignored, directories with a slash at the end."""
+
+    def recipes(self) -> "RecipeBook":
+        """Read the recipes of the user and the workspace. Raises ConfigError."""
 
     def git_status(self) -> tuple[str, int]:
         """Branch (empty without git) and number of changed files, read without running the repository's code."""

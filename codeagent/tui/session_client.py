@@ -317,7 +317,7 @@ class SessionClient:
         match act:
             case _ if refused is not None:
                 self._give_back(act, refused)
-            case acts.Prompt() if self.running:
+            case acts.Prompt() | acts.RunRecipe() if self.running:
                 status.set(phase="thinking")
             case acts.Stop() if self.running:
                 status.set(halt="stopping")

@@ -97,6 +97,7 @@ class FakeLauncher:
     """Where set: what the sandbox becomes."""
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
+    book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
         return Settings.model_validate(
@@ -126,7 +127,6 @@ class FakeLauncher:
             system_prompt="You are codeagent.",
             close=close,
             skills=FakeSkills(),
-            recipes=FakeRecipes,
             sandbox_starting=self.starting,
         )
 
@@ -168,6 +168,9 @@ class FakeLauncher:
 
     async def files(self) -> tuple[str, ...]:
         return ("src/", "src/dates.py")
+
+    def recipes(self) -> FakeRecipes:
+        return self.book
 
     def git_status(self) -> tuple[str, int]:
         return "main", 3

@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.clipboard import copy
-from codeagent.tui.commands import BY_ID, COMMANDS, mistyped
+from codeagent.tui.commands import BY_ID, COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
@@ -192,7 +192,7 @@ class ChatScreen(Screen[None]):
             else:
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
-        self.run_worker(self.outbox.begin(client, refused), exit_on_error=True)
+        self.run_worker(self.conversation.begin(client, refused, self.composer), exit_on_error=True)
 
     @on(events.Resize)
     def _sync_composer(self) -> None:
@@ -233,7 +233,7 @@ class ChatScreen(Screen[None]):
             case CommandInput(row, arguments):
                 self._run_command(self, row, arguments)
             case UnknownInput(text):
-                self.tell(mistyped(text))
+                self.run_worker(self.conversation.look_for(text, self.composer), exit_on_error=True)
 
     @on(Composer.Wanted)
     def _wanted(self, message: Composer.Wanted) -> None:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.widget import AwaitMount, Widget
 
+from codeagent.core.errors import CodeagentError
+from codeagent.tui.commands import COMMANDS, mistyped, recipe_row
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
+from codeagent.tui.parts.composer import Composer, UnknownInput, understand
 from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
@@ -53,6 +56,30 @@ class ConversationParts:
         if not self._warm:
             self._warm = True
             await asyncio.to_thread(warm_up)
+
+    async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
+        """See `Outbox.begin`; then the recipes are offered, too."""
+        await self.outbox.begin(client, refused)
+        await self.offer_recipes(composer)
+
+    async def offer_recipes(self, composer: Composer) -> None:
+        """Offer the recipes there are now beside the commands."""
+        if (client := self.outbox.client) is None:
+            return
+        try:
+            book = await asyncio.to_thread(client.launcher.recipes)
+        except CodeagentError as error:
+            self._state.document.remark(str(error), "warning")
+            return
+        composer.commands = (*COMMANDS, *map(recipe_row, book.listed))
+
+    async def look_for(self, text: str, composer: Composer) -> None:
+        """Send what is typed again if its word is a recipe that was just written; else say what it may have meant."""
+        await self.offer_recipes(composer)
+        if isinstance(understand(text, composer.commands), UnknownInput):
+            self._state.status.set(notice=mistyped(text, composer.commands))
+        else:
+            composer.action_send()
 
     def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
         """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.

@@ -23,8 +23,14 @@ from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.session_client import SessionClient
 
-_PLACE = ("Work here?", "work here anyway?", ("{question.no} no, leave (the default)", "{question.yes} yes, work here"))
-_GIT = (
+Asked = tuple[str, str, tuple[str, ...]]
+"""A title, what is asked, and what the keys mean."""
+_PLACE: Asked = (
+    "Work here?",
+    "work here anyway?",
+    ("{question.no} no, leave (the default)", "{question.yes} yes, work here"),
+)
+GIT: Asked = (
     "Use this git directory?",
     "may commands in the sandbox read it, and may commits you approve be written to it? "
     "Commands cannot change it, and without it git does not work in bash.",
@@ -60,13 +66,10 @@ class FolderQuestion(Guarded[bool]):
     BINDINGS = bindings("question")
     AUTO_FOCUS = ""
 
-    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic, *, git: bool = False) -> None:
-        """`text`: what this folder is, as `this is your home folder, not a project`.
-
-        `git`: it names a git directory that a worktree or a submodule uses, and whether to use that is asked.
-        """
+    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE) -> None:
+        """`text`: what this folder is, as `this is your home folder, not a project`, or has."""
         super().__init__(clock)
-        self._title, asked, self._hints = _GIT if git else _PLACE
+        self._title, asked, self._hints = asks
         self._text = f"{visible(text)}: {asked}"
 
     def compose(self) -> ComposeResult:
@@ -247,7 +250,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
         case "place":
             return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
         case "git":
-            answer = await app.push_screen_wait(FolderQuestion(missing.text, git=True))
+            answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
             return replace(options, read_git=bool(answer))
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)

@@ -32,14 +32,20 @@ class Picker(Panel[str | None]):
     BINDINGS = bindings("picker")
 
     def __init__(
-        self, title: str, rows: Sequence[PickerRow], *, marked: str = "", on_highlight: Preview | None = None
+        self,
+        title: str,
+        rows: Sequence[PickerRow],
+        *,
+        marked: str = "",
+        on_highlight: Preview | None = None,
+        typing: str = "type to narrow the list",
     ) -> None:
-        """`marked` is the key of the row to mark first."""
+        """`marked` is the key of the row to mark first; `typing` says what typing is for."""
         super().__init__()
         self._preview = on_highlight
         self._total = len(rows)
         self._title = TitleRow(title, f"{len(rows)}")
-        self._line = LineInput(placeholder="type to narrow the list", compact=True)
+        self._line = LineInput(placeholder=typing, compact=True)
         self._list = PickerList(rows, marked)
         self._hints = HintRow()
 
@@ -64,9 +70,18 @@ class Picker(Panel[str | None]):
         """One line in place of the hints; empty brings them back."""
         self._hints.tell(text)
 
+    @property
+    def chosen(self) -> str | None:
+        """The key of the marked row; None if nothing matches."""
+        return None if self._list.marked is None else self._list.marked.key
+
+    @property
+    def typed(self) -> str:
+        return self._line.value
+
     def action_choose(self) -> None:
-        if self._list.marked is not None:
-            self.dismiss(self._list.marked.key)
+        if self.chosen is not None:
+            self.dismiss(self.chosen)
 
     def action_move(self, step: int) -> None:
         self._list.move(step)

@@ -13,7 +13,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.policy import Mode
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import COMMANDS, help_markdown, wrong_argument
+from codeagent.tui.commands import COMMANDS, RECIPE, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
@@ -68,7 +68,7 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
     does = row.handler
     if ":" in does:
-        await handler(does)(chat, argument)
+        await handler(does)(chat, f"{row.name} {argument}".rstrip() if row.scope == RECIPE else argument)
     else:
         where = chat.composer if row.scope == "composer" else chat
         await where.run_action(f"{does}({argument!r})" if argument else does)

@@ -1,0 +1,134 @@
+"""What a recipe's name and `/recipes` do: trust is asked for, then what is missing, then its steps run."""
+
+import asyncio
+from collections.abc import Sequence
+
+from codeagent.core.acts import RunRecipe
+from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.recipes import Recipe, RecipeBook, RecipeInput, find_recipe
+from codeagent.core.sanitize import one_line, visible
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.pages.opening import FolderQuestion
+from codeagent.tui.pages.picker import Picker
+from codeagent.tui.parts.marked_list import PickerRow
+
+_NONE = (
+    "There are no recipes here: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
+    "`commands` of your own configuration folder, is run as `/NAME`."
+)
+_DISTRUSTED = "the recipes of this project no longer run"
+
+
+async def run(chat: ChatScreen, argument: str) -> None:
+    """`/NAME [inputs]`, given as `NAME [inputs]`; what cannot be run is back in the composer. Raises CodeagentError."""
+    name, _, line = argument.partition(" ")
+    client = await chat.outbox.ready()
+    book = await asyncio.to_thread(client.launcher.recipes)
+    try:
+        recipe = find_recipe(book, name)
+        if not recipe.trusted and not await _trust(chat, book):
+            raise ConfigError(f"/{name} was not run: /recipes shows the recipes of this project")
+        given = recipe.spelled(line)
+        for one in recipe.missing(given):
+            if (value := await _ask(chat, recipe, one)) is None:
+                raise ConfigError(f"/{name} was not run: {one.name} is missing")
+            given[one.name] = value
+        act = RunRecipe(find_recipe(book, name), recipe.values(given), tightens=chat.launch_options.mode is not None)
+        if (refused := client.do(act)) is not None:
+            raise CodeagentError(refused.reason)
+    except CodeagentError as error:
+        chat.state.give_back(f"/{argument}".rstrip())
+        first, *wrong = map(str.strip, str(error).split("\n"))
+        raise CodeagentError(one_line(f"{first} {'; '.join(wrong)}", 400)) from error
+
+
+async def recipes(chat: ChatScreen, argument: str) -> None:
+    """`/recipes [trust|distrust]`. Raises CodeagentError."""
+    book = await asyncio.to_thread((await chat.outbox.ready()).launcher.recipes)
+    match argument:
+        case "":
+            await chat.app.push_screen_wait(TextScreen("Recipes", recipes_markdown(book)))
+        case "trust" if not book.untrusted:
+            chat.tell("no recipe waits for your trust")
+        case "trust":
+            chat.tell("trusted as they are now" if await _trust(chat, book) else "nothing was changed")
+        case "distrust":
+            await asyncio.to_thread(book.distrust)
+            chat.tell(_DISTRUSTED)
+        case _:
+            chat.tell(f"/recipes takes nothing, trust or distrust, not '{one_line(argument, 40)}'")
+
+
+def recipes_markdown(book: RecipeBook) -> str:
+    """Every recipe in full, for the user to read before they trust it."""
+    parts = ["# Recipes"]
+    if book.untrusted:
+        parts.append(
+            "These wait for your trust; `/recipes trust` asks for it: " + ", ".join(map(visible, book.untrusted))
+        )
+    parts += [f"- {problem.level}: {visible(str(problem))}" for problem in book.problems]
+    for recipe in book.listed:
+        parts.append(f"## /{recipe.name} {recipe.usage}".rstrip())
+        parts.append(f"{recipe.description}\n\nfrom `{visible(recipe.where)}`")
+        parts += [f"- `{one.name}`: {one.means}. {visible(one.description)}".rstrip() for one in recipe.inputs]
+        parts += [f"### {step.id}\n\n{_fenced(step.prompt)}" for step in recipe.steps]
+    return "\n\n".join(parts if book.listed or book.problems else [_NONE])
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * max(3, *(len(run) + 1 for run in _runs(text)))
+    return f"{fence}text\n{visible(text.rstrip())}\n{fence}"
+
+
+def _runs(text: str) -> Sequence[str]:
+    """The backticks of the text, as many as are together."""
+    return "".join(letter if letter == "`" else " " for letter in text).split() or [""]
+
+
+async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
+    """Ask whether the project's recipes are trusted as they are, and remember a yes."""
+    files = one_line(", ".join(book.untrusted), 300)
+    question = (
+        "Trust the recipes of this project?",
+        "they come with this project; what they say is sent to the model, and they set tools and model of their steps. "
+        "They are trusted as they are now, and asked about again when they change. /recipes shows them in full.",
+        ("{question.no} no (the default)", "{question.yes} yes, trust them as they are now"),
+    )
+    if not await chat.app.push_screen_wait(FolderQuestion(files, asks=question)):
+        return False
+    await asyncio.to_thread(book.trust)
+    return not book.untrusted
+
+
+async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None:
+    """One input that is missing; None if the user would rather not."""
+    rows: Sequence[PickerRow] = ()
+    match one.type:
+        case "choice":
+            rows = [PickerRow(choice, choice) for choice in one.choices]
+        case "boolean":
+            rows = [PickerRow("true", "true", "yes"), PickerRow("false", "false", "no")]
+        case "path":
+            rows = [PickerRow(path, path) for path in await (await chat.outbox.ready()).files()]
+        case _:
+            pass
+    about = f" · {one_line(one.description, 80)}" if one.description else ""
+    return await chat.app.push_screen_wait(ValuePicker(f"/{recipe.name} · {one.name}{about}", rows, one))
+
+
+class ValuePicker(Picker):
+    """Gives the marked value, or without one what is typed, if the input takes it."""
+
+    def __init__(self, title: str, rows: Sequence[PickerRow], wanted: RecipeInput) -> None:
+        super().__init__(title, rows, typing=f"{wanted.means}; type it")
+        self._wanted = wanted
+
+    def action_choose(self) -> None:
+        value = self.typed if self.chosen is None else self.chosen
+        try:
+            self._wanted.parse(value)
+        except ConfigError as error:
+            self.tell(str(error))
+            return
+        self.dismiss(value)
