@@ -1,11 +1,13 @@
 """The tools of one conversation: built-in ones, those of files and packages as they are now, and what is turned on."""
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
@@ -117,6 +119,8 @@ class ToolCatalog(ToolRegistry):
         self._states: tuple[FolderState, ...] | None = None
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
+        self.agents: tuple[AgentDefinition, ...] = ()
+        """Those of the files in use; the first of a name keeps it."""
         self._always = tuple(self)
         self._now = Toolbox(tuple(map(_facts, self)))
 
@@ -189,9 +193,9 @@ class ToolCatalog(ToolRegistry):
         """Trust the project's files as they are now, in later sessions, too. Raises ConfigError."""
         if self._trust is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
-        for state in [folder.read() for folder in self._folders if folder.place == "project"]:
-            if state.files:
-                await asyncio.to_thread(self._trust.trust, state.digest)
+        states = [folder.read() for folder in self._folders]
+        if (digest := self._digest(states)) is not None:
+            await asyncio.to_thread(self._trust.trust, digest)
         self._states = None
 
     async def distrust(self) -> None:
@@ -212,20 +216,42 @@ class ToolCatalog(ToolRegistry):
         files: list[ToolFile] = []
         untrusted: list[str] = []
         problems = [*self._packages.problems, *(problem for state in states for problem in state.problems)]
+        try:
+            trusted = self._is_trusted(states)
+        except ConfigError as error:
+            trusted = False
+            problems.append(ToolProblem(self._of_project(states)[0].files[0].shown, str(error)))
         for folder, state in zip(self._folders, states, strict=True):
-            try:
-                wanted = folder.place == "user" or not state.files or self._is_trusted(state)
-            except ConfigError as error:
-                wanted = False
-                problems.append(ToolProblem(state.files[0].shown, str(error)))
+            wanted = folder.place == "user" or trusted
             files += state.files if wanted else ()
             untrusted += () if wanted else (file.shown for file in state.files)
         self._loaded = {file: self._loaded.get(file) or self.load(file) for file in files}
         problems += [problem for loaded in self._loaded.values() for problem in loaded.problems]
+        agents: dict[str, AgentDefinition] = {}
+        for agent in (agent for loaded in self._loaded.values() for agent in loaded.agents):
+            if (there := agents.setdefault(agent.name, agent)) is not agent:
+                text = f"the name {agent.name} is taken by {there.where}, which is used"
+                problems.append(ToolProblem(agent.where, text))
+        self.agents = tuple(agents.values())
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
 
-    def _is_trusted(self, state: FolderState) -> bool:
-        digest = state.digest
+    def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
+        """The project's folders that have files."""
+        pairs = zip(self._folders, states, strict=True)
+        return [state for folder, state in pairs if folder.place == "project" and state.files]
+
+    def _digest(self, states: Sequence[FolderState]) -> str | None:
+        """What trust is given to: the content of all of the project's folders; None if they have no file."""
+        digests = [state.digest for state in self._of_project(states)]
+        if len(digests) < 2:
+            return digests[0] if digests else None
+        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    def _is_trusted(self, states: Sequence[FolderState]) -> bool:
+        """Raises ConfigError if what is kept about it is damaged."""
+        digest = self._digest(states)
+        if digest is None:
+            return True
         if self._accept_first:
             self._accept_first, self._accepted = False, digest
         return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
@@ -34,6 +35,7 @@ class Loaded:
     tools: tuple[Tool[Any], ...] = ()
     """In the order of the file; none if there is an error."""
     problems: tuple[ToolProblem, ...] = ()
+    agents: tuple[AgentDefinition, ...] = ()
 
 
 class ToolLoader(Protocol):
@@ -41,7 +43,7 @@ class ToolLoader(Protocol):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """`.py`, or `.yaml` and `.yml`."""
+        """`.py`, `.yaml` and `.yml`, or `.md` for agents."""
 
     def load(self, file: ToolFile) -> Loaded:
         """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""

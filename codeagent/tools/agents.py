@@ -1,0 +1,150 @@
+"""Agents from files: Markdown with front matter as people know it, and more that other programs do not know."""
+
+import re
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from codeagent.core.agents import AgentDefinition
+from codeagent.core.allow import checked_names
+from codeagent.core.budget import Effort
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Mode
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, documents
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_OPENING = re.compile(r"---[ \t]*\r?\n")
+_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_LONGEST_DESCRIPTION = 1024
+_KNOWN_ELSEWHERE = {
+    "Read": ("read",),
+    "Write": ("write",),
+    "Edit": ("edit",),
+    "MultiEdit": ("edit",),
+    "Bash": ("bash", "job_*"),
+    "Grep": ("search",),
+    "Glob": ("list",),
+    "LS": ("list",),
+}
+"""Names that another program has for tools that are here, too."""
+_MODELS_ELSEWHERE = frozenset({"inherit", "sonnet", "opus", "haiku"})
+"""Models as another program calls them: there the user has chosen one, and here, too."""
+Positive = Annotated[int, Field(gt=0, strict=True)]
+Amount = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+
+
+class _Limits(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    max_turns: Positive | None = None
+    max_calls: Positive | None = None
+    max_tokens: Positive | None = None
+    max_seconds: Amount | None = None
+    timeout_per_call: Amount | None = None
+    budget: Amount | None = None
+    """US dollars."""
+
+
+class _Fields(BaseModel):
+    """The front matter; other keys belong to other programs."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = ""
+    description: str = ""
+    tools: str | list[str] | None = None
+    model: str | None = None
+    thinking: Effort | None = None
+    mode: Mode | None = None
+    limits: _Limits = _Limits()
+    parallel: bool = False
+
+
+class AgentLoader:
+    """Loads `.md` files (a ToolLoader of agents)."""
+
+    suffixes = (".md",)
+
+    def load(self, file: ToolFile) -> Loaded:
+        try:
+            head, body = _split(file)
+        except Unreadable as error:
+            return Loaded(problems=(ToolProblem(f"{file.shown}:{error.line}", str(error)),))
+        report = YamlReport(file, head)
+        agent = _agent(file, head, body, report)
+        return Loaded(problems=report.problems, agents=() if agent is None or report.has_errors else (agent,))
+
+
+def _split(file: ToolFile) -> tuple[YamlDocument, str]:
+    """The front matter, and the Markdown below it. Raises Unreadable."""
+    try:
+        text = file.content.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Unreadable(file.content[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
+    opening = _OPENING.match(text)
+    if opening is None:
+        raise Unreadable(1, "it must begin with a line of ---, then name: and description:, then --- again")
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        raise Unreadable(1, "the front matter is not closed by a line of ---")
+    found = documents(("\n" + text[opening.end() : closing.start()]).encode())
+    if len(found) != 1 or not isinstance(found[0].value, dict):
+        raise Unreadable(2, "the front matter must be lines of the form key: value")
+    return found[0], text[closing.end() :].strip()
+
+
+def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> AgentDefinition | None:
+    try:
+        fields = _Fields.model_validate(head.value)
+    except ValidationError as error:
+        for details in error.errors(include_url=False, include_context=False):
+            report.error(tuple(details["loc"])[:2], _in_words(details["msg"], details["loc"]))
+        return None
+    name = fields.name or file.path.stem
+    if _NAME.fullmatch(name) is None:
+        report.error(("name",), "use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
+    if not fields.description.strip():
+        report.error((), "description is missing; the model chooses by it")
+    model = fields.model
+    if model in _MODELS_ELSEWHERE:
+        if model != "inherit":
+            report.warn(("model",), f"{model} is a model of another program: the agent has the model of its parent")
+        model = None
+    limits = fields.limits.model_dump(exclude_none=True)
+    if "budget" in limits:
+        limits["max_cost_usd"] = limits.pop("budget")
+    return AgentDefinition(
+        name=name,
+        description=one_line(fields.description, _LONGEST_DESCRIPTION),
+        prompt=visible(body),
+        tools=_tools(fields.tools, report),
+        model=model,
+        thinking=fields.thinking,
+        mode=fields.mode,
+        limits=limits,
+        parallel=fields.parallel,
+        where=report.where(()),
+    )
+
+
+def _tools(given: str | list[str] | None, report: YamlReport) -> tuple[str, ...] | None:
+    """The names and patterns of a list, or of a text with commas, as that other program has it."""
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given
+    known = [here for name in names if name for here in _KNOWN_ELSEWHERE.get(name, (name,))]
+    try:
+        return checked_names(known)
+    except ConfigError as error:
+        report.error(("tools",), str(error))
+        return None
+
+
+def _in_words(message: str, where: tuple[Any, ...]) -> str:
+    choices: dict[str, Any] = {"mode": Mode, "thinking": Effort}
+    if where and where[0] in choices:
+        return f"use one of {', '.join(get_args(choices[str(where[0])]))}"
+    return message.lower()
