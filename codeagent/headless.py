@@ -32,8 +32,16 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.notices import RecipeStepBegun, RecipeStopped, RunNotBegun, SessionNotSaved, TypedNotice
+from codeagent.core.notices import (
+    AgentStarted,
+    RecipeStepBegun,
+    RecipeStopped,
+    RunNotBegun,
+    SessionNotSaved,
+    TypedNotice,
+)
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
@@ -84,7 +92,8 @@ class Headless:
         self._agent: AgentHandle | None = None
         self._failure: OSError | None = None
         self._signal: signal.Signals | None = None
-        self._targets: dict[str, str] = {}
+        self._targets: dict[tuple[str, str], str] = {}
+        """By agent and call."""
         self._results: list[ToolResultAdded] = []
         self._finished: RunFinished | None = None
         self._ends: list[tuple[str, RunFinished]] | None = None
@@ -134,7 +143,7 @@ class Headless:
         """Print one event."""
         if isinstance(event, ToolResultAdded):
             self._results.append(event)
-        end = _end_of(event)
+        end = _end_of(event) if event.agent == MAIN else None
         self._finished = end or self._finished
         if isinstance(event, RecipeStepBegun):
             self._step = event.step
@@ -152,8 +161,9 @@ class Headless:
                     self._writer.put("out", visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n")
             case "text":
                 self._show_progress(event)
-                if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage):
-                    self._show_text(event.message.text.strip())
+                match event:
+                    case MessageAdded(message=AssistantMessage(text=text)) if event.agent == MAIN:
+                        self._show_text(text.strip())
 
     def _show_text(self, text: str) -> None:
         if text:
@@ -161,24 +171,29 @@ class Headless:
             self._writer.put("out", f"{gap}{self._redactor.clean(text)}\n")
 
     def _show_progress(self, event: KnownEvent) -> None:
+        """Say what happened, behind the name of the child to which it did."""
+        agent = event.agent
+        whose = "" if agent == MAIN else f"{agent}: "
         match event:
             case BatchPlanned():
-                self._targets |= {call.call_id: call.target for call in event.calls}
+                self._targets |= {(agent, call.call_id): call.target for call in event.calls}
             case ToolStarted():
-                self._targets[event.call_id] = event.target
+                self._targets[agent, event.call_id] = event.target
             case ToolResultAdded():
-                self.say(_call_line(event, self._targets.pop(event.call_id, "")))
+                self.say(whose + _call_line(event, self._targets.pop((agent, event.call_id), "")))
             case JobStarted():
-                self.say(f"… {event.job_id} started: {one_line(event.title, _WIDTH)}")
+                self.say(f"{whose}… {event.job_id} started: {one_line(event.title, _WIDTH)}")
             case JobFinished():
                 why = f": {one_line(event.summary, _WIDTH)}" if event.summary else ""
-                self.say(f"… {event.job_id} {event.status}{why}")
+                self.say(f"{whose}… {event.job_id} {event.status}{why}")
+            case AgentStarted() if whose:
+                pass  # its parent said so
             case Notice() | TypedNotice():
-                self.say(f"{event.level}: {one_line(event.text, 400)}")
+                self.say(f"{whose}{event.level}: {one_line(event.text, 400)}")
             case LimitReached():
-                self.say(f"the limit {event.limit} = {event.maximum:g} is reached")
+                self.say(f"{whose}the limit {event.limit} = {event.maximum:g} is reached")
             case RunFinished():
-                self.say(_end_line(event))
+                self.say(whose + _end_line(event))
             case _:
                 pass
 

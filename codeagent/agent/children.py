@@ -12,7 +12,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.core.acts import Act, Stop
-from codeagent.core.agents import AgentDefinition, Check
+from codeagent.core.agents import GENERAL, AgentDefinition, Check
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, RunCancelled
@@ -114,15 +114,10 @@ class Children:
     Made before the tool that asks it; no child can be started until it is connected.
     """
 
-    def __init__(
-        self,
-        definitions: Callable[[], tuple[AgentDefinition, ...]] = tuple,
-        open_child: OpenChild = _no_child,
-        depth: int = 0,
-    ) -> None:
+    def __init__(self, depth: int = 0) -> None:
         """`depth`: how many agents are above the one whose children these are."""
-        self._definitions = definitions
-        self._open = open_child
+        self.definitions: tuple[AgentDefinition, ...] = (GENERAL,)
+        self.open_child: OpenChild = _no_child
         self._depth = depth
         self._running: dict[str, AgentHandle] = {}
         self._tasks: set[asyncio.Task[ToolResult]] = set()
@@ -131,10 +126,6 @@ class Children:
         """`parent` gets the id of a call, and the depth of its child; `at_once`: so many children at the same time."""
         self._parent = parent
         self._turns = asyncio.Semaphore(at_once)
-
-    @property
-    def definitions(self) -> tuple[AgentDefinition, ...]:
-        return self._definitions()
 
     async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
         known = {one.name: one for one in self.definitions}
@@ -187,7 +178,7 @@ class Children:
             await child.close()
 
     async def _opened(self, definition: AgentDefinition, parent: Parent) -> AgentHandle:
-        return await self._open(definition, parent)
+        return await self.open_child(definition, parent)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
@@ -100,6 +101,15 @@ def _skills(skills: Sequence[Skill]) -> str:
     if rest := skills[len(lines) :]:
         lines.append(f"- and {len(rest)} more: {one_line(', '.join(skill.name for skill in rest), _NAMES_WIDTH)}")
     return "\n".join(["# Skills (read the one that fits with info before you start)", *lines])
+
+
+def role(agent: AgentDefinition) -> str:
+    """What the system prompt of a child ends with."""
+    told = (
+        f"# You are the agent {agent.name}\nAnother agent gives you a task, and knows nothing of what you do but your "
+        "last message: it is the result, so put all of it there, and say what you could not do."
+    )
+    return f"{told}\n\n{agent.prompt}\n" if agent.prompt else f"{told}\n"
 
 
 class PromptBuilder:

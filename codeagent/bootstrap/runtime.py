@@ -17,6 +17,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
+from codeagent.bootstrap.agents import ChildOpener
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sources import open_toolsets
@@ -96,8 +97,9 @@ async def open_runtime(
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        questions, jobs = dependencies.questions, dependencies.jobs
-        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, opener)
+        questions, jobs, children = dependencies.questions, dependencies.jobs, dependencies.children
+        children.open_child = ChildOpener(dependencies, around, catalog, strategy, opener)
+        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, opener, children)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()

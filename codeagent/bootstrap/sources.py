@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.tools import ToolDependencies
+from codeagent.bootstrap.tools import AGENTS, ToolDependencies, agent_tool
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
@@ -48,6 +48,7 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
+        BuiltInSet(AGENTS, "gives tasks to agents that work on their own", ("agent",), partial(_agents, dependencies)),
     )
 
 
@@ -76,6 +77,10 @@ def _files(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
         JsonRead(workspace, reads),
         JsonWrite(workspace, reads),
     ]
+
+
+def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    return (agent_tool(dependencies.children, dependencies.built_in),)
 
 
 def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

@@ -1,7 +1,7 @@
 """The tools of a conversation, built in and added, and the system prompt that describes them."""
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from importlib.metadata import EntryPoints, entry_points
@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
+from codeagent.core.agents import GENERAL, AgentDefinition
+from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -53,6 +56,9 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, or has MCP servers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _PROJECT_TOOLS = (".codeagent", "tools")
+_PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
+AGENTS = "agents"
+"""The built-in set with the tool that starts agents."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,8 @@ class ToolDependencies:
     """None if there is none, or if the tools are only looked at."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
+    children: Children = field(default_factory=Children)
+    """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running."""
 
@@ -152,16 +160,24 @@ class ToolDependencies:
 
         Blocks on small files. Raises ConfigError.
         """
-        place, root, built_in = self.place, self.workspace.root, self._built_in()
+        place, root, built_in = self.place, self.workspace.root, self.built_in()
         loaders = self._loaders(built_in)
-        suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
+        suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        if place.own_folder is not None:
-            folders.insert(0, ToolFolder(place.own_folder / "tools", (), "user", suffixes))
+        folders += [ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS]
+        if (own := place.own_folder) is not None:
+            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
+            folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         info = Info(lambda: catalog, self.skills, self.read_about)
         switches = (info, *_switches(toolsets)) if toolsets else ()
+        agents = AgentCompanion(self.children)
+
+        def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
+            useful = (info,) if Info.is_useful(tools, self.skills) else ()
+            return (*(switches or useful), *agents.tools(catalog))
+
         catalog = ToolCatalog(
             built_in,
             folders,
@@ -173,13 +189,16 @@ class ToolDependencies:
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            companions=lambda tools: switches or ((info,) if Info.is_useful(tools, self.skills) else ()),
+            companions=companions,
             toolsets=toolsets,
         )
         return catalog
 
     def _loaders(self, built_in: Sequence[Tool[Any]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files."""
+        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files.
+
+        That of agents comes last.
+        """
 
         def python() -> ToolLoader:
             from codeagent.tools.user.python import PythonLoader  # only if there is such a file
@@ -192,7 +211,16 @@ class ToolDependencies:
             by_name = {tool.name: tool for tool in built_in}
             return YamlLoader(self.outputs, self.reads, by_name, always_ask=_ON_HOST if self.kind == "host" else None)
 
-        return FirstFileLoader((".py",), python), FirstFileLoader((".yaml", ".yml"), yaml)
+        def agents() -> ToolLoader:
+            from codeagent.tools.agents import AgentLoader  # as above
+
+            return AgentLoader()
+
+        return (
+            FirstFileLoader((".py",), python),
+            FirstFileLoader((".yaml", ".yml"), yaml),
+            FirstFileLoader((".md",), agents),
+        )
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
@@ -203,7 +231,7 @@ class ToolDependencies:
 
         return entry_point_tools(self.outputs, points)
 
-    def _built_in(self) -> list[Tool[Any]]:
+    def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash cannot commit."""
         files: list[Tool[Any]] = [
             Read(self.workspace, self.reads),
@@ -257,6 +285,36 @@ class ToolDependencies:
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)
+
+
+class AgentCompanion:
+    """Gives the tool that starts agents if files describe some, unless the set of that name is there; else nothing."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._known: tuple[AgentDefinition, ...] = ()
+        self._tools: tuple[Tool[Any], ...] = ()
+
+    def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
+        """The same object until the files change."""
+        if catalog.agents is not self._known:
+            self._known = catalog.agents
+            names = {agent.name for agent in self._known}
+            self._children.definitions = (*self._known, *(() if GENERAL.name in names else (GENERAL,)))
+            self._tools = (agent_tool(self._children, lambda: catalog),) if self._known else ()
+        return () if AGENTS in catalog.toolsets.all() else self._tools
+
+
+def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
+    """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
+    from codeagent.tools.builtin.agent import AgentTool  # only if there are agents
+
+    def only_reads(agent: AgentDefinition) -> bool:
+        allowed, known = AllowList().narrowed(agent.tools), {tool.name: tool.effect for tool in tools()}
+        reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))
+        return agent.mode == "plan" or (reads and not allowed.unknown(known))
+
+    return AgentTool(children, only_reads)
 
 
 def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:

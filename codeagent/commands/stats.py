@@ -24,7 +24,8 @@ def main(args: argparse.Namespace) -> int:
     else:
         title = chosen(store, args)
         ids = [title]
-    stats = gather_stats(event for session_id in ids for event in store.read_only(session_id, COUNTED))
+    with_children = [one for session_id in ids for one in (session_id, *store.children(session_id))]
+    stats = gather_stats(event for session_id in with_children for event in store.read_only(session_id, COUNTED))
     if args.json:
         print(visible_json(TypeAdapter(SessionStats).dump_json(stats, indent=2).decode()))
     else:

@@ -22,6 +22,7 @@ from codeagent.core.events import (
     ToolStarted,
     ToolUpdated,
 )
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ContentPart, TextPart, ToolCall, Usage
 from codeagent.core.model import ModelAnswer, ModelEvent, ModelInUse, ModelRequest
 from codeagent.core.notices import RunNotBegun
@@ -160,6 +161,8 @@ class CallQueue:
 
     def _take(self, event: KnownEvent) -> str | None:
         """Pass an event on to the call it is about; return why the run ended early, if it did."""
+        if event.agent != MAIN and not isinstance(event, ApprovalRequested):
+            return None
         match event:
             case ToolStarted() if event.call_id in self._withdrawn:
                 self._agent.do(CancelCall(event.call_id))
@@ -209,11 +212,11 @@ async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None
                 pending.put(event)
             case ToolStarted():
                 pending.put(Progress(one_line(f"{event.name} {event.target}", _WIDTH)))
-            case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
+            case MessageAdded(message=AssistantMessage(text=text), agent=agent) if text.strip() and agent == MAIN:
                 pending.put(Progress(_last_line(text)))
             case RunNotBegun():
                 pending.put(failure(event.text))
-            case RunFinished():
+            case RunFinished() if event.agent == MAIN:
                 pending.put(_end_of(event))
             case _:
                 pass

@@ -232,7 +232,8 @@ class ToolCatalog(ToolRegistry):
             if (there := agents.setdefault(agent.name, agent)) is not agent:
                 text = f"the name {agent.name} is taken by {there.where}, which is used"
                 problems.append(ToolProblem(agent.where, text))
-        self.agents = tuple(agents.values())
+        if (known := tuple(agents.values())) != self.agents:
+            self.agents = known
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
 
     def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:

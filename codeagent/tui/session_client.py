@@ -23,6 +23,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolUpdated,
 )
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
@@ -271,6 +272,8 @@ class SessionClient:
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
         """Follow up on an event; text that came too late for its run begins the next one."""
+        if event.agent != MAIN:
+            return
         if isinstance(event, ModelChanged):
             self._take_over(agent.model)
         elif isinstance(event, RunFinished):
@@ -279,10 +282,13 @@ class SessionClient:
                 self.do(acts.Prompt(None))
 
     def _show(self, event: AnyEvent) -> None:
-        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are."""
-        if event.seq <= self._shown:
+        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are.
+
+        Those of children have numbers of their own, and are never told twice.
+        """
+        if event.agent == MAIN and event.seq <= self._shown:
             return
-        self._shown = event.seq
+        self._shown = event.seq if event.agent == MAIN else self._shown
         try:
             self._reducer.apply(event)
         except Exception as error:
@@ -376,11 +382,11 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
     key: tuple[str, str]
     match event:
         case TextDelta() | ReasoningDelta():
-            key = (event.type, "")
+            key = (event.agent, event.type)
         case ToolUpdated() | ToolProgress():
-            key = (event.type, event.call_id)
+            key = (event.agent, event.call_id)
         case JobUpdated():
-            key = (event.type, event.job_id)
+            key = (event.agent, event.job_id)
         case _:
             return
     if key in drawn:

@@ -119,7 +119,8 @@ def family(
 ) -> Family:
     """`turns` are the parent's, `children` those of the agents by name."""
     nursery = Nursery(children, hooks=hooks or Hooks(), attended=attended)
-    offspring = Children(lambda: tuple(agents), nursery, depth)
+    offspring = Children(depth)
+    offspring.definitions, offspring.open_child = tuple(agents), nursery
     parent = scene(
         *turns,
         more=(AgentTool(offspring),),

@@ -167,7 +167,7 @@ async def test_a_child_that_cannot_be_opened_is_an_error() -> None:
     async def broken(*_: Any) -> Any:
         raise ModelError("there is no such model", kind="bad_request")
 
-    f.parent.agent._children._open = broken
+    f.parent.agent._children.open_child = broken
     await f.run()
     assert why(f) == ("failed", "the agent helper was not started: there is no such model")
 

@@ -1,0 +1,89 @@
+"""Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from codeagent.agent.agent import Agent
+from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.batches import Strategy
+from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.children import Origin, Parent
+from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.loop import Conversation
+from codeagent.agent.prompt import role
+from codeagent.bootstrap.tools import ToolDependencies, prompt_for
+from codeagent.core.agents import AgentDefinition
+from codeagent.core.allow import AllowList
+from codeagent.core.dataclass import dataclass
+from codeagent.core.model import ModelInUse, ModelOpener
+from codeagent.core.tool import Tool
+from codeagent.session.store import SessionStore
+from codeagent.tools.builtin.info import Info
+from codeagent.tools.catalog import ToolCatalog, ToolRegistry
+from codeagent.tools.edit.reads import ReadTracker
+
+_NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
+"""A child starts no agents, and its tools stay as they are."""
+
+
+@dataclass(frozen=True)
+class ChildOpener:
+    """Makes children of one conversation (an `agent.children.OpenChild`)."""
+
+    dependencies: ToolDependencies
+    around: ToolEnvironment
+    catalog: ToolCatalog
+    strategy: Strategy
+    open_model: ModelOpener
+
+    async def __call__(self, definition: AgentDefinition, parent: Parent) -> Agent:
+        place = self.dependencies.place
+        async with AsyncExitStack() as stack:
+            model, in_use = await self.open_model(*_model(definition, parent.model))
+            stack.push_async_callback(model.close)
+            store = SessionStore(place.state_dir, place.redactor)
+            # Two small files: in a thread, a call that is cancelled meanwhile would leave them open.
+            log = store.create_child(parent.session_id)
+            stack.callback(log.close)
+            own = replace(
+                self.dependencies,
+                reads=ReadTracker(self.dependencies.workspace),
+                questions=UserQuestions(),
+                jobs=Jobs(),
+                session=(parent.session_id, log.folder),
+                read_about=set(),
+            )
+            tools, prompt = await asyncio.to_thread(self._equip, definition, own)
+            given: dict[str, Any] = dict(definition.limits)
+            limits = replace(self.around.limits, **given)
+            around = replace(self.around, tools=tools, limits=limits, scratchpad=own.scratchpad)
+            conversation = Conversation(model, prompt, tools.definitions(), self.strategy, limits)
+            name = f"{definition.name}.{log.session_id.rpartition('.')[2]}"
+            origin = Origin(parent, name, definition.mode)
+            agent = Agent(
+                conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin
+            )
+            stack.pop_all()
+            return agent
+
+    def _equip(self, definition: AgentDefinition, own: ToolDependencies) -> tuple[ToolRegistry, str]:
+        """The tools of a child, and its system prompt. Blocks on small files."""
+        allowed = AllowList().narrowed(definition.tools)
+        anew = {tool.name: tool for tool in own.built_in()}
+        info = Info(lambda: tools, own.skills, own.read_about)
+        found: Sequence[Tool[Any]] = [info if tool.name == info.name else tool for tool in self.catalog]
+        found = [anew.get(tool.name, tool) if tool.source == "builtin" else tool for tool in found]
+        tools = ToolRegistry(tool for tool in found if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN)
+        return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
+
+
+def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
+    """Name, address and thinking level; another provider's model is not at the address of the parent's."""
+    effort = definition.thinking or parent.effort
+    if definition.model is None:
+        return parent.name, parent.api_base, effort
+    same = definition.model.partition("/")[0] == parent.name.partition("/")[0]
+    return definition.model, parent.api_base if same else None, effort

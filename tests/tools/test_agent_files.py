@@ -1,0 +1,71 @@
+"""Agents from Markdown files: what a file may say, and what is said about one that is wrong (FEATURES F24)."""
+
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.agents import AgentDefinition
+from codeagent.tools.agents import AgentLoader
+from codeagent.tools.folders import Loaded, ToolFile
+
+
+def load(text: str, name: str = "reviewer.md") -> Loaded:
+    shown = f".codeagent/agents/{name}"
+    return AgentLoader().load(ToolFile(Path("/w") / shown, shown, text.encode(), "project"))
+
+
+def only(text: str) -> AgentDefinition:
+    loaded = load(text)
+    assert [str(problem) for problem in loaded.problems if problem.level == "error"] == []
+    (agent,) = loaded.agents
+    return agent
+
+
+def test_the_front_matter_people_know_is_enough() -> None:
+    agent = only("---\nname: reviewer\ndescription: reviews\ntools: Read, Bash\nmodel: m/x\n---\n\nYou review.\n")
+    assert agent == AgentDefinition(
+        "reviewer",
+        "reviews",
+        "You review.",
+        tools=("read", "bash", "job_*"),
+        model="m/x",
+        where=".codeagent/agents/reviewer.md:2",
+    )
+
+
+def test_a_file_may_also_give_limits_thinking_mode_and_whether_it_runs_beside_others() -> None:
+    agent = only(
+        "---\ndescription: d\ntools: [read, 'mcp__github__*']\nthinking: high\nmode: plan\nparallel: true\n"
+        "limits: {max_turns: 5, budget: 0.5, max_seconds: 60}\ncolor: red\n---\n"
+    )
+    assert (agent.name, agent.tools) == ("reviewer", ("read", "mcp__github__*"))
+    assert (agent.thinking, agent.mode, agent.parallel) == ("high", "plan", True)
+    assert agent.limits == {"max_turns": 5, "max_cost_usd": 0.5, "max_seconds": 60}
+
+
+@pytest.mark.parametrize(("model", "warned"), [("inherit", False), ("sonnet", True)])
+def test_a_model_as_another_program_calls_it_is_that_of_the_parent(model: str, warned: bool) -> None:
+    loaded = load(f"---\ndescription: d\nmodel: {model}\n---\n")
+    assert (loaded.agents[0].model, bool(loaded.problems)) == (None, warned)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no front matter", "1: it must begin with a line of ---, then name: and description:, then --- again"),
+        ("---\nname: a\n", "1: the front matter is not closed by a line of ---"),
+        ("---\n- a\n---\n", "2: the front matter must be lines of the form key: value"),
+        ("---\nname: a\n---\n", "2: description is missing; the model chooses by it"),
+        ("---\nname: a b\ndescription: d\n---\n", "2: name: use 1 to 64 letters, digits, _ or -, beginning with a "),
+        ("---\ndescription: d\nmode: wide\n---\n", "3: mode: use one of ask, accept-edits, plan, auto"),
+        ("---\ndescription: d\nlimits: {max_turns: 0}\n---\n", "3: limits.max_turns: input should be greater than 0"),
+        ("---\ndescription: d\nlimits: {turns: 1}\n---\n", "3: limits.turns: extra inputs are not permitted"),
+        ("---\ndescription: d\ntools: [a b]\n---\n", "3: tools: 'a b' is not a tool's name; * and ? may stand for "),
+        ("---\ndescription: [\n---\n", "it is not YAML"),
+        ("---\ndescription: d\ndescription: e\n---\n", "3: the key 'description' appears twice, first on line 2"),
+    ],
+)
+def test_a_broken_file_is_a_problem_with_its_line_and_no_agent(text: str, problem: str) -> None:
+    loaded = load(text)
+    assert loaded.agents == ()
+    assert problem in str(loaded.problems[0]), str(loaded.problems[0])
