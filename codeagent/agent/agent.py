@@ -340,7 +340,7 @@ class Agent:
     def _parent(self, call_id: str, depth: int) -> Parent:
         """What a child that this call starts has above it."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
-        return Parent(shared, call_id, depth, self.model)
+        return Parent(shared, call_id, depth, self.model, self._executor.tools)
 
     def _job(self, job_id: str) -> str:
         try:

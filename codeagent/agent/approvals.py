@@ -150,6 +150,7 @@ class NarrowedPermissions(Permissions):
         """`mode` None: the parent's."""
         self._above = above
         self._mode: Mode = mode or "auto"
+        self._own = None
 
     @property
     def policy(self) -> Policy:

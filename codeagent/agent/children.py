@@ -23,6 +23,7 @@ from codeagent.core.notices import AgentStarted
 from codeagent.core.policy import Mode
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, NotFound, ToolContext, ToolResult
+from codeagent.core.toolbox import ToolSet
 from codeagent.tools.schema import nearest_or_all
 
 MOST_DEEP = 1
@@ -68,6 +69,8 @@ class Parent:
     depth: int
     """How many agents are above the child."""
     model: ModelInUse
+    tools: ToolSet
+    """What the parent may call now: a child has no others."""
 
     @property
     def session_id(self) -> str:

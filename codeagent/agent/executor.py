@@ -61,7 +61,7 @@ class Executor:
     ) -> None:
         """`slots`: a turn for every call that may run at the same time."""
         self._environment = environment
-        self._tools: ToolSet = environment.tools
+        self.tools: ToolSet = environment.tools
         self._emitter = emitter
         self._approvals = approvals
         self._permissions = permissions
@@ -76,7 +76,7 @@ class Executor:
 
     def use_tools(self, only: ToolSet | None) -> None:
         """Find tools only there from now on; None: all that the conversation has."""
-        self._tools = self._environment.tools if only is None else only
+        self.tools = self._environment.tools if only is None else only
         self._prepared.clear()
 
     def plan(self, call: ToolCall) -> PlannedCall:
@@ -97,7 +97,7 @@ class Executor:
 
     def check(self, call: ToolCall) -> None:
         """Check a call that the user edited. Raises ToolError if the tool is unknown or the arguments do not fit."""
-        parse_arguments(self._tools.get(call.name), call.arguments)
+        parse_arguments(self.tools.get(call.name), call.arguments)
 
     def change(self, call: ToolCall) -> str:
         """Name and target of a call that may change files, as far as is known before it runs; else empty."""
@@ -122,12 +122,12 @@ class Executor:
 
     def most_calls(self, call: ToolCall) -> int | None:
         """How often its tool may be called in one run; None if that is not limited."""
-        tools = self._tools
+        tools = self.tools
         return tools.get(call.name).max_calls if call.name in tools else None
 
     def repeatable(self, call: ToolCall) -> bool:
         """Whether the same call may give another result each time."""
-        tools = self._tools
+        tools = self.tools
         return call.name in tools and tools.get(call.name).repeatable
 
     def access(self, call: ToolCall) -> Access:
@@ -188,7 +188,7 @@ class Executor:
 
         Raises ToolError: not_found, invalid_args, or skipped if the tool's documentation must be read first.
         """
-        tool, known = self._tools.get(call.name), self._prepared.get(call)
+        tool, known = self.tools.get(call.name), self._prepared.get(call)
         if self._environment.unread(tool):
             raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
         if known is not None and known.tool is tool:

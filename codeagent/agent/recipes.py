@@ -14,7 +14,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.events import RunFinished
 from codeagent.core.model import Model
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, narrower
 from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolSet
@@ -22,7 +22,6 @@ from codeagent.session.fold import DoneStep
 
 OpenStepModel = Callable[[str], Awaitable[Model]]
 """Opens the model of that name for one step. Raises CodeagentError."""
-_TIGHTEST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 
 
 class RecipeProgress:
@@ -164,7 +163,7 @@ class StepScope:
 def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
     if wanted is None:
         return present
-    return wanted if loosens else min(present, wanted, key=_TIGHTEST.index)
+    return wanted if loosens else narrower(present, wanted)
 
 
 def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:

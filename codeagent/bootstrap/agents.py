@@ -1,7 +1,6 @@
 """Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,10 +18,10 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelInUse, ModelOpener
-from codeagent.core.tool import Tool
+from codeagent.core.toolbox import ToolSet
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
-from codeagent.tools.catalog import ToolCatalog, ToolRegistry
+from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
 
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
@@ -35,7 +34,6 @@ class ChildOpener:
 
     dependencies: ToolDependencies
     around: ToolEnvironment
-    catalog: ToolCatalog
     strategy: Strategy
     open_model: ModelOpener
 
@@ -54,9 +52,8 @@ class ChildOpener:
                 questions=UserQuestions(),
                 jobs=Jobs(),
                 session=(parent.session_id, log.folder),
-                read_about=set(),
             )
-            tools, prompt = await asyncio.to_thread(self._equip, definition, own)
+            tools, prompt = await asyncio.to_thread(_equip, definition, parent.tools, own)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
             around = replace(self.around, tools=tools, limits=limits, scratchpad=own.scratchpad)
@@ -69,15 +66,18 @@ class ChildOpener:
             stack.pop_all()
             return agent
 
-    def _equip(self, definition: AgentDefinition, own: ToolDependencies) -> tuple[ToolRegistry, str]:
-        """The tools of a child, and its system prompt. Blocks on small files."""
-        allowed = AllowList().narrowed(definition.tools)
-        anew = {tool.name: tool for tool in own.built_in()}
-        info = Info(lambda: tools, own.skills, own.read_about)
-        found: Sequence[Tool[Any]] = [info if tool.name == info.name else tool for tool in self.catalog]
-        found = [anew.get(tool.name, tool) if tool.source == "builtin" else tool for tool in found]
-        tools = ToolRegistry(tool for tool in found if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN)
-        return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
+
+def _equip(definition: AgentDefinition, above: ToolSet, own: ToolDependencies) -> tuple[ToolRegistry, str]:
+    """Of the tools of its parent, those that a child has, and its system prompt. Blocks on small files."""
+    allowed = AllowList().narrowed(definition.tools)
+    info = Info(lambda: tools, own.skills, own.read_about)
+    anew = {tool.name: tool for tool in (*own.built_in(), info)}
+    tools = ToolRegistry(
+        anew.get(tool.name, tool) if tool.source == "builtin" else tool
+        for tool in above
+        if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN
+    )
+    return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
 
 
 def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:

@@ -98,7 +98,7 @@ async def open_runtime(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
         questions, jobs, children = dependencies.questions, dependencies.jobs, dependencies.children
-        children.open_child = ChildOpener(dependencies, around, catalog, strategy, opener)
+        children.open_child = ChildOpener(dependencies, around, strategy, opener)
         agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, opener, children)
         stack.push_async_callback(agent.close)
         agent.observe(observer)

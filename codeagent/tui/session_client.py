@@ -272,23 +272,19 @@ class SessionClient:
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
         """Follow up on an event; text that came too late for its run begins the next one."""
-        if event.agent != MAIN:
-            return
         if isinstance(event, ModelChanged):
             self._take_over(agent.model)
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, RunFinished) and event.agent == MAIN:
             self._spawn(self._refresh_git())
             if event.reason == "done" and agent.queued and not agent.running:
                 self.do(acts.Prompt(None))
 
     def _show(self, event: AnyEvent) -> None:
-        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are.
-
-        Those of children have numbers of their own, and are never told twice.
-        """
-        if event.agent == MAIN and event.seq <= self._shown:
-            return
-        self._shown = event.seq if event.agent == MAIN else self._shown
+        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are."""
+        if event.agent == MAIN:  # those of children have numbers of their own, and come only once
+            if event.seq <= self._shown:
+                return
+            self._shown = event.seq
         try:
             self._reducer.apply(event)
         except Exception as error:
@@ -358,9 +354,8 @@ class SessionClient:
         return _NOT_STARTED if self._settled.is_set() else _STARTING
 
     async def _present_settings(self) -> Settings:
-        if self._settings is not None:
-            return self._settings
-        return await asyncio.to_thread(self.launcher.settings, LaunchOptions())
+        known = self._settings
+        return known if known is not None else await asyncio.to_thread(self.launcher.settings, LaunchOptions())
 
     def _tell(self, text: str) -> None:
         self._told_last = text
@@ -379,10 +374,9 @@ class SessionClient:
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
     """Wait if the same stream was drawn a moment ago, so that the channel merges what comes in between."""
-    key: tuple[str, str]
     match event:
         case TextDelta() | ReasoningDelta():
-            key = (event.agent, event.type)
+            key = (event.agent, str(event.type))
         case ToolUpdated() | ToolProgress():
             key = (event.agent, event.call_id)
         case JobUpdated():
