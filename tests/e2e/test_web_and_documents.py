@@ -1,0 +1,197 @@
+"""Tools that make requests, through the product: configured, turned on, asked about, called (FEATURES F20, F21)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, text_of
+from tests.tools.openapi.serving_api import Api, serving_api
+
+SECRET = "t0ken-with-12345"
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with serving_api() as running:
+        yield running
+
+
+def configure(product: Product, text: str) -> None:
+    folder = product.home / "config/codeagent"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(text)
+
+
+def add(product: Product, api: Api, *more: str) -> Done:
+    return product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--private", "--name", "echo", *more)
+
+
+def answers(product: Product, turns: list[Turn], *arguments: str) -> list[Event]:
+    """Run these turns; the results of their calls in the order of the calls."""
+    before = set(product.sessions)
+    product.run(product.script(*turns), *arguments)
+    [session] = set(product.sessions) - before
+    events = [json.loads(line) for line in (session / "events.jsonl").read_text().splitlines()]
+    return sorted(results(events), key=lambda event: str(event["call_id"]))
+
+
+def large(operations: int) -> str:
+    paths = {
+        f"/things/{at}": {"get": {"summary": f"Get {at}", "tags": [f"t{at % 10}"], "parameters": [
+            {"name": "q", "in": "query", "schema": {"type": "string", "description": "x" * 200}}]}}
+        for at in range(operations)
+    }  # fmt: skip
+    root = {"openapi": "3.1.0", "info": {"title": "Large"}, "servers": [{"url": "https://api.example.org"}]}
+    return json.dumps({**root, "paths": paths})
+
+
+def test_a_page_is_fetched_with_a_rule_and_a_host_without_one_is_not(product: Product, api: Api) -> None:
+    configure(product, f'[toolsets]\noffer = ["web"]\n[web]\nprivate_hosts = ["{api.place}"]\n')
+    turns = [
+        calls(("toolset_use", {"name": "web"})),
+        calls(
+            ("web_fetch", {"url": f"{api.url}query?text=hello"}),
+            ("web_fetch", {"url": "https://example.org/"}),
+            ("web_fetch", {"url": "http://169.254.169.254/latest/meta-data/"}),
+        ),
+        say("done"),
+    ]
+    allow = (f"web_fetch(network: {api.place})", "web_fetch(network: 169.254.*)")
+    _, fetched, unasked, near = answers(product, turns, *(word for rule in allow for word in ("--allow", rule)))
+    assert '{"text":"hello","flag":false,"many":null}' in text_of(fetched)
+    assert unasked["error"]["kind"] == "denied" and "not public" in near["error"]["message"]
+
+
+def test_a_document_is_added_used_and_removed(product: Product, api: Api) -> None:
+    done = add(product, api)
+    assert (done.code, done.err) == (0, "") and "requests go to 127.0.0.1" in done.out
+    model = product.script(
+        calls(("toolset_list", {"name": "echo", "search": "json"})),
+        calls(("toolset_use", {"name": "echo", "tools": ["echo__takes_json_json_post"]})),
+        calls(("echo__takes_json_json_post", {"body": {"name": "ada", "tags": ["x"]}})),
+        say("done"),
+    )
+    product.run(model, "--allow", "echo__*")
+    listed, _, answered = results(product.log())
+    assert "echo__takes_json_json_post: Takes Json" in text_of(listed)
+    assert '{"name":"ada","tags":["x"],"parent":null,"price":null}' in text_of(answered)
+    assert product.call("tools", "remove", "echo").code == 0
+    assert product.call("tools", "remove", "echo").code == 2
+
+
+def test_a_secret_reaches_the_api_and_nothing_that_is_kept_or_printed(product: Product, api: Api) -> None:
+    assert add(product, api, "--only", "tag:secret", "--secret", "HTTPBearer=ECHO_KEY").code == 0
+    model = product.script(
+        calls(("toolset_use", {"name": "echo"})), calls(("echo__bearer_bearer_get", {})), say("done")
+    )
+    arguments = ("run", "go", "--model", model, "--sandbox", "off", "--allow", "echo__*", "--output", "jsonl")
+    done = product.call(*arguments, env={**product.environment, "ECHO_KEY": SECRET})
+    assert '{"got":"[secret ECHO_KEY]"}' in text_of(results(product.log())[1])
+    assert SECRET not in done.out + done.err
+    kept = [path for path in product.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert kept == []
+
+
+def test_a_call_is_denied_where_nobody_is_asked_and_a_rule_for_the_document_denies_all(
+    product: Product, api: Api
+) -> None:
+    assert add(product, api).code == 0
+    turns = [
+        calls(("toolset_use", {"name": "echo", "tools": ["echo__query_query_get"]})),
+        calls(("echo__query_query_get", {"text": "x"})),
+        say("done"),
+    ]
+    assert answers(product, turns)[1]["error"]["kind"] == "denied"
+    assert answers(product, turns, "--allow", "echo__*", "--deny", "echo__query*")[1]["error"]["kind"] == "denied"
+
+
+def test_a_thousand_operations_cost_the_first_request_nothing_and_are_turned_on_by_name(product: Product) -> None:
+    (product.workspace / "large.json").write_text(large(1_000))
+    assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
+    some = [f"large__get_things_{at}" for at in range(30)]
+    model = product.script(
+        calls(("toolset_use", {"name": "large"})),
+        calls(("toolset_use", {"name": "large", "tools": some})),
+        calls(("toolset_list", {"search": "things/999"})),
+        say("done"),
+    )
+    product.run(model)
+    whole, named, found = results(product.log())
+    assert "has 1001 tools" in whole["error"]["message"] and named["error"] is None
+    assert "large__get_things_999" in text_of(found)
+    listed = json.loads(product.call("tools", "sets", "--json").out)
+    assert [(one["name"], one["tools"]) for one in listed] == [("large", 1001)]
+
+
+def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -> None:
+    assert add(product, api, "--project", "--only", "id:query_query_get").code == 0
+    turns = [
+        calls(("toolset_use", {"name": "echo"})), calls(("echo__query_query_get", {"text": "x"})), say("done"),
+    ]  # fmt: skip
+    used, called = answers(product, turns, "--allow", "echo__*")
+    assert "not trusted" in used["error"]["message"] and called["error"]["kind"] == "not_found"
+    assert "echo (OpenAPI)" in product.call("tools", "trust").out
+    assert '"text":"x"' in text_of(answers(product, turns, "--allow", "echo__*")[1])
+    record = product.workspace / ".codeagent/openapi/echo.json"
+    record.write_text(record.read_text().replace(api.place, "127.0.0.1:1"))
+    assert "not trusted" in answers(product, turns, "--allow", "echo__*")[0]["error"]["message"]
+
+
+def test_a_document_that_changed_on_disk_is_not_used(product: Product, api: Api) -> None:
+    assert add(product, api).code == 0
+    kept = product.home / "config/codeagent/openapi/echo.document.json"
+    kept.write_text(kept.read_text().replace("/query", "/other"))
+    product.run(product.script(calls(("toolset_use", {"name": "echo"})), say("done")))
+    assert "not the document that was added" in results(product.log())[0]["error"]["message"]
+
+
+SHOP = """\
+openapi: 3.1.0
+info: {title: The Shop}
+servers: [{url: https://shop.example/v1}]
+paths:
+  /things/{id}:
+    get: {responses: {}}
+  /other:
+    get: {parameters: [{$ref: 'more.yaml#/x'}], responses: {}}
+"""
+
+
+def test_a_document_is_checked_without_being_added(product: Product) -> None:
+    (product.workspace / "shop.yaml").write_text(SHOP)
+    done = product.call("tools", "check", "shop.yaml")
+    assert (done.code, done.out) == (
+        0,
+        "shop.yaml: OpenAPI 3.1.0, 2 operations of The Shop; requests go to https://shop.example/v1\n",
+    )
+    assert "shop.yaml: GET /things/{id}: its path has id, which is not among its parameters" in done.err
+    assert "shop.yaml: GET /other: it refers to another document" in done.err
+    assert "warning: shop.yaml: info.version: Field required" in done.err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), "its server is https://shop.example/v1; if requests may go there, add --host shop.example"),
+        (("--host", "other.example"), "not among the hosts pinned for it; add --host shop.example"),
+        (("--host", "shop.example", "--only", "tag:none"), "no operation fits tag:none"),
+        (("--host", "shop.example", "--only", "none"), "is not a filter"),
+        (("--host", "shop.example", "--secret", "key=X"), "the document's schemes are none"),
+        (("--host", "shop.example", "--name", "Bad Name"), "cannot be the name of a document"),
+        (("--host", "https://shop.example"), "is not a host"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_is_kept(
+    product: Product, more: tuple[str, ...], said: str
+) -> None:
+    (product.workspace / "shop.yaml").write_text(SHOP)
+    done = product.call("tools", "add", "openapi", "shop.yaml", *more)
+    assert done.code == 2 and said in done.err and done.err.startswith("codeagent: ") and done.out == ""
+    assert not Path(product.home / "config/codeagent/openapi").exists()
+
+
+def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: Product, api: Api) -> None:
+    done = product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--name", "echo")
+    assert done.code == 2 and "not public" in done.err
