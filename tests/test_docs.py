@@ -10,10 +10,11 @@ from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.cli import COMMANDS
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
-from codeagent.core.policy import HookEvent
+from codeagent.core.policy import HookEvent, Policy
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tools.source import SOURCE_PACKAGES
+from codeagent.tools.web.access import host_key
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each
@@ -113,6 +114,24 @@ def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
 def test_the_page_about_hooks_names_every_event_with_what_it_is_given() -> None:
     text = (DOCS / "how-to/hooks.md").read_text()
     assert [event for event in get_args(HookEvent) if f"| `{event}(" not in text] == []
+
+
+def test_the_settings_and_rules_of_the_pages_about_the_web_and_apis_are_some() -> None:
+    [web] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/web.md").read_text(), re.DOTALL)
+    [api] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/openapi.md").read_text(), re.DOTALL)
+    found = FileSettings.model_validate(tomllib.loads(web))
+    assert (found.web.search, found.web.secrets) == ("brave", {"GITHUB_TOKEN": ("api.github.com",)})
+    rules = parse_rules(RuleLayers(user=found.rules, project=FileSettings.model_validate(tomllib.loads(api)).rules))
+    judged = [
+        Policy("auto", rules).check(tool, key, "prompt", effect).permission
+        for tool, key, effect in (
+            ("web_fetch", host_key("https://docs.python.org/3/"), "nothing"),
+            ("web_fetch", host_key("https://a.internal.example.org/"), "nothing"),
+            ("http_request", host_key("https://api.github.com/x", method="GET"), "anything"),
+            ("http_request", host_key("https://api.github.com/x", method="POST"), "anything"),
+        )
+    ]
+    assert judged == ["auto", "deny", "auto", "prompt"]
 
 
 def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
