@@ -124,7 +124,7 @@ class Loop:
                 return reason
             await self._within_budget(token)
             if (builder := self._conversation.prompt_builder) is not None:
-                await token.guard(builder.first_ready())
+                await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
             self._history += self._queue.deliver_notes() + self._queue.deliver_steering()

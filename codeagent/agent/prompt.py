@@ -7,6 +7,7 @@ from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.agents import AgentDefinition
+from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
@@ -127,9 +128,13 @@ class PromptBuilder:
         self._looking = asyncio.Lock()
         self._rebuild()
 
-    async def first_ready(self) -> None:
-        """Wait, once and not for long, for the toolsets that were turned on before the first request."""
-        await self.catalog.toolsets.first_ready()
+    async def first_ready(self, token: CancelToken) -> None:
+        """Wait, once and not for long, for the toolsets that were turned on before the first request.
+
+        Raises RunCancelled.
+        """
+        if not self.catalog.toolsets.waited:
+            await token.guard(self.catalog.toolsets.first_ready())
 
     async def at_boundary(self, emitter: Emitter) -> None:
         """Reload tool files that changed, take in what sources changed and what was turned on, and report it."""
@@ -153,7 +158,7 @@ class PromptBuilder:
 
     def _tell_unknown(self, emitter: Emitter) -> None:
         """Report each rule and each allowed tool that does not exist, once that is certain."""
-        unknown = self.catalog.unknown(self._rules) if self.catalog.complete else ()
+        unknown = self.catalog.misnamed(self._rules) if self.catalog.complete else ()
         for text in unknown:
             if text not in self._told:
                 self._told.add(text)

@@ -176,7 +176,7 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.unknown(_written(rules))
+    unknown = catalog.misnamed(_written(rules))
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
     return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)

@@ -53,13 +53,16 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the built-in sets that the settings name. Raises ConfigError."""
+    """Yield the built-in sets that the settings name, or of which they allow a tool by its name. Raises ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
     for name in settings.toolsets.offer:
         if name not in sets:
             raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
-    yield from (one for name, one in sets.items() if name in named)
+    allowed = {name for names in settings.tools for name in names}
+    for name, one in sets.items():
+        if name in named or any(tool.name in allowed for tool in one.list().tools):
+            yield one
 
 
 def _files(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

@@ -90,7 +90,7 @@ def _rules(settings: Settings, place: Place) -> list[Finding]:
     """Find rules that name no tool; an untrusted file of the project may still define it."""
     try:
         catalog = describe_tools(place, settings)
-        unknown = catalog.unknown(parse_rules(settings.rules))
+        unknown = catalog.misnamed(parse_rules(settings.rules))
     except CodeagentError as error:
         return [Finding("tools", "problem", str(error))]
     return [Finding("rules", "problem" if catalog.complete else "note", text) for text in unknown]

@@ -47,6 +47,7 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool[Any]]) -> None:
         """Raises ConfigError for a bad name, or one that is taken."""
         self._tools: dict[str, Tool[Any]] = {}
+        self._defined: dict[Tool[Any], ToolDefinition] = {}
         self._use_tools(tools)
 
     def __iter__(self) -> Iterator[Tool[Any]]:
@@ -64,7 +65,7 @@ class ToolRegistry:
         raise NotFound(f"Tool not found: {said}{nearest_or_all(name, self._tools)}")
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        return self._definitions
+        return tuple(self._defined.values())
 
     def _use_tools(self, tools: Iterable[Tool[Any]]) -> None:
         """Raises ConfigError, and changes nothing then."""
@@ -73,8 +74,8 @@ class ToolRegistry:
             if (why := _refusal(tool, taken)) is not None:
                 raise ConfigError(why)
             taken[tool.name] = tool
-        definitions = (ToolDefinition(tool.name, tool.description, shown_schema(tool)) for tool in taken.values())
-        self._definitions, self._tools = tuple(definitions), taken
+        self._defined = {tool: self._defined.get(tool) or _definition(tool) for tool in taken.values()}
+        self._tools = taken
 
 
 class ToolCatalog(ToolRegistry):
@@ -160,16 +161,20 @@ class ToolCatalog(ToolRegistry):
         raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule, and each entry of the allow list, that names no tool.
-
-        Rules about tools of MCP servers are not checked.
-        """
-        names = sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
+        """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
+        names = self._names()
         wrong = [rule for rule in rules if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))]
-        lines = [f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong]
-        for name in self._allow.unknown(names):
-            lines.append(f"{name} in the list of allowed tools is not a tool{nearest_or_all(name, names, most=1)}")
-        return tuple(lines)
+        return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
+
+    def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+        """A line about each rule, and each entry of the list of allowed tools, that names no tool."""
+        names = self._names()
+        unknown = self._allow.unknown(names)
+        listed = (f"{name} in the list of allowed tools is not a tool{_nearest(name, names)}" for name in unknown)
+        return (*self.unknown(rules), *listed)
+
+    def _names(self) -> list[str]:
+        return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
 
     @property
     def now(self) -> Toolbox:
@@ -257,6 +262,19 @@ class ToolCatalog(ToolRegistry):
             self._accept_first, self._accepted = False, digest
         return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
 
+    def _define(self, tool: Tool[Any]) -> None:
+        """Make the definition of a tool that is new; raises whatever a plug-in's tool makes of it.
+
+        Raises ValueError for arguments that no provider takes: one such tool would spoil every request.
+        """
+        if tool in self._defined:
+            return
+        definition = _definition(tool)
+        properties = definition.parameters.get("properties", {})
+        if definition.parameters.get("type") != "object" or not isinstance(properties, dict):
+            raise ValueError("the schema of its arguments is not that of an object")
+        self._defined[tool] = definition
+
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
 
@@ -270,7 +288,7 @@ class ToolCatalog(ToolRegistry):
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
-        candidates, broken = self.toolsets.candidates()
+        candidates, broken = self.toolsets.candidates(self._define)
         added, doubled = _without_doubles(self._always, candidates, reserved)
         self._use_tools((*self._always, *added))
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
@@ -285,6 +303,10 @@ class ToolCatalog(ToolRegistry):
             problems=tuple(problem for problem in problems if problem not in old.problems),
             untrusted=tuple(name for name in self._untrusted if name not in old.untrusted),
         )
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
+    return nearest_or_all(name, names, most=1)
 
 
 def _meant(rule: Rule, names: Collection[str]) -> str:
@@ -324,6 +346,10 @@ def _without_doubles(
         taken[tool.name] = tool
         kept.append(tool)
     return tuple(kept), tuple(problems)
+
+
+def _definition(tool: Tool[Any]) -> ToolDefinition:
+    return ToolDefinition(tool.name, tool.description, shown_schema(tool))
 
 
 def _facts(tool: Tool[Any], toolset: str = "") -> ToolFacts:

@@ -150,7 +150,13 @@ class SourceRun:
 
     @property
     def listing(self) -> Listing:
-        return self._broken or self.source.list()
+        """What the source tells; that it has failed, if `list` of a plug-in raises."""
+        if self._broken is not None:
+            return self._broken
+        try:
+            return self.source.list()
+        except Exception as error:
+            return self._failed(error)
 
     def begin(self) -> None:
         """Start it, unless that was done; an event loop is running."""
@@ -205,12 +211,13 @@ class SourceRun:
         try:
             await self.source.start(self._tell)
         except Exception as error:
-            name = self.source.name
-            text = one_line(str(error), 400) or type(error).__name__
-            about = self.source.list().about
-            self._broken = Listing(problems=(ToolProblem(name, text),), state="failed", about=about)
+            self._broken = self._failed(error)
         self._started.set()
         self._tell()
+
+    def _failed(self, error: Exception) -> Listing:
+        text = one_line(str(error), 400) or type(error).__name__
+        return Listing(problems=(ToolProblem(self.source.name, text),), state="failed")
 
     def _tell(self) -> None:
         self._moved.set()

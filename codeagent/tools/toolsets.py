@@ -1,7 +1,7 @@
 """Toolsets: groups of tools from sources, which the model or the user turns on; the sources run beside the turns."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ MOST_AT_ONCE = 30
 """Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
 MOST_IN_USE = 128
 """Tools of all sets together that are on; providers take no more."""
+Define = Callable[[Tool[Any]], None]
 _START_SECONDS = 30.0
 """How long a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
@@ -73,7 +74,8 @@ class Toolsets:
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
         self._choices = list(choices)
-        self._waited = False
+        self.waited = False
+        """Whether `first_ready` was called."""
         self._held: dict[Tool[Any], str] = {}
         self._others: frozenset[str] = frozenset()
         self._begun = False
@@ -107,9 +109,9 @@ class Toolsets:
 
     async def first_ready(self) -> None:
         """Wait once, and not for long, for the sets that were turned on before the first request."""
-        if self._waited:
+        if self.waited:
             return
-        self._waited = True
+        self.waited = True
         await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources()))
 
     async def close(self) -> None:
@@ -225,9 +227,10 @@ class Toolsets:
             case _:
                 return
 
-    def candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
+    def candidates(self, define: Define) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
         """The tools to be in use, each with the name of its source, and what keeps others out of use.
 
+        `define` raises for a tool that a model cannot be told about.
         Those that are on keep their order, and their place while their source is away; new ones come last.
         """
         found = self.all()
@@ -239,12 +242,12 @@ class Toolsets:
             away = self._runs[source].listing.state != "ready"
             if away or (source, held.name) in wanted:
                 wanted.pop((source, held.name), None)
-                tools[held if away else self._get(source, held.name, problems) or held] = source
+                tools[held if away else self._get(source, held.name, define, problems) or held] = source
         for source, name in wanted:
             if len(tools) >= MOST_IN_USE:
                 problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
                 break
-            if (tool := self._get(source, name, problems)) is not None:
+            if (tool := self._get(source, name, define, problems)) is not None:
                 tools[tool] = source
         return tools, tuple(problems)
 
@@ -257,9 +260,10 @@ class Toolsets:
         """The tools that are in use, in order, each with the name of its source."""
         return self._held
 
-    def _get(self, source: str, name: str, problems: list[ToolProblem]) -> Tool[Any] | None:
+    def _get(self, source: str, name: str, define: Define, problems: list[ToolProblem]) -> Tool[Any] | None:
         try:
             tool = self._runs[source].source.get(name)
+            define(tool)
         except Exception as error:  # a plug-in may raise anything
             problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
             return None

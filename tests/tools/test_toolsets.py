@@ -13,8 +13,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module
-from codeagent.tools.source import BuiltInSet, LateSource, ToolSource
+from codeagent.tools.source import BuiltInSet, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Choice, Toolsets
+from tests.table import for_each
 from tests.tools.catalog_setting import Plain, Setting
 from tests.tools.toolset_setting import Source, catalog_of, names
 
@@ -330,6 +331,8 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: lis
         await resumed.first_ready()
         again = catalog_of(resumed)
         assert names(again)[:2] == ["read", "bash"] and len(set(names(again))) == len(names(again))
+        if not any(what in ("fail", "have", "more") for what, *_ in actions):
+            assert again.definitions() == catalog.definitions()
         await toolsets.close()
         await resumed.close()
 
@@ -377,4 +380,51 @@ async def test_a_list_of_tools_that_are_always_there_starts_and_awaits_no_source
 def test_an_allowed_tool_that_does_not_exist_is_told_with_the_nearest_name() -> None:
     catalog = catalog_of(Toolsets(allow=AllowList((("read", "bsh"),))))
     assert catalog.complete
-    assert catalog.unknown([]) == ("bsh in the list of allowed tools is not a tool; did you mean bash?",)
+    assert catalog.unknown([]) == ()
+    assert catalog.misnamed([]) == ("bsh in the list of allowed tools is not a tool; did you mean bash?",)
+
+
+class Unruly(Source):
+    """A package's source that raises where it must not, as the test says."""
+
+    raises = ""
+
+    def list(self) -> Listing:
+        if self.raises == "list":
+            raise RuntimeError("no list today")
+        return super().list()
+
+    def get(self, name: str) -> Any:
+        tool: Any = super().get(name)
+        if self.raises == "get":
+            raise RuntimeError("no tool today")
+        if self.raises == "schema":
+            tool.schema = {"type": "object", "properties": [1]}
+        if self.raises == "name":
+            tool.name = "bash"
+        return tool
+
+
+@for_each(
+    ("raises", "told"),
+    [
+        ("list", "hub: no list today"),
+        ("get", "hub: one cannot be used: no tool today"),
+        ("schema", "hub: one cannot be used: "),
+        ("name", "hub: it lists one, which calls itself 'bash'"),
+    ],
+)
+def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affected(raises: str, told: str) -> None:
+    async def play() -> None:
+        source = Unruly("hub", "one")
+        toolsets = Toolsets([source, Source("lab", "two")], map(Choice, ("hub", "lab")))
+        catalog = catalog_of(toolsets)
+        toolsets.begin()
+        await toolsets.first_ready()
+        source.raises = raises
+        await catalog.refresh()
+        assert names(catalog) == ["read", "bash", "two"]
+        assert [str(problem)[: len(told)] for problem in catalog.now.problems] == [told]
+        await toolsets.close()
+
+    asyncio.run(play())
