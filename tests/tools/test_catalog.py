@@ -228,3 +228,13 @@ async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(set
     setting.write("user", "b.txt", "!")
     await catalog.refresh()
     assert not catalog.complete
+
+
+async def test_no_file_takes_the_name_of_a_built_in_tool_that_only_other_conversations_have(setting: Setting) -> None:
+    setting.write("user", "a.txt", "write one")
+    catalog = setting.catalog(elsewhere=["write"])
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "one"]
+    assert [problem.text for problem in catalog.now.problems] == [
+        f"the tool write of {setting.user}/a.txt:1 is refused: a built-in tool has that name"
+    ]

@@ -15,6 +15,8 @@ from codeagent.tools.toolsets import Toolsets
 _PAGE = 40
 """Tools, or sets, of one answer."""
 _WIDTH = 160
+_NAMED = 100
+"""Characters for the names of sets in the description."""
 
 
 class ToolsetListArgs(ToolArgs):
@@ -28,7 +30,6 @@ class ToolsetList(Tool[ToolsetListArgs]):
 
     name = "toolset_list"
     label = "Toolsets"
-    description = "List sets of further tools; with name, the tools of one."
     Args = ToolsetListArgs
     permission = "auto"
     concurrency = "shared"
@@ -36,7 +37,10 @@ class ToolsetList(Tool[ToolsetListArgs]):
     repeatable = True
 
     def __init__(self, toolsets: Toolsets) -> None:
+        """Its description names the sets that there are now, and stays: what the model was told must not change."""
         self._toolsets = toolsets
+        known = one_line(", ".join(toolsets.all()), _NAMED)
+        self.description = f"List sets of further tools ({known}); with name, the tools of one."
 
     def access(self, args: ToolsetListArgs, workspace: Workspace) -> Access:
         return Access("shared", "")
