@@ -15,7 +15,7 @@ from codeagent.tools.toolsets import Toolsets
 _PAGE = 40
 """Tools, or sets, of one answer."""
 _WIDTH = 160
-_NAMED = 100
+_NAMED = 80
 """Characters for the names of sets in the description."""
 
 
