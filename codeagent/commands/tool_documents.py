@@ -43,8 +43,8 @@ _BEGINNING = 64 << 10
 def add_document_arguments(actions: Any) -> None:
     """Add `add` and `remove` to the actions of `codeagent tools`."""
     adding = actions.add_parser("add", help="offer every operation of an OpenAPI document as a tool")
-    adding.add_argument("kind", metavar="openapi", choices=("openapi",))
-    adding.add_argument("document", metavar="URL|FILE", help="OpenAPI 3.0 or 3.1, JSON or YAML; - is standard input")
+    adding.add_argument("kind", metavar="openapi", choices=("openapi",), help="the kind of document")
+    adding.add_argument("document", metavar="DOCUMENT", help="an address or a file; - is standard input")
     adding.add_argument("--name", metavar="NAME", help="its tools are called NAME__OPERATION")
     adding.add_argument(
         "--only",

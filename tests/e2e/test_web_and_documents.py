@@ -1,6 +1,7 @@
 """Tools that make requests, through the product: configured, turned on, asked about, called (FEATURES F20, F21)."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, t
 from tests.tools.openapi.serving_api import Api, serving_api
 
 SECRET = "t0ken-with-12345"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +197,28 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_kept(
 def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: Product, api: Api) -> None:
     done = product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--name", "echo")
     assert done.code == 2 and "not public" in done.err
+
+
+_OPENED = """
+import sys
+from pathlib import Path
+from codeagent.bootstrap import Place
+from codeagent.bootstrap.describe import describe_tools
+from codeagent.config.settings import Settings
+work, home = map(Path, sys.argv[1:])
+place = Place(work, home / "state", {}, config_dir=home / "config/codeagent")
+settings = Settings.model_validate({"toolsets": {"offer": ["web"]}})
+tools = describe_tools(place, settings)
+print(sum(len(one.tools) for one in tools.toolsets.all().values()), *sys.modules)
+"""
+
+
+def test_what_is_configured_and_not_used_loads_nothing_of_it(product: Product) -> None:
+    (product.workspace / "large.json").write_text(large(50))
+    assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
+    done = product.call_in(ROOT, sys.executable, "-c", _OPENED, str(product.workspace), str(product.home))
+    assert done.err == ""
+    tools, *modules = done.out.split()
+    assert tools == str(50 + 1 + 2)
+    late = ("codeagent.tools.openapi", "codeagent.tools.web", "codeagent.net", "pycurl", "bs4", "yaml")
+    assert [module for module in modules if module.startswith(late)] == []
