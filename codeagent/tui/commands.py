@@ -147,6 +147,7 @@ _WITHOUT_KEYS = (
         group="about",
         arguments="[trust|distrust]",
     ),
+    Action("command.mcp", "servers that bring tools of their own (MCP): state, tools, trust", group="about"),
     Action("command.skills", "how-tos of the project and of yours that the agent can read", group="about"),
     Action(
         "command.recipes",

@@ -73,6 +73,7 @@ SCOPES = {
     "rewind": Scope("Going back, where something would be lost"),
     "jobs": Scope("What runs in the background: /jobs"),
     "tools": Scope("Tools and tool files: /tools"),
+    "mcp": Scope("MCP servers: /mcp"),
     "permissions": Scope("Rules and decisions: /permissions"),
     "rule": Scope("Writing a rule", writing=True),
     "question": Scope("Questions before the start"),

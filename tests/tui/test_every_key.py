@@ -36,6 +36,7 @@ from codeagent.tui.parts.composer import CommandInput, understand
 from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
+from tests.tui.fake_servers import CHANGED, THEIRS, Book
 from tests.tui.job_scenes import TOOLBOX, every_state
 from tests.tui.replay import ReplayApp, settled
 from tests.tui.scripts import Recording, running_tests
@@ -209,6 +210,10 @@ def with_tools(walker: Walker) -> None:
     walker.app.clients[-1].tools_in_use = TOOLBOX
 
 
+def with_servers(walker: Walker) -> None:
+    walker.app.clients[-1].agent.servers = Book(CHANGED, THEIRS)
+
+
 def with_rules(walker: Walker) -> None:
     walker.app.clients[-1].agent.rules = RULES
 
@@ -367,6 +372,7 @@ WALKS: dict[str, Walk] = {
         ],
     ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
+    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y a y d")]),
     "rewind": (
         Recording,
         [

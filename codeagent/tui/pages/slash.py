@@ -24,6 +24,7 @@ from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
+from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.composer import CommandInput, understand
 from codeagent.tui.parts.marked_list import PickerRow
@@ -174,6 +175,14 @@ async def tools(chat: ChatScreen, argument: str) -> None:
             chat.tell(DISTRUSTED if refused is None else refused.reason)
         case _:
             chat.tell(f"/tools takes nothing, trust or distrust, not '{one_line(argument, 40)}'")
+
+
+async def mcp(chat: ChatScreen, argument: str) -> None:
+    client = await chat.outbox.ready()
+    if (servers := client.agent.servers) is None:
+        chat.tell("no MCP server is configured; codeagent mcp add adds one")
+    else:
+        await _show(chat, ServersScreen(client, servers))
 
 
 async def model(chat: ChatScreen, argument: str) -> None:

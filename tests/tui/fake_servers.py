@@ -1,0 +1,42 @@
+"""MCP servers for the screen, in every state, and a book of them."""
+
+from dataclasses import replace
+
+from codeagent.core.display import DiffBlock
+from codeagent.core.mcp import ServerFacts
+
+GIT = ServerFacts(
+    "git", "stdio", "user", "uvx mcp-server-git", ("gets TOKEN",), "ready", ("mcp__git__status", "mcp__git__log")
+)
+DEAD = ServerFacts(
+    "dead",
+    "http",
+    "user",
+    "https://x/mcp",
+    (),
+    "failed",
+    (),
+    ("unavailable: it wants you to log in",),
+    ("no key\x1b[2J",),
+)
+THEIRS = ServerFacts("theirs", "stdio", "project", "npx -y theirs", ("may reach x.org",), "untrusted")
+CHANGED = replace(GIT, changed=(DiffBlock(path="mcp__git__push", before="Push.", after="Push and tell everybody."),))
+
+
+class Book:
+    """A `core.mcp.ServerBook`; the acts go to the fake agent."""
+
+    def __init__(self, *servers: ServerFacts) -> None:
+        self.servers = servers
+
+    def list(self) -> tuple[ServerFacts, ...]:
+        return self.servers
+
+    async def trust(self, trusted: bool) -> None:
+        raise AssertionError("the page makes acts")
+
+    async def restart(self, name: str) -> None:
+        raise AssertionError("the page makes acts")
+
+    async def agree(self, name: str) -> None:
+        raise AssertionError("the page makes acts")

@@ -1,0 +1,119 @@
+"""/mcp: what every server is, what is wrong and the next step; trust and changed tools wait for a y."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from codeagent.core.acts import AgreeToServer, RestartServer, TrustServers
+from codeagent.tui.pages.servers import ServersScreen, servers_plain
+from codeagent.tui.parts.guard import TOO_SOON
+from tests.tui.fake_servers import CHANGED, DEAD, GIT, THEIRS, Book
+from tests.tui.guards import long_enough
+from tests.tui.replay import ReplayApp, enter, settled, until
+
+
+@asynccontextmanager
+async def typed(folder: Path, book: Book | None) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    """The chat after `/mcp` was sent."""
+    app = ReplayApp([], folder, now=0.0)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await settled(pilot)
+        app.clients[-1].agent.servers = book
+        await enter(pilot, "/mcp")
+        yield pilot, app
+    assert app.crash is None
+
+
+@asynccontextmanager
+async def page(folder: Path, book: Book) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+    async with typed(folder, book) as (pilot, app):
+        await until(pilot, lambda: isinstance(app.screen, ServersScreen))
+        await until(pilot, lambda: book.servers[0].name in shown(app))
+        yield pilot, app
+
+
+def shown(app: ReplayApp) -> str:
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+async def test_every_server_shows_its_state_what_it_runs_and_the_next_step(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(GIT, DEAD, THEIRS)) as (_, app):
+        text = shown(app)
+    assert "git · ready · 2 tools · stdio · yours" in text and "uvx mcp-server-git" in text and "status, log" in text
+    assert "dead · failed · http · yours" in text and "wants you to log in" in text and "r starts it again" in text
+    assert "theirs · untrusted · stdio · from the project" in text and "npx -y theirs" in text
+    assert "t trusts the project's servers" in text and "may reach x.org" in text
+    assert "1 of 3 ready · 1 not trusted" in text
+
+
+async def test_what_a_server_wrote_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(DEAD)) as (_, app):
+        assert "no key" in shown(app) and "\x1b" not in shown(app)
+
+
+async def test_the_chosen_server_is_restarted(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(GIT, DEAD)) as (pilot, app):
+        await pilot.press("tab", "r")
+        await until(pilot, lambda: app.told == [RestartServer("dead")])
+        await until(pilot, lambda: "dead is being started again" in shown(app))
+
+
+async def test_trust_is_given_by_y_once_the_question_could_be_read(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(THEIRS)) as (pilot, app):
+        await pilot.press("y", "t", "y")
+        assert app.told == [] and TOO_SOON in shown(app)
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [TrustServers(True)])
+
+
+async def test_another_key_than_y_starts_nothing(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(THEIRS)) as (pilot, app):
+        for keys in (("t", "enter"), ("t", "space", "y"), ("t", "down", "y")):
+            for key in keys:
+                long_enough()
+                await pilot.press(key)
+        await pilot.press("d")
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [TrustServers(False)]
+
+
+async def test_what_changes_after_the_question_is_not_what_a_y_starts(tmp_path: Path) -> None:
+    book = Book(THEIRS)
+    async with page(tmp_path, book) as (pilot, app):
+        await pilot.press("t")
+        long_enough()
+        book.servers = (replace(THEIRS, shown="rm -rf /"),)
+        await pilot.press("y")
+        await until(pilot, lambda: "rm -rf /" in shown(app))
+        assert app.told == []
+
+
+async def test_tools_that_changed_are_shown_as_a_difference_and_agreed_to_by_y(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(CHANGED)) as (pilot, app):
+        assert "-Push." in shown(app) and "+Push and tell everybody." in shown(app)
+        await pilot.press("a")
+        assert "use 1 changed tool of git? y does it" in shown(app)
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [AgreeToServer("git")])
+
+
+async def test_a_server_that_changes_its_state_is_shown_as_it_is_now(tmp_path: Path) -> None:
+    book = Book(replace(GIT, state="starting", tools=()))
+    async with page(tmp_path, book) as (pilot, app):
+        book.servers = (GIT,)
+        await until(pilot, lambda: "git · ready · 2 tools" in shown(app))
+
+
+async def test_without_servers_the_next_step_is_said(tmp_path: Path) -> None:
+    async with typed(tmp_path, None) as (pilot, app):
+        await until(pilot, lambda: "no MCP server is configured; codeagent mcp add adds one" in shown(app))
+
+
+def test_what_is_copied_is_all_of_it() -> None:
+    assert "uvx mcp-server-git" in servers_plain((GIT, DEAD)) and "wants you to log in" in servers_plain((GIT, DEAD))
