@@ -48,7 +48,7 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
-        BuiltInSet(AGENTS, "gives tasks to agents that work on their own", ("agent",), partial(_agents, dependencies)),
+        _agent_set(dependencies),
     )
 
 
@@ -80,6 +80,11 @@ def _files(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
         JsonRead(workspace, reads),
         JsonWrite(workspace, reads),
     ]
+
+
+def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
+    about = "gives tasks to agents that work on their own"
+    return BuiltInSet(AGENTS, about, ("agent",), partial(_agents, dependencies))
 
 
 def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -158,6 +163,8 @@ def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: H
     Nothing is started. Blocks on small files. Raises ConfigError.
     """
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
+    if sources and dependencies.may_have_agents and all(source.name != AGENTS for source in sources):
+        sources.append(_agent_set(dependencies))  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)

@@ -194,6 +194,13 @@ class ToolDependencies:
         )
         return catalog
 
+    @property
+    def may_have_agents(self) -> bool:
+        """Whether there is a folder for files that describe agents."""
+        own = self.place.own_folder
+        folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
+        return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
+
     def _loaders(self, built_in: Sequence[Tool[Any]]) -> tuple[ToolLoader, ...]:
         """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files.
 

@@ -222,14 +222,22 @@ class Many:
 """ + "\n".join(f"def source_{n}(): return Many('many{n}')" for n in range(20))
 
 
-def test_the_first_request_stays_small_with_twenty_sources_of_a_hundred_tools(product: Product) -> None:
+def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_configured(product: Product) -> None:
     site = product.workspace.parent / "site"
     (site / "many_sources.py").write_text(MANY)
     points = "".join(f"many{n} = many_sources:source_{n}\n" for n in range(20))
     (site / "many_sources-1.2.dist-info" / "entry_points.txt").write_text(f"[codeagent.sources]\n{points}")
+    own = product.home / "config" / "codeagent"
+    for file, text in {
+        "config.toml": '[toolsets]\noffer = ["web", "files"]\n',
+        "agents/reviewer.md": "---\nname: reviewer\ndescription: Reviews a change.\n---\nYou review.\n",
+    }.items():
+        (own / file).parent.mkdir(parents=True, exist_ok=True)
+        (own / file).write_text(text)
     prompt = product.call("prompt").out
     tools = json.loads(product.call("tools", "list", "--json").out)
-    assert {"toolset_list", "toolset_use"} < {tool["name"] for tool in tools}
+    found = {tool["name"] for tool in tools}
+    assert {"toolset_list", "toolset_use"} < found and "agent" not in found
     sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
     assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024
     model = product.script(calls(("toolset_list", {}), ("toolset_list", {"search": "many7__tool_42"})), say("done"))
