@@ -199,6 +199,12 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
     yield from _narrowed(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
+    if waiting := ", ".join(one.name for one in dependencies.documents if not one.trusted):
+        yield (
+            "documents.untrusted",
+            f"OpenAPI documents of this project are not trusted as they are now: {waiting}; read them, then run "
+            "codeagent tools trust",
+        )
 
 
 def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
 from codeagent.bootstrap.tools import AGENTS, ToolDependencies, agent_tool
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -118,17 +117,12 @@ def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[To
 
 
 def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the OpenAPI documents that were added; each is read once it is asked for."""
-    place, root = dependencies.place, dependencies.workspace.root
-    folders = (root / PROJECT_DOCUMENTS, *(() if place.own_folder is None else (place.own_folder / DOCUMENTS,)))
-    if not any(map(may_exist, folders)):
-        return
-    from codeagent.config.documents import DocumentFiles  # only if there are documents
-
-    for added in DocumentFiles(place.own_folder, root, accept=place.trust_project).read():
-        index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
-        listing = Listing(index, state="waiting", about=added.record.about)
-        yield LateSource(added.name, partial(_document, added, settings, place), listing=listing)
+    """Yield the OpenAPI documents that may be used; each is read once it is asked for."""
+    for added in dependencies.documents:
+        if added.trusted:
+            index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
+            listing = Listing(index, state="waiting", about=added.record.about)
+            yield LateSource(added.name, partial(_document, added, settings, dependencies.place), listing=listing)
 
 
 def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
@@ -137,8 +131,6 @@ def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolS
     from codeagent.tools.web.client import WebClient  # as above
     from codeagent.tools.web.secrets import SecretBook  # as above
 
-    if not added.trusted:
-        raise ConfigError("it is the project's and not trusted as it is now; read it, then run codeagent tools trust")
     record = added.record
     options = DocumentOptions(added.name, record.hosts, record.base, record.server, record.only, record.secrets)
     client = WebClient(place.environment, record.hosts if record.private else settings.web.private_hosts)

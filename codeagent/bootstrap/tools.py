@@ -14,6 +14,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
+from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -52,6 +53,7 @@ from codeagent.workspace.skills import Instructions, SkillFolders, load_instruct
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, or has MCP servers
     from codeagent.bootstrap.servers import McpServers
+    from codeagent.config.documents import AddedDocument
     from codeagent.core.recipes import RecipeBook
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -123,6 +125,17 @@ class ToolDependencies:
 
         start = None if self.sandbox is None else self.sandbox.start_program
         return McpServers(place, server_host(place, root, start, self.questions, partial(kept_login, place)))
+
+    @cached_property
+    def documents(self) -> tuple["AddedDocument", ...]:
+        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises ConfigError."""
+        place, root = self.place, self.workspace.root
+        own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
+        if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
+            return ()
+        from codeagent.config.documents import DocumentFiles  # only if there are documents
+
+        return DocumentFiles(place.own_folder, root, accept=place.trust_project).read()
 
     @cached_property
     def skills(self) -> SkillFolders:

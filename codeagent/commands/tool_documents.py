@@ -1,6 +1,7 @@
 """`codeagent tools add openapi`, `tools remove`, and the check of a document: what it offers, and where it would go."""
 
 import argparse
+import asyncio
 import hashlib
 import json
 import os
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place
-from codeagent.commands.arguments import add_cwd, say
+from codeagent.bootstrap.describe import describe_tools
+from codeagent.commands.arguments import add_cwd, say, settings_of
 from codeagent.config.documents import LARGEST_DOCUMENT, DocumentFiles, DocumentRecord, IndexEntry
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
@@ -88,6 +90,10 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         picked = chosen(operations, options.only)
     except (BadDocument, ValueError) as error:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
+    files = document_files(place)
+    sets = await asyncio.to_thread(describe_tools, place, settings_of(args, place.workspace))
+    if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
+        raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
     for problem in problems:
         say(f"warning: {problem}")
     kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -106,7 +112,7 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
             for one in listed_operations(name, picked)
         ),
     )
-    folder = document_files(place).add(name, record, kept, project=args.project)
+    folder = files.add(name, record, kept, project=args.project)
     print(f"added {name}: {record.about}; requests go to {', '.join(hosts)} only; kept in {folder}")
     return 0
 

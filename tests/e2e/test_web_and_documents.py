@@ -132,13 +132,14 @@ def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -
     turns = [
         calls(("toolset_use", {"name": "echo"})), calls(("echo__query_query_get", {"text": "x"})), say("done"),
     ]  # fmt: skip
-    used, called = answers(product, turns, "--allow", "echo__*")
-    assert "not trusted" in used["error"]["message"] and called["error"]["kind"] == "not_found"
+    used, called = answers(product, turns)
+    assert used["error"]["kind"] == called["error"]["kind"] == "not_found"
+    assert "not trusted as they are now: echo" in product.run(product.script(say("done"))).err
     assert "echo (OpenAPI)" in product.call("tools", "trust").out
     assert '"text":"x"' in text_of(answers(product, turns, "--allow", "echo__*")[1])
     record = product.workspace / ".codeagent/openapi/echo.json"
     record.write_text(record.read_text().replace(api.place, "127.0.0.1:1"))
-    assert "not trusted" in answers(product, turns, "--allow", "echo__*")[0]["error"]["message"]
+    assert answers(product, turns)[0]["error"]["kind"] == "not_found"
 
 
 def test_a_document_that_changed_on_disk_is_not_used(product: Product, api: Api) -> None:
@@ -192,6 +193,15 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_kept(
     done = product.call("tools", "add", "openapi", "shop.yaml", *more)
     assert done.code == 2 and said in done.err and done.err.startswith("codeagent: ") and done.out == ""
     assert not Path(product.home / "config/codeagent/openapi").exists()
+
+
+def test_a_document_cannot_take_the_name_of_another_set_or_document(product: Product) -> None:
+    configure(product, '[toolsets]\noffer = ["web"]\n')
+    (product.workspace / "shop.yaml").write_text(SHOP)
+    add_shop = ("tools", "add", "openapi", "shop.yaml", "--host", "shop.example", "--name")
+    assert "another toolset named web" in product.call(*add_shop, "web").err
+    assert product.call(*add_shop, "shop").code == 0
+    assert "codeagent tools remove shop removes it first" in product.call(*add_shop, "shop").err
 
 
 def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: Product, api: Api) -> None:
