@@ -22,6 +22,7 @@ from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
 from codeagent.agent.shell import Shell
+from codeagent.agent.triggers import Triggers
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget, said_effort
@@ -45,9 +46,14 @@ _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the ba
 
 
 class Agent:
-    """One conversation over one journal (the AgentHandle of `core.runtime`)."""
+    """One conversation over one journal (the AgentHandle of `core.runtime`).
+
+    Without `checkpoints` nothing can be taken back, without `open_model` it keeps its model, and without `origin` it is
+    the user's.
+    """
 
     _closed = False
+    _session: HookSession | None = None
 
     def __init__(
         self,
@@ -62,25 +68,20 @@ class Agent:
         open_model: ModelOpener | None = None,
         children: Children | None = None,
         origin: Origin | None = None,
+        triggers: Triggers | None = None,
     ) -> None:
-        """`questions`, `jobs` and `children` are those of the tools that ask for them.
-
-        `checkpoints` None: nothing can be taken back. `open_model` None: it keeps its model. `origin` None: the user's.
-        """
-        history = history or History()
+        """`questions`, `jobs`, `children` and `triggers` are those of the tools that ask for them."""
         self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
+        history = history or History()
         self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(journal)
         self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
         emitter, lock = shared.emitter, shared.lock
-        self._session: HookSession | None = None
         self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)
         self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
         (questions or UserQuestions()).connect(self._approvals)
         self._gate = PauseGate(emitter, self._spending)
         self._jobs = jobs or Jobs()
-        self._jobs.connect(
-            emitter, around.outputs, self._queue, around.sandbox, history.jobs, lambda: self._runs.rouse()
-        )
+        self._triggers = triggers or Triggers()
         self._inspection = shared.inspection or self._own_inspection(checkpoints, around)
         self._executor = Executor(
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
@@ -103,9 +104,13 @@ class Agent:
             checkpoints=self._checkpoints,
             inspection=self._inspection,
             jobs=self._jobs,
+            triggers=self._triggers,
             above=shared.meter,
         )
         self._runs = Runs(conversation, self._context, shared.submitted, lock)
+        wake, busy = self._runs.rouse, self._runs.busy
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, wake)
+        self._triggers.connect(emitter, self._queue, around.workspace, history.triggers, wake, busy)
         self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
         self._model = SessionModel(model, open_model, self._runs, emitter)
         self._begun: set[asyncio.Task[Refused | None]] = set()
@@ -207,6 +212,7 @@ class Agent:
         """Tell the hooks that a session starts; they are told of its end when it is closed."""
         self._session = HookSession(self.session_id, str(self._context.root), resumed)
         await self._hooks.session_start(self._session)
+        self._triggers.begin()
 
     def begin_checkpoints(self) -> None:
         """Make the first one in the background; an event loop is running."""
@@ -231,6 +237,7 @@ class Agent:
         self._jobs.stop_all()  # at once with everything else: what ignores a signal is waited for, and only once
         await self._shell.close()
         await self._runs.ended()
+        await self._triggers.close()
         await self._jobs.close()
         await self._children.close()
         await self.settled()
@@ -299,8 +306,8 @@ class Agent:
                 return self._begin(self._permissions.revoke(rule))
             case acts.RunShell(command, shared):
                 return self._begin(self._shell.start(command, shared=shared))
-            case acts.StopJob(job_id):
-                return self._begin(self._jobs.stop(self._job(job_id), "stopped by the user"))
+            case acts.StopJob() | acts.StopTrigger():
+                return self._stop(act)
             case acts.SendToJob(job_id, text):
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
             case acts.TrustTools(trusted):
@@ -341,6 +348,13 @@ class Agent:
         """What a child that this call starts has above it."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
         return Parent(shared, call_id, depth, self.model, self._executor.tools)
+
+    def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
+        """Raises CodeagentError."""
+        if isinstance(act, acts.StopJob):
+            return self._begin(self._jobs.stop(self._job(act.job_id), "stopped by the user"))
+        stopped = self._triggers.stop(act.trigger_id, "user")
+        return _done(stopped is not None, f"{act.trigger_id} is no longer set; nothing was stopped")
 
     def _job(self, job_id: str) -> str:
         try:

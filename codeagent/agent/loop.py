@@ -24,6 +24,7 @@ from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter
 from codeagent.agent.model_request import StreamedAnswer
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.triggers import Triggers
 from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
@@ -65,6 +66,7 @@ class RunContext:
     checkpoints: Checkpointing
     inspection: Inspection
     jobs: Jobs
+    triggers: Triggers
     above: RunMeter | None = None
     """Of the run whose call started this agent; None for the main agent."""
 
@@ -97,6 +99,7 @@ class Loop:
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate
+        self._triggers = context.triggers
         self._spending = context.spending
         self._checkpoints = context.checkpoints
         self._call_ids = context.call_ids
@@ -141,6 +144,8 @@ class Loop:
                 continue
             await self._queue.admit(token, follow_up=True)
             queued = self._queue.deliver_steering() or self._queue.deliver_follow_up()
+            if not queued and not self._queue.wakes:
+                await self._triggers.at_rest(token)
             if not queued and not self._queue.wakes:
                 return "denied" if self._undone else "done"
             self._history += queued

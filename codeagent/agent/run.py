@@ -1,4 +1,4 @@
-"""Runs: each from a prompt to `run.finished`, one at a time; the end of a job may begin another."""
+"""Runs: each from a prompt to `run.finished`, one at a time; the end of a job, or a trigger, may begin another."""
 
 import asyncio
 import time
@@ -119,7 +119,7 @@ class Run:
 def _first_queued(queue: MessageQueue) -> str:
     if queue.waiting:
         return queue.waiting[0].text
-    return "(a job ended)" if queue.wakes else ""
+    return "(a job ended, or a trigger fired)" if queue.wakes else ""
 
 
 class Runs:
@@ -173,8 +173,13 @@ class Runs:
             self._current.token.cancel(reason)
         return running
 
+    def busy(self) -> bool:
+        """Whether nothing but the user may begin a run now: one is going on, or there is no user."""
+        return self.going_on or not self.conversation.attended
+
     def rouse(self) -> None:
-        """Begin one run for all jobs that ended, if there is a user and the agent is idle."""
+        """Begin one run for all jobs that ended and triggers that fired, if there is a user and the agent is idle."""
+        self._context.triggers.look()
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
 

@@ -17,6 +17,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
+from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import ChildOpener
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
@@ -97,9 +98,11 @@ async def open_runtime(
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        questions, jobs, children = dependencies.questions, dependencies.jobs, dependencies.children
-        children.open_child = ChildOpener(dependencies, around, strategy, opener)
-        agent = Agent(conversation, around, log, history, questions, checkpoints, jobs, in_use, opener, children)
+        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener)
+        agent = Agent(
+            conversation, around, log, history, dependencies.questions, checkpoints, dependencies.jobs, in_use, opener,
+            dependencies.children, triggers=dependencies.triggers,
+        )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         agent.begin_checkpoints()
@@ -266,6 +269,7 @@ def _dependencies(
         (log.session_id, log.folder),
         settings.commit_hooks,
         sandbox.sandbox,
+        Triggers(awaited=settings.wait_for_triggers),
         read_about(history),
     )
 

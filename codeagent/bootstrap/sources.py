@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
 
+_TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 _FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
 
 
@@ -44,6 +45,7 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
         BuiltInSet(
             "files", "several files at once, patches, JSON, wide listings", _FILES, partial(_files, dependencies)
         ),
+        BuiltInSet("triggers", "timers, schedules, watched files", _TRIGGERS, partial(_triggers, dependencies)),
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
@@ -88,6 +90,12 @@ def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
 
 def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     return (agent_tool(dependencies.children, dependencies.built_in),)
+
+
+def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.tools.extra.triggers import trigger_tools  # only once the set is asked for
+
+    return trigger_tools(dependencies.triggers)
 
 
 def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

@@ -12,6 +12,7 @@ from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
+from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
@@ -103,6 +104,7 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
+    triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     children: Children = field(default_factory=Children)

@@ -123,6 +123,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for this run, load the tool files in .codeagent/tools as they are now; Python tools run on this machine",
     )
+    add(
+        "--wait-for-triggers",
+        action="store_true",
+        help="end only once no trigger is left that the agent set, such as a timer; --max-seconds still ends the run",
+    )
     add("--step", action="store_true", help="refused, because nobody could end a pause; use it with the screen")
     add(
         "--inject",
@@ -155,7 +160,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
-    settings = settings_of(args, workspace)
+    settings = settings_of(args, workspace).model_copy(update={"wait_for_triggers": args.wait_for_triggers})
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)

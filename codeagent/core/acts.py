@@ -236,6 +236,13 @@ class SendToJob:
 
 
 @dataclass(frozen=True)
+class StopTrigger:
+    """Have a trigger fire no more."""
+
+    trigger_id: str
+
+
+@dataclass(frozen=True)
 class TrustTools:
     """Load the project's tool files as they are now, or stop loading any of them."""
 
@@ -317,6 +324,7 @@ Act = (
     | RunShell
     | StopJob
     | SendToJob
+    | StopTrigger
     | TrustTools
     | TrustServers
     | RestartServer

@@ -22,6 +22,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
+from codeagent.core.triggers import TriggerEvent
 
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 
@@ -328,6 +329,7 @@ KnownEvent = (
     | CheckpointCreated
     | CheckpointRestored
     | LimitReached
+    | TriggerEvent
     | Notice
     | AnyNotice
 )

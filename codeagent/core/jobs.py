@@ -7,9 +7,9 @@ from codeagent.core.dataclass import dataclass
 if TYPE_CHECKING:
     from codeagent.core.ports import OutputPage  # the first frame shows jobs and needs no ports
 
-JobStatus = Literal["running", "done", "failed", "stopped", "lost"]
+JobStatus = Literal["running", "done", "failed", "stopped", "lost", "waiting"]
 """done: it ended well. failed: it ended with an error. stopped: by the model or the user, or with the session.
-lost: the process that ran it is gone, and how it ended is unknown."""
+lost: the process that ran it is gone, and how it ended is unknown. waiting: a trigger, listed among the jobs."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Each note is a pure function of what is logged, so that a log tells which notes 
 
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
 """The name of the user's own commands in tool events; no tool may have it, and no call of the model starts under it."""
@@ -46,6 +47,15 @@ def job_answer(finished: JobFinished) -> list[str]:
     if finished.handle is not None:
         lines.append(f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]')
     return lines
+
+
+def trigger_note(fired: TriggerFired) -> UserMessage:
+    """Return the message that tells that a trigger fired."""
+    trigger = fired.trigger
+    last = "" if not trigger.over else ", the last time"
+    what = f" ({fired.what})" if fired.what else ""
+    head = f"({trigger.id} fired, {trigger.fired} of {trigger.at_most}{last}: {trigger.kind} {trigger.when}{what}."
+    return UserMessage.from_text(f"{head} You asked to be told then:\n{trigger.prompt})", source="note")
 
 
 def told_by(result: ToolResultAdded) -> str | None:

@@ -17,6 +17,8 @@ class FileStat:
     kind: FileKind
     size: int
     """Bytes."""
+    modified_ns: int = 0
+    """When its content last changed, in nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True)

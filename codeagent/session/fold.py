@@ -25,9 +25,10 @@ from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
-from codeagent.core.notes import job_note, restored_note, shell_note, told_by
+from codeagent.core.notes import job_note, restored_note, shell_note, told_by, trigger_note
 from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered, RecipeStepBegun
 from codeagent.core.policy import Mode
+from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 
 AnyEvent = KnownEvent | UnknownEvent
 
@@ -80,6 +81,8 @@ class History:
     """About commands the user shared and jobs that ended, in order; the model has not been told of them yet."""
     jobs: tuple[EndedJob, ...] = ()
     """Those that ended, in the order they were started."""
+    triggers: tuple[Trigger, ...] = ()
+    """All there were, in the order they were set; `at_most` of one that was stopped is how often it fired."""
     mode: Mode | None = None
     """In force at the end; None if no run began."""
     details: tuple[ToolDetails, ...] = ()
@@ -117,6 +120,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         undelivered=_undelivered(own),
         notes=_notes(own),
         jobs=ended_jobs(own),
+        triggers=_triggers(own),
         mode=last_mode(own),
         details=tuple(
             ToolDetails(result.name, result.details)
@@ -239,6 +243,8 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
             case JobFinished():
                 ends[event.job_id] = job_note(event)
                 waiting.append(ends[event.job_id])
+            case TriggerFired():
+                waiting.append(trigger_note(event))
             case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
             case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
@@ -260,6 +266,11 @@ def _done_steps(events: Iterable[AnyEvent]) -> Iterator[DoneStep]:
                 begun = None
             case _:
                 pass
+
+
+def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:
+    told = (event.trigger for event in events if isinstance(event, TriggerAdded | TriggerFired | TriggerStopped))
+    return tuple({trigger.id: trigger for trigger in told}.values())
 
 
 def last_mode(events: Iterable[AnyEvent]) -> Mode | None:

@@ -1,9 +1,14 @@
 """Events in a few words: how a call, a job or a run ended, what a note or an answer says."""
 
+from dataclasses import replace
+from typing import assert_never
+
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.jobs import Job
 from codeagent.core.messages import text_of
 from codeagent.core.notices import RunStopped
+from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER
 from codeagent.tui.transcript.blocks import CallState
@@ -20,6 +25,7 @@ _TOLD = {
     "(The user brought back": "which files you restored",
     "(The user ran a command": "your command and its output",
     "(Your answer was": "",
+    "(trigger-": "",
 }
 """How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and in short."""
 
@@ -81,6 +87,29 @@ def job_line(ended: JobFinished) -> str:
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
     said = f"{ended.job_id} {ended.status}{after}: {cut_end(flat(ended.title), 40)}"
     return f"{said} · {cut_end(flat(ended.summary), 60)}" if ended.summary else said
+
+
+def trigger_line(event: TriggerEvent) -> str:
+    """One line: what a trigger asks to be told, that it fired, or who stopped it."""
+    match event:
+        case TriggerAdded(trigger=trigger):
+            return flat(trigger.prompt)
+        case TriggerFired(trigger=trigger):
+            what = f" · {cut_end(flat(event.what), 60)}" if event.what else ""
+            return f"{trigger.id} fired: {cut_end(flat(trigger.title), 60)}{what}"
+        case TriggerStopped():
+            return f"stopped by the {event.by}"
+        case _:
+            assert_never(event)
+
+
+def trigger_row(event: TriggerEvent, before: Job | None) -> Job:
+    """A trigger as it is listed among the jobs."""
+    trigger = event.trigger
+    row = before or Job(trigger.id, "", trigger.kind, flat(trigger.title), "waiting", event.ts)
+    if isinstance(event, TriggerStopped):
+        return replace(row, status="stopped", ended=event.ts)
+    return replace(row, status="done", ended=event.ts) if trigger.over else row
 
 
 def job_words(ended: JobFinished) -> str:

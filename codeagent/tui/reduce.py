@@ -14,6 +14,7 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
+from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
@@ -93,6 +94,8 @@ class Reducer:
                 state.jobs.feed(event.job_id, event.text)
             case events.JobFinished():
                 self._end_job(event)
+            case TriggerAdded() | TriggerFired() | TriggerStopped():
+                self._show_trigger(event)
             case events.CheckpointCreated():
                 self._moments[event.checkpoint_id] = event.label
             case events.CheckpointRestored():
@@ -349,6 +352,12 @@ class Reducer:
             self._document.touch_card(event.call_id)
         self._state.status.set(jobs=jobs.running)
         self._document.remark(outcomes.job_line(event))
+
+    def _show_trigger(self, event: TriggerEvent) -> None:
+        line, jobs = outcomes.trigger_line(event), self._state.jobs
+        jobs.set_trigger(outcomes.trigger_row(event, jobs.get(event.trigger.id)), line)
+        if isinstance(event, TriggerFired):
+            self._document.remark(line)
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
         """Note since when the agent waits for a call; None: it ended, or became a job."""

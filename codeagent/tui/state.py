@@ -217,6 +217,12 @@ class JobBoard(Observable):
         if more:
             self._changed()
 
+    def set_trigger(self, row: "Job", line: str) -> None:
+        """List a trigger as it is now, and what was last heard of it."""
+        self._rows[row.id] = row
+        self._outputs.setdefault(row.id, OutputBuffer(_HEAD, _TAIL)).feed(f"{line}\n")
+        self._changed()
+
     def listens(self, job_id: str, port: int) -> None:
         """Note a port that a job listens on; an unknown job is ignored."""
         if (row := self._rows.get(job_id)) is not None:

@@ -87,7 +87,7 @@ class LocalWorkspace:
         relative = self.relative(path)
         self._check_root()
         found = self._beneath.stat(relative)
-        return FileStat(_kind(found.st_mode), found.st_size)
+        return FileStat(_kind(found.st_mode), found.st_size, found.st_mtime_ns)
 
     def open(self, path: str) -> BinaryIO:
         relative = self.relative(path)

@@ -15,6 +15,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
@@ -301,6 +302,7 @@ def scene(
     outputs: OutputStore | None = None,
     open_model: ModelOpener | None = None,
     children: Children | None = None,
+    triggers: Triggers | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -314,8 +316,9 @@ def scene(
     )
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(
-        conversation, around, journal, restored, questions, checkpoints, jobs, open_model=open_model, children=children
-    )
+        conversation, around, journal, restored, questions, checkpoints, jobs,
+        open_model=open_model, children=children, triggers=triggers,
+    )  # fmt: skip
     return Scene(agent, model, journal, kept, tools)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
+from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -121,6 +122,7 @@ class Backstage:
         checkpoints: Checkpoints | None = None,
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
+        triggers: Triggers | None = None,
     ) -> None:
         self.jobs = Jobs(PollingPace(0.01, 0.02))
         self.long = Long()
@@ -134,6 +136,7 @@ class Backstage:
             more=(self.long, Asleep(), Chatting(), *more),
             jobs=self.jobs,
             outputs=outputs,
+            triggers=triggers,
         )
         self.agent = self.scene.agent
         self.events: list[KnownEvent] = []

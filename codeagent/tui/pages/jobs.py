@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.events import Resize
 from textual.timer import Timer
 
-from codeagent.core.acts import SendToJob, StopJob
+from codeagent.core.acts import SendToJob, StopJob, StopTrigger
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job, JobStatus
 from codeagent.tui.actions import bindings
@@ -74,6 +74,7 @@ class JobList(MarkedList[Job]):
             "failed": palette.error,
             "stopped": palette.warning,
             "lost": palette.warning,
+            "waiting": palette.accent,
         }
         head = f"{cut_end(flat(row.id), _LONGEST_ID):<6}  "
         room = max(0, width - cell_len(head) - _WORD - 2)
@@ -158,7 +159,7 @@ class JobsScreen(ListPanel):
         row = self.rows.marked
         if row is None:
             return
-        if row.status != "running":
+        if row.status not in ("running", "waiting"):
             self.hints.tell(f"{row.id} is no longer running")
             return
         asked, when = self._asked
@@ -202,7 +203,9 @@ class JobsScreen(ListPanel):
 
     async def _stop(self, job_id: str) -> None:
         self.hints.tell(f"stopping {job_id}")
-        refused = await self._client.finish(StopJob(job_id))
+        row = self._state.jobs.get(job_id)
+        act = StopTrigger(job_id) if row is not None and row.status == "waiting" else StopJob(job_id)
+        refused = await self._client.finish(act)
         self.hints.tell("" if refused is None else refused.reason)
 
     async def _open_output(self, row: Job) -> None:
@@ -252,7 +255,7 @@ class JobsScreen(ListPanel):
         """What can be done with the marked job."""
         row = self.rows.marked
         names = [("output", "whole output")]
-        if row is not None and row.status == "running":
+        if row is not None and row.status in ("running", "waiting"):
             names.append(("stop", "stop"))
         if row is not None and row.takes_input:
             names.append(("send", "send text"))

@@ -1,0 +1,241 @@
+"""The triggers of one session (the TriggerBook of `core.triggers`): they fire only between turns."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.queue import MessageQueue
+from codeagent.agent.watching import FileWatch
+from codeagent.core.cancel import CancelToken
+from codeagent.core.errors import WorkspaceError
+from codeagent.core.messages import UserMessage
+from codeagent.core.notes import trigger_note
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import Failed
+from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
+
+MOST_TRIGGERS = 20
+SHORTEST = 10.0
+"""Seconds from one time that a trigger fires to the next."""
+_POLL = 5.0
+"""Seconds between two looks at watched files."""
+_LONGEST_WAIT = 30.0
+"""Seconds after which the clock is looked at again: it may have been set, or the machine have slept."""
+_LATE = 60.0
+"""Seconds from which on the model is told that a trigger fires late."""
+
+
+class Clock:
+    """The time, and waiting for it."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def wait(self, seconds: float, event: asyncio.Event) -> None:
+        """Return after some seconds, or once the event is set; perhaps earlier."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(seconds, 0.0), _LONGEST_WAIT)):
+                await event.wait()
+
+
+class Triggers:
+    """Made before the tools that set triggers; it has none until it is connected.
+
+    A trigger fires when the agent would stop, or while it rests: then it begins a run if there is a user. The model is
+    told by a note. One whose note has not been delivered yet does not fire again.
+    """
+
+    def __init__(self, clock: Clock | None = None, *, awaited: bool = False) -> None:
+        """`awaited`: a run without a user ends only once no trigger is left."""
+        self._clock = clock or Clock()
+        self._awaited = awaited
+        self._active: dict[str, Trigger] = {}
+        self._told: dict[str, UserMessage] = {}
+        """The last note about each."""
+        self._quiet: dict[str, float] = {}
+        """Until when each does not fire again."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._made = 0
+
+    def connect(
+        self,
+        emitter: Emitter,
+        queue: MessageQueue,
+        workspace: Workspace,
+        past: tuple[Trigger, ...],
+        wake: Callable[[], None],
+        busy: Callable[[], bool],
+    ) -> None:
+        """`past`: those of an earlier process. `wake` begins a run, which it must not while `busy`."""
+        self._emitter = emitter
+        self._queue = queue
+        self._watch = FileWatch(workspace)
+        self._wake, self._busy = wake, busy
+        self._active = {trigger.id: trigger for trigger in past if not trigger.over}
+        self._made = max((int(trigger.id.rpartition("-")[2]) for trigger in past), default=0)
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def triggers(self) -> tuple[Trigger, ...]:
+        return tuple(self._active.values())
+
+    async def add(
+        self,
+        kind: TriggerKind,
+        when: str,
+        prompt: str,
+        *,
+        at_most: int,
+        every: float | None = None,
+        due: float | None = None,
+    ) -> Trigger:
+        """Raises Failed."""
+        if len(self._active) >= MOST_TRIGGERS:
+            raise Failed(f"{MOST_TRIGGERS} triggers are set already; stop one with trigger_stop")
+        if every is not None and every < SHORTEST:
+            raise Failed(f"a trigger fires at most every {SHORTEST:g} s; nothing was set")
+        if kind == "schedule":
+            due = next_time(when, self.now())
+        try:
+            mark = await asyncio.to_thread(self._watch.begin, when) if kind == "file" else ""
+        except WorkspaceError as error:
+            raise Failed(f"{error}; nothing was set") from None
+        self._made += 1
+        trigger = Trigger(
+            id=f"trigger-{self._made}",
+            kind=kind,
+            when=when,
+            prompt=prompt,
+            at_most=at_most,
+            every=every,
+            due=due,
+            mark=mark,
+        )
+        self._active[trigger.id] = trigger
+        self._emitter.emit(TriggerAdded(trigger=trigger))
+        self.begin()
+        self.look()
+        return trigger
+
+    def stop(self, trigger_id: str, by: Literal["agent", "user"]) -> Trigger | None:
+        if (trigger := self._active.pop(trigger_id, None)) is None:
+            return None
+        self._emitter.emit(TriggerStopped(trigger=replace(trigger, at_most=trigger.fired), by=by))
+        self.look()
+        return trigger
+
+    def begin(self) -> None:
+        """Fire from now on while the agent rests; an event loop is running."""
+        if self._active and self._task is None:
+            self._task = asyncio.create_task(self._work())
+
+    def look(self) -> None:
+        """Something changed: a trigger, or a run has ended."""
+        self._changed.set()
+
+    async def at_rest(self, token: CancelToken) -> None:
+        """Fire what is due, now that the agent would stop; if triggers are awaited, the next. Raises RunCancelled."""
+        await token.guard(self._fire_due())
+        while self._awaited and self._active and not self._queue.wakes:
+            self._changed.clear()
+            await token.guard(self._clock.wait(self._delay(), self._changed))
+            await token.guard(self._fire_due())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _work(self) -> None:
+        while True:
+            self._changed.clear()
+            if not self._active or self._busy():
+                await self._changed.wait()
+                continue
+            await self._clock.wait(self._delay(), self._changed)
+            if not self._busy() and await self._fire_due(resting=True):
+                self._wake()
+
+    def _delay(self) -> float:
+        """Seconds until something may be due."""
+        now = self.now()
+        times = [
+            max(now + _POLL if trigger.due is None else trigger.due, self._quiet.get(trigger.id, now))
+            for trigger in self._active.values()
+        ]
+        return max(0.0, min(times, default=now + _LONGEST_WAIT) - now)
+
+    async def _fire_due(self, *, resting: bool = False) -> bool:
+        """Fire what is due; True if something was. `resting`: no run may have begun meanwhile."""
+        happened = [(trigger, await self._happened(trigger)) for trigger in self.triggers()]
+        if resting and self._busy():
+            return False
+        fired = False
+        for trigger, found in happened:
+            if found is not None and self._active.get(trigger.id) is trigger:
+                fired |= self._fire(trigger, *found)
+        return fired
+
+    async def _happened(self, trigger: Trigger) -> tuple[str, str] | None:
+        """What happened, as a phrase, and the mark of it; None if it is not due."""
+        now = self.now()
+        if now < self._quiet.get(trigger.id, now):
+            return None
+        if trigger.kind == "file":
+            return await asyncio.to_thread(self._watch.changed, trigger.when, trigger.mark)
+        if trigger.due is None or now < trigger.due:
+            return None
+        late = f"it was due at {_local(trigger.due)}" if now - trigger.due > _LATE else ""
+        return late, ""
+
+    def _fire(self, trigger: Trigger, what: str, mark: str) -> bool:
+        """Fire it, unless the model has not read the last note of it yet; its next time comes either way."""
+        untold = trigger.id in self._told and self._queue.waits(self._told[trigger.id])
+        after = replace(trigger, fired=trigger.fired + (not untold), due=self._next(trigger), mark=mark or trigger.mark)
+        self._active[trigger.id] = after
+        self._quiet[trigger.id] = self.now() + SHORTEST
+        if untold:
+            return False
+        if after.over:
+            del self._active[trigger.id]
+        event = self._emitter.emit(TriggerFired(trigger=after, what=what))
+        self._told[trigger.id] = trigger_note(event)
+        self._queue.add_note(self._told[trigger.id], wakes=True)
+        return True
+
+    def _next(self, trigger: Trigger) -> float | None:
+        """When it is due again; times that have passed meanwhile are left out."""
+        now = self.now()
+        if trigger.kind == "schedule":
+            with suppress(Failed):
+                return next_time(trigger.when, now)
+            return None
+        if trigger.every is None or trigger.due is None:
+            return None
+        passed = max(0, int((now - trigger.due) // trigger.every))
+        return trigger.due + (passed + 1) * trigger.every
+
+
+def next_time(words: str, after: float) -> float:
+    """The next time of a schedule in the five words of cron, local time. Raises Failed."""
+    from cronsim import CronSim, CronSimError  # only if a schedule is set
+
+    if len(words.split()) != 5:
+        raise Failed(f"{words!r} is not a schedule: give minute, hour, day, month and weekday, as in '0 9 * * 1-5'")
+    try:
+        return float(next(CronSim(words, datetime.fromtimestamp(after))).timestamp())  # local, as cron
+    except CronSimError as error:
+        raise Failed(f"{words!r} is not a schedule: {error}; nothing was set") from None
+    except StopIteration:
+        raise Failed(f"the schedule {words!r} never comes; nothing was set") from None
+
+
+def _local(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
