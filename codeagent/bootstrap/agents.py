@@ -1,6 +1,7 @@
 """Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -18,11 +19,12 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelInUse, ModelOpener
-from codeagent.core.toolbox import ToolSet
+from codeagent.core.tool import Tool
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
 from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.toolsets import Toolsets
 
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
@@ -36,6 +38,8 @@ class ChildOpener:
     around: ToolEnvironment
     strategy: Strategy
     open_model: ModelOpener
+    toolsets: Toolsets
+    """Of the parent: an agent whose file names tools of a set has them, whether the set is on or not."""
 
     async def __call__(self, definition: AgentDefinition, parent: Parent) -> Agent:
         place = self.dependencies.place
@@ -53,7 +57,9 @@ class ChildOpener:
                 jobs=Jobs(),
                 session=(parent.session_id, log.folder),
             )
-            tools, prompt = await asyncio.to_thread(_equip, definition, parent.tools, own)
+            above = tuple(parent.tools)
+            lent = await self.toolsets.lend(definition.tools or (), {tool.name for tool in above})
+            tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
             around = replace(self.around, tools=tools, limits=limits, scratchpad=own.scratchpad)
@@ -67,7 +73,7 @@ class ChildOpener:
             return agent
 
 
-def _equip(definition: AgentDefinition, above: ToolSet, own: ToolDependencies) -> tuple[ToolRegistry, str]:
+def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies) -> tuple[ToolRegistry, str]:
     """Of the tools of its parent, those that a child has, and its system prompt. Blocks on small files."""
     allowed = AllowList().narrowed(definition.tools)
     info = Info(lambda: tools, own.skills, own.read_about)

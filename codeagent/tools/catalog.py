@@ -262,19 +262,6 @@ class ToolCatalog(ToolRegistry):
             self._accept_first, self._accepted = False, digest
         return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
 
-    def _define(self, tool: Tool[Any]) -> None:
-        """Make the definition of a tool that is new; raises whatever a plug-in's tool makes of it.
-
-        Raises ValueError for arguments that no provider takes: one such tool would spoil every request.
-        """
-        if tool in self._defined:
-            return
-        definition = _definition(tool)
-        properties = definition.parameters.get("properties", {})
-        if definition.parameters.get("type") != "object" or not isinstance(properties, dict):
-            raise ValueError("the schema of its arguments is not that of an object")
-        self._defined[tool] = definition
-
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
 
@@ -288,7 +275,7 @@ class ToolCatalog(ToolRegistry):
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
-        candidates, broken = self.toolsets.candidates(self._define)
+        candidates, broken = self.toolsets.candidates()
         added, doubled = _without_doubles(self._always, candidates, reserved)
         self._use_tools((*self._always, *added))
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])

@@ -1,7 +1,7 @@
 """Toolsets: groups of tools from sources, which the model or the user turns on; the sources run beside the turns."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.schema import nearest_or_all, shown_schema
 from codeagent.tools.source import ListedTool, Listing, SourceRun, ToolSource
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ MOST_AT_ONCE = 30
 """Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
 MOST_IN_USE = 128
 """Tools of all sets together that are on; providers take no more."""
-Define = Callable[[Tool[Any]], None]
 _START_SECONDS = 30.0
 """How long a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
@@ -227,10 +226,9 @@ class Toolsets:
             case _:
                 return
 
-    def candidates(self, define: Define) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
+    def candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
         """The tools to be in use, each with the name of its source, and what keeps others out of use.
 
-        `define` raises for a tool that a model cannot be told about.
         Those that are on keep their order, and their place while their source is away; new ones come last.
         """
         found = self.all()
@@ -242,14 +240,34 @@ class Toolsets:
             away = self._runs[source].listing.state != "ready"
             if away or (source, held.name) in wanted:
                 wanted.pop((source, held.name), None)
-                tools[held if away else self._get(source, held.name, define, problems) or held] = source
+                tools[held if away else self._get(source, held.name, problems) or held] = source
         for source, name in wanted:
             if len(tools) >= MOST_IN_USE:
                 problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
                 break
-            if (tool := self._get(source, name, define, problems)) is not None:
+            if (tool := self._get(source, name, problems)) is not None:
                 tools[tool] = source
         return tools, tuple(problems)
+
+    async def lend(self, names: Iterable[str], known: Collection[str]) -> tuple[Tool[Any], ...]:
+        """The tools of sets with these names, or that fit these patterns, on or not; starts their sources and waits.
+
+        They are for an agent that has tools of its own: what is on in this conversation stays as it is. `known`: names
+        that are taken. `*` alone names nothing.
+        """
+        wanted = AllowList((tuple(name for name in names if name != "*"),))
+        missing = wanted.unknown({*known, *self.names()})
+        asked = [one for one in self.all().values() if missing or any(wanted.allows(tool.name) for tool in one.tools)]
+        sources = {one.source for one in asked if one.state != "ready"}
+        await asyncio.gather(*(self._runs[source].settled(_START_SECONDS) for source in sources))
+        lent: dict[str, Tool[Any]] = {}
+        for one in self.all().values():
+            for tool in one.tools if one.state == "ready" else ():
+                if tool.name in known or tool.name in lent or not wanted.allows(tool.name):
+                    continue
+                if (found := self._get(one.source, tool.name, [])) is not None and len(lent) < MOST_IN_USE:
+                    lent[tool.name] = found
+        return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
         """Keep what is in use now, of the sets and besides them."""
@@ -260,10 +278,11 @@ class Toolsets:
         """The tools that are in use, in order, each with the name of its source."""
         return self._held
 
-    def _get(self, source: str, name: str, define: Define, problems: list[ToolProblem]) -> Tool[Any] | None:
+    def _get(self, source: str, name: str, problems: list[ToolProblem]) -> Tool[Any] | None:
         try:
             tool = self._runs[source].source.get(name)
-            define(tool)
+            if tool not in self._held:
+                _refuse_unsendable(tool)
         except Exception as error:  # a plug-in may raise anything
             problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
             return None
@@ -306,6 +325,13 @@ class Toolsets:
 
     def _note(self) -> None:
         self.moved = True
+
+
+def _refuse_unsendable(tool: Tool[Any]) -> None:
+    """Raise ValueError for arguments that no provider takes: one such tool would spoil every request."""
+    schema = shown_schema(tool)
+    if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
+        raise ValueError("the schema of its arguments is not that of an object")
 
 
 def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:

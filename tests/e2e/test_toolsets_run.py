@@ -260,3 +260,16 @@ def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) ->
     assert "codeagent.tools.toolsets" in loaded
     sets = {"builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
     assert loaded.isdisjoint({*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"})
+
+
+def test_an_agent_has_the_tools_of_sets_that_its_file_names_while_its_parent_has_them_off(product: Product) -> None:
+    child = product.script(calls(("weather_today", {})), say("so it rains", expect="it rains"))
+    folder = product.home / "config" / "codeagent" / "agents"
+    folder.mkdir(parents=True)
+    head = f"---\nname: sky\ndescription: Knows the sky.\ntools: weather_*\nmodel: {child}\n---\n"
+    (folder / "sky.md").write_text(f"{head}You look up.\n")
+    task = ("agent", {"name": "sky", "task": "look"})
+    model = product.script(calls(("toolset_use", {"name": "agents"})), calls(task, ("weather_today", {})), say("done"))
+    done = product.run(model, "--output", "jsonl")
+    texts = [text_of(one) for one in results(done.events) if one["agent"] == "main"]
+    assert texts[1] == "so it rains" and 'toolset_use(name="weather") turns it on' in texts[2]

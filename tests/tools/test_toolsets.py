@@ -428,3 +428,19 @@ def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affe
         await toolsets.close()
 
     asyncio.run(play())
+
+
+async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and_nothing_is_turned_on() -> None:
+    waiting, slow = Source("web", "fetch", "search", waiting=True), Source("hub", "hub_issues", "read", held=True)
+    toolsets = Toolsets([waiting, slow, Source("down", fails=9)], allow=AllowList((("f*", "h*", "toolset_use"),)))
+    catalog = catalog_of(toolsets)
+    toolsets.begin()
+    slow.release.set()
+    assert [tool.name for tool in await toolsets.lend(["fetch", "hub_*", "read", "*"], {"read"})] == [
+        "fetch",
+        "hub_issues",
+    ]
+    assert await toolsets.lend(["*", "search"], ()) == ()
+    await catalog.refresh()
+    assert names(catalog) == [] and toolsets.held == {}
+    await toolsets.close()
