@@ -41,6 +41,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.notices import TypedNotice
+from codeagent.tools.recipes.model import recipe_schema
 from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import SCOPES, Keymap
@@ -61,6 +62,7 @@ def main() -> int:
         "reference/hooks.md": hooks(),
         "reference/hooks.schema.json": hooks_schema(),
         "reference/tool-file.schema.json": tool_file_schema(),
+        "reference/recipe-file.schema.json": recipe_file_schema(),
         "reference/keys.md": keys(),
         "explanation/loop.md": loop(),
     }
@@ -161,6 +163,11 @@ def _decision(answer: type[BaseModel]) -> str:
 def tool_file_schema() -> str:
     """The JSON Schema of a YAML tool file, for editors."""
     return json.dumps(file_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def recipe_file_schema() -> str:
+    """The JSON Schema of a recipe with steps, for editors."""
+    return json.dumps(recipe_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def hooks_schema() -> str:

@@ -37,6 +37,7 @@ def name(path: Path) -> str:
         ("reference/hooks.md", "hooks"),
         ("reference/hooks.schema.json", "hooks_schema"),
         ("reference/tool-file.schema.json", "tool_file_schema"),
+        ("reference/recipe-file.schema.json", "recipe_file_schema"),
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
     ],
@@ -153,7 +154,8 @@ def test_every_slash_command_in_a_page_is_one_that_exists() -> None:
     pages = [ROOT / "README.md", *(DOCS / "how-to").glob("*.md"), *(DOCS / "tutorials").glob("*.md")]
     used = {name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())}
     known = {name for row in SLASH_COMMANDS for name in (row.name, *row.aliases)}
-    assert used <= known | {"usr"}
+    recipes = {"review", "todos"}
+    assert used <= known | recipes | {"usr"}
 
 
 def test_the_variables_that_set_something_are_named() -> None:

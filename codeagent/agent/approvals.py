@@ -50,6 +50,7 @@ class Permissions:
         self._book = environment.book
         self._objection = environment.objection
         self._emitter = emitter
+        self._inputs = environment.inputs
         self._own: Mode | None = None
         """The session's mode, while a run has another."""
 
@@ -60,6 +61,11 @@ class Permissions:
     @property
     def mode(self) -> Mode:
         return self.policy.mode
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs of the step that is running, which a yes for the session is bound to; empty without any."""
+        return (repr(sorted(self._inputs.items())),) if self._inputs else ()
 
     @property
     def own_mode(self) -> Mode:
@@ -270,7 +276,7 @@ class Approvals:
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and fingerprint(prepared.tool.name, prepared.arguments) in self.granted:
+        if not again and fingerprint(prepared.tool.name, prepared.arguments, *self._permissions.inputs) in self.granted:
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
@@ -304,7 +310,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self.granted.add(fingerprint(tool.name, prepared.arguments))
+                    self.granted.add(fingerprint(tool.name, prepared.arguments, *self._permissions.inputs))
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")

@@ -231,7 +231,8 @@ class ToolDependencies:
             from codeagent.tools.user.yaml_loader import YamlLoader  # as above
 
             by_name = {tool.name: tool for tool in built_in}
-            return YamlLoader(self.outputs, self.reads, by_name, always_ask=_ON_HOST if self.kind == "host" else None)
+            ask = _ON_HOST if self.kind == "host" else None
+            return YamlLoader(self.outputs, self.reads, by_name, always_ask=ask, inputs=self.inputs)
 
         def agents() -> ToolLoader:
             from codeagent.tools.agents import AgentLoader  # as above

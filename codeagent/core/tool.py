@@ -279,6 +279,8 @@ class Tool(ABC, Generic[ArgsT]):
     """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
     sandboxed: bool = False
     """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
+    in_place_of: "Tool[Any] | None" = None
+    """The built-in tool of the same name that this one narrows, and whose place it takes."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """What it must not go beyond, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"

@@ -270,8 +270,9 @@ class ToolCatalog(ToolRegistry):
         self.toolsets.moved = False
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         reserved = self._elsewhere - {tool.name for tool in self._builtin}
-        kept, refused = _without_doubles((*self._builtin, *self.toolsets.held), found, reserved)
-        own = self._allowed((*self._builtin, *kept))
+        builtin, found = _narrowed(self._builtin, found)
+        kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, reserved)
+        own = self._allowed((*builtin, *kept))
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
@@ -314,6 +315,18 @@ def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
     if there.source == tool.source:
         return f"{tool.source} has two tools named {tool.name}"
     return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"
+
+
+def _narrowed(
+    builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
+) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
+    """The built-in tools, each replaced by the first that narrows it, and what else was found."""
+    narrower: dict[Tool[Any], Tool[Any]] = {}
+    for tool in found:
+        if tool.in_place_of is not None and tool.in_place_of in builtin:
+            narrower.setdefault(tool.in_place_of, tool)
+    rest = tuple(tool for tool in found if tool not in narrower.values())
+    return tuple(narrower.get(tool, tool) for tool in builtin), rest
 
 
 def _without_doubles(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import product as product
-from tests.e2e.product import Done, Product, calls, of, say
+from tests.e2e.product import Done, Product, calls, of, read, results, say, text_of
 
 RELEASE = """
 name: release
@@ -138,6 +138,28 @@ def test_the_users_own_recipe_needs_no_trust_and_may_loosen_the_mode(product: Pr
     (product.workspace / "x").unlink()
     done = product.call("run", "--sandbox", "off", "--mode", "ask", "--model", model, "--recipe", "fix")
     assert done.code == 4 and not (product.workspace / "x").exists()
+
+
+def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) -> None:
+    folder = product.workspace / ".codeagent"
+    (folder / "commands").mkdir(parents=True)
+    (folder / "tools").mkdir()
+    (folder / "commands" / "look.md").write_text("---\ninputs: [{name: project}]\n---\nLook at {{inputs.project}}.")
+    (folder / "tools" / "review.yaml").write_text(
+        "name: review\nversion: 1\ninputs: [{name: project}]\ntools:\n"
+        "- name: read\n  builtin: true\n  restrictions:\n    paths: ['{{inputs.project}}/**']\n"
+    )
+    for name in ("app", "other"):
+        (product.workspace / name).mkdir()
+        (product.workspace / name / "a.txt").write_text(f"inside {name}\n")
+    turns = [calls(read("app/a.txt"), read("other/a.txt")), say("done"), calls(read("app/a.txt")), say("done")]
+    model = product.script(*turns)
+    given = ("look", "--input", "project=app", "--trust-project")
+    assert "argument 'path' is 'other/a.txt'; this tool may read only app/**" in run(product, model, *given).err
+    first, second = results(product.log())
+    assert "inside app" in text_of(first) and "inside other" not in text_of(second)
+    plain = product.call("run", "look", "--sandbox", "off", "--trust-project", "--model", product.script(*turns[2:]))
+    assert "the input 'project' is not given" in plain.err
 
 
 def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from codeagent.core.allow import checked_names, split_names
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Mode
 from codeagent.core.recipes import NAME, StepLimits
-from codeagent.tools.user.yaml_fields import InputFields, YamlSection
+from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 
 
 def _tools(value: Any) -> Any:
@@ -24,13 +24,7 @@ def _tools(value: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _version(value: Any) -> Any:
-    """Take `version: 1` for a text."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
 Tools = Annotated[list[str], BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
-Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
 
 
 class LimitFields(YamlSection):
@@ -76,6 +70,12 @@ class RecipeFields(PromptFields):
     """A file of steps."""
 
     steps: list[StepFields] = Field(min_length=1, max_length=100, description="In order; each is a run of its own.")
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema of a file of steps, for editors."""
+    schema = RecipeFields.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "A recipe of codeagent"}
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

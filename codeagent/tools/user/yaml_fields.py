@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import ErrorDetails
 
 from codeagent.core.errors import ConfigError
@@ -30,6 +30,14 @@ _SHAPES = {
 
 class YamlSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+def _version(value: Any) -> Any:
+    """Take `version: 1` for a text."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
 
 
 class InputFields(YamlSection):

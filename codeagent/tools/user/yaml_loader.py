@@ -2,14 +2,16 @@
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import OutputStore
+from codeagent.core.recipes import RecipeInput, Values
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
@@ -18,21 +20,31 @@ from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.shell_script import DECIDES
-from codeagent.tools.user.templates import ArgvTemplate, Parameters, ShellTemplate, flaws_of_names, placeholders
-from codeagent.tools.user.yaml_fields import report_invalid
+from codeagent.tools.user.templates import (
+    ArgvTemplate,
+    Parameter,
+    Parameters,
+    ShellTemplate,
+    flaws_of_names,
+    placeholders,
+)
+from codeagent.tools.user.yaml_fields import declared_inputs, report_invalid
 from codeagent.tools.user.yaml_model import (
+    FILE_SECTIONS,
+    MOST_TOOLS,
     SECTIONS,
     VARIABLE_NAME,
+    FileFields,
+    RestrictionFields,
     ToolFields,
     YamlArguments,
     narrowed_arguments,
     own_arguments,
 )
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
-from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions
+from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions, ToolInputs
 
 _TIMEOUT = 120.0
-_MOST_TOOLS = 100
 _PATHS: dict[str, Literal["read", "write"]] = {
     "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
 }  # fmt: skip
@@ -51,8 +63,13 @@ class YamlLoader:
         builtins: Mapping[str, Tool[Any]],
         *,
         always_ask: str | None = None,
+        inputs: Values = MappingProxyType({}),
     ) -> None:
-        """`builtins` are what `builtin:` may name. `always_ask`: as of the bash tool."""
+        """`builtins` are what `builtin:` may name. `always_ask`: as of the bash tool.
+
+        `inputs`: at any time those of the recipe whose step is running.
+        """
+        self._running = inputs
         self._outputs = outputs
         self._reads = reads
         self._builtins = builtins
@@ -74,8 +91,9 @@ class YamlLoader:
         names: dict[str, str] = {}
         for document in found:
             report = YamlReport(file, document)
-            for path, value in _entries(document, report):
-                tool = self._tool(file, path, value, report)
+            entries, shared = _entries(document, report)
+            for path, value in entries:
+                tool = self._tool(file, path, value, shared, report)
                 if tool is None:
                     continue
                 if tool.name in names:
@@ -85,10 +103,15 @@ class YamlLoader:
             problems += report.problems
         if any(problem.level == "error" for problem in problems):
             return Loaded((), tuple(problems))
-        return Loaded(tuple(tools), (*problems, *(warning for tool in tools for warning in lint(tool, tool.origin))))
+        return Loaded(
+            tuple(tools),
+            (*problems, *(one for tool in tools if tool.in_place_of is None for one in lint(tool, tool.origin))),
+        )
 
-    def _tool(self, file: ToolFile, path: Path, value: Any, report: YamlReport) -> Tool[Any] | None:
-        """The tool; None if there is an error."""
+    def _tool(
+        self, file: ToolFile, path: Path, value: Any, shared: tuple[RecipeInput, ...], report: YamlReport
+    ) -> Tool[Any] | None:
+        """The tool; None if there is an error. `shared` are the inputs of the file."""
         if not isinstance(value, dict):
             report.error(path, f"a tool is a mapping, not {kind_of(value)}")
             return None
@@ -99,13 +122,16 @@ class YamlLoader:
                 report_invalid(details, path, report, SECTIONS)
             _check_names(value, path, report)
             return None
-        if fields.builtin is not None:
-            tool: Tool[Any] | None = self._builtin(file, fields, path, report)
-        else:
-            tool = self._command(file, fields, path, report)
+        declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
+        _check_inputs(fields, declared, path, report)
+        inputs = ToolInputs(declared, self._running)
+        make = self._command if fields.builtin is None else self._builtin
+        tool = make(file, fields, inputs, path, report)
         return None if report.has_errors else tool
 
-    def _command(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
+    def _command(
+        self, file: ToolFile, fields: ToolFields, inputs: ToolInputs, path: Path, report: YamlReport
+    ) -> Tool[Any] | None:
         if (fields.argv is None) == (fields.command is None):
             several = fields.argv is not None
             said = "give argv or command, not both" if several else "give one of argv, command and builtin"
@@ -114,33 +140,45 @@ class YamlLoader:
             report.error(path, "description is missing; the model chooses by the description")
         arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
         hosts = _hosts(fields, path, report)
-        template = _template(fields, arguments.parameters, path, report)
-        _check_environment(fields, arguments.parameters, path, report)
+        known = arguments.parameters | {one.name: _as_parameter(one) for one in inputs.declared}
+        template = _template(fields, known, path, report)
+        _check_environment(fields, known, path, report)
         _check_folder(fields, path, report)
         if template is None or report.has_errors:
             return None
         restrictions = Restrictions.of(fields)
         _check_paths(fields, arguments, path, report)
-        _check_commands(restrictions, template, arguments.parameters, (*path, "restrictions", "commands"), report)
+        _check_commands(restrictions, template, known, (*path, "restrictions", "commands"), report)
         used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
         for at, one in enumerate(fields.parameters):
             if one.name not in used:
                 report.warn((*path, "parameters", at), f"{one.name} is not used")
         origin = report.where((*path, "name"))
         tool = CommandTool(
-            fields, arguments, template, hosts, self._outputs, self._reads, origin=origin, always_ask=self._always_ask
+            fields,
+            arguments,
+            template,
+            hosts,
+            self._outputs,
+            self._reads,
+            origin=origin,
+            always_ask=self._always_ask,
+            inputs=inputs,
         )
         tool.timeout = None if fields.mode == "background" else _TIMEOUT
         return _described(tool, file, fields, path, report)
 
-    def _builtin(self, file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any] | None:
-        inner = self._builtins.get(fields.builtin or "")
+    def _builtin(
+        self, file: ToolFile, fields: ToolFields, inputs: ToolInputs, path: Path, report: YamlReport
+    ) -> Tool[Any] | None:
+        named = fields.name if fields.builtin is True else str(fields.builtin)
+        inner = self._builtins.get(named)
         for key in ("argv", "command", "network", "cwd", "env"):
             if key in fields.model_fields_set:
                 report.error((*path, key), "it cannot be combined with builtin")
         if inner is None:
-            hint = nearest_or_all(fields.builtin or "", self._builtins)
-            report.error((*path, "builtin"), f"there is no built-in tool {fields.builtin}{hint}")
+            hint = nearest_or_all(named, self._builtins)
+            report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
             return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
         _check_builtin_restrictions(fields, inner, path, report)
@@ -148,7 +186,7 @@ class YamlLoader:
             return None
         access = _PATHS.get(inner.name)
         about = None if access is None else ("path", access)
-        tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about)
+        tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about, inputs=inputs)
         return _described(tool, file, fields, path, report)
 
 
@@ -170,20 +208,51 @@ def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, 
     return tool
 
 
-def _entries(document: YamlDocument, report: YamlReport) -> list[tuple[Path, Any]]:
-    """The tools of a document, each with its path."""
+def _entries(document: YamlDocument, report: YamlReport) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...]]:
+    """The tools of a document, each with its path, and the inputs that they share."""
     value = document.value
+    if isinstance(value, dict) and "steps" in value:
+        report.error(("steps",), "a file with steps is a recipe: put it into .codeagent/commands; tools stay here")
+        return [], ()
     if not (isinstance(value, dict) and "tools" in value):
-        return [((), value)]
-    for key in value:
-        if key != "tools":
-            report.error((key,), "no other key is allowed next to tools; put it into each tool")
-    if not isinstance(value["tools"], list) or not value["tools"]:
-        report.error(("tools",), f"a list of tools is expected, not {kind_of(value['tools'])}")
-        return []
-    if len(value["tools"]) > _MOST_TOOLS:
-        report.error(("tools",), f"more than {_MOST_TOOLS} tools in one file")
-    return [(("tools", at), item) for at, item in enumerate(value["tools"][:_MOST_TOOLS])]
+        return [((), value)], ()
+    inputs: tuple[RecipeInput, ...] = ()
+    try:
+        inputs = declared_inputs(FileFields.model_validate(value).inputs, ("inputs",), report)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            report_invalid(details, (), report, FILE_SECTIONS)
+    tools = value["tools"] if isinstance(value["tools"], list) else []
+    return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs
+
+
+def _as_parameter(one: RecipeInput) -> Parameter:
+    kind = "string" if one.type == "choice" else one.type
+    return Parameter(one.name, kind, may_be_missing=not one.required and one.default is None)
+
+
+def _check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
+    """Refuse names that are taken, and restrictions that anything but an input would decide."""
+    names = [one.name for one in declared]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        report.error((*path, "inputs"), f"there is another input {name}")
+    for at, one in enumerate(fields.parameters):
+        if one.name in names:
+            report.error((*path, "parameters", at, "name"), "there is an input of that name")
+    given = fields.restrictions or RestrictionFields()
+    here: Path = (*path, "restrictions")
+    for text in given.commands or ():
+        if placeholders(text):
+            report.error((*here, "commands"), "it is fixed: placeholders are for paths")
+    globs = [] if given.paths is None else [*(given.paths.read or ()), *(given.paths.write or ())]
+    for glob in dict.fromkeys(globs):
+        for found in placeholders(glob):
+            if any(one.name == found.name for one in fields.parameters):
+                said = f"{found.source} is given by the model, which must not choose its own restriction"
+                report.error((*here, "paths"), f"{said}; make it an input", source=found.source)
+            elif found.name not in names:
+                hint = nearest_or_all(found.name, names, lambda name: f"{{{{inputs.{name}}}}}")
+                report.error((*here, "paths"), f"{found.source} names no input{hint}", source=found.source)
 
 
 def _check_names(value: dict[str, Any], path: Path, report: YamlReport) -> None:

@@ -13,9 +13,11 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 from codeagent.tools.user.templates import Parameter
-from codeagent.tools.user.yaml_fields import YamlSection
+from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
+MOST_TOOLS = 100
+"""Tools in one file."""
 AccessWord = Literal["read", "write"]
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
@@ -62,6 +64,12 @@ def _restrictions(value: Any) -> Any:
     return {"paths": value} if isinstance(value, list) else value
 
 
+def _builtin(value: Any) -> Any:
+    if value is None or value is True or isinstance(value, str):
+        return value
+    raise ValueError("write true, or the name of a built-in tool; leave it out for a tool with a command")
+
+
 def _mapping(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
@@ -69,6 +77,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+Builtin = Annotated[str | bool | None, BeforeValidator(_builtin, json_schema_input_type=str | Literal[True] | None)]
 Network = Annotated[
     Any,
     BeforeValidator(_network),
@@ -133,8 +142,10 @@ class ToolFields(YamlSection):
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="What the model calls.")
     label: str | None = Field(default=None, description="What the user reads. Default: the name.")
     description: str | None = Field(default=None, description="What it does and when to use it, for the model.")
-    builtin: str | None = Field(
-        default=None, description="A built-in tool that is given another name and tighter limits."
+    builtin: Builtin = Field(
+        default=None,
+        description="A built-in tool that is given another name and tighter limits; true: the one of this name, in "
+        "whose place this one is.",
     )
     argv: list[ArgvItem] | None = Field(
         default=None,
@@ -148,6 +159,10 @@ class ToolFields(YamlSection):
         description="A line for bash. {{args.x}} never becomes shell syntax, wherever it stands.",
     )
     parameters: list[ParameterFields] = Field(default_factory=list, description="What the model gives.")
+    inputs: list[InputFields] = Field(
+        default_factory=list,
+        description="What the user gives to the recipe that is running, for {{inputs.x}}; the model does not see it.",
+    )
     approval: Literal["auto", "prompt", "deny"] | None = Field(
         default=None, description="auto holds only in your own folder; in a project's file it means prompt."
     )
@@ -167,17 +182,22 @@ class ToolFields(YamlSection):
     )
 
 
+class FileFields(YamlSection):
+    """Several tools, and what they share."""
+
+    name: str = Field(default="", description="For people; it changes nothing.")
+    version: Version = Field(default="", description="For people; it changes nothing.")
+    description: str = Field(default="", description="For people; it changes nothing.")
+    inputs: list[InputFields] = Field(default_factory=list, description="Of all tools of the file.")
+    tools: list[Any] = Field(min_length=1, max_length=MOST_TOOLS, description="The tools.")
+
+
 def file_schema() -> dict[str, Any]:
     """The JSON Schema of a tool file, for editors."""
-    tool = ToolFields.model_json_schema(by_alias=True)
-    definitions = tool.pop("$defs", {})
+    tool, many = (model.model_json_schema(by_alias=True) for model in (ToolFields, FileFields))
+    definitions = many.pop("$defs", {}) | tool.pop("$defs", {})
     definitions["Tool"] = tool
-    many = {
-        "type": "object",
-        "properties": {"tools": {"type": "array", "items": {"$ref": "#/$defs/Tool"}, "minItems": 1}},
-        "required": ["tools"],
-        "additionalProperties": False,
-    }
+    many["properties"]["tools"]["items"] = {"$ref": "#/$defs/Tool"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A tool file of codeagent",
@@ -188,9 +208,14 @@ def file_schema() -> dict[str, Any]:
 
 
 SECTIONS: dict[str, type[BaseModel]] = {
-    "": ToolFields, "parameters": ParameterFields, "restrictions": RestrictionFields, "paths": PathRules,
-}  # fmt: skip
+    "": ToolFields,
+    "inputs": InputFields,
+    "parameters": ParameterFields,
+    "restrictions": RestrictionFields,
+    "paths": PathRules,
+}
 """By the key that holds it: what the keys of a tool may be."""
+FILE_SECTIONS = SECTIONS | {"": FileFields}
 
 
 @dataclass(frozen=True)

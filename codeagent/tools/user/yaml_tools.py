@@ -4,7 +4,7 @@ import json
 import posixpath
 import shlex
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.recipes import RecipeInput, leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
@@ -35,10 +36,40 @@ _LONGEST_RULE = 200
 
 
 @dataclass(frozen=True)
+class ToolInputs:
+    """What `{{inputs.x}}` stands for in a tool: what the running recipe was given, else the tool file's own default."""
+
+    declared: tuple[RecipeInput, ...] = ()
+    running: Values = field(default_factory=dict)
+    """The inputs of the recipe whose step is running now; none between them."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Those that are there and fit."""
+        found = ((one.name, self._value(one)) for one in self.declared)
+        return {name: value for name, value in found if value is not None}
+
+    def require(self) -> None:
+        """Raises Denied if one is needed and not there, or does not fit."""
+        for one in self.declared:
+            if one.required and self._value(one) is None:
+                given = "is not what this tool takes" if one.name in self.running else "is not given"
+                raise Denied(f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}")
+
+    def _value(self, one: RecipeInput) -> Any:
+        if one.name not in self.running:
+            return one.default
+        try:
+            return one.parse(text_of(self.running[one.name]))
+        except ConfigError:
+            return None
+
+
+@dataclass(frozen=True)
 class Restrictions:
     """What a tool must not go beyond, whatever its arguments are (FEATURES F14); None: not restricted.
 
-    Globs and beginnings of commands mean what they mean in rules.
+    Globs and beginnings of commands mean what they mean in rules; a glob may hold inputs.
     """
 
     read: tuple[str, ...] | None = None
@@ -51,6 +82,15 @@ class Restrictions:
         given = fields.restrictions or RestrictionFields()
         paths = given.paths or PathRules()
         return cls(*(None if one is None else tuple(one) for one in (paths.read, paths.write, given.commands)))
+
+    def with_inputs(self, inputs: ToolInputs) -> "Restrictions":
+        """These, with the inputs in the globs. Raises Denied for one that is missing or would widen its glob."""
+        values = inputs.values
+        read, write = (
+            None if globs is None else tuple(_with_inputs(glob, values) for glob in globs)
+            for globs in (self.read, self.write)
+        )
+        return replace(self, read=read, write=write)
 
     def told(self, hosts: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
         """The restrictions as the user is shown them: `Tool.restricted`."""
@@ -91,6 +131,18 @@ class Restrictions:
                 raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
 
 
+def _with_inputs(glob: str, values: Values) -> str:
+    """The glob with its inputs, each a plain path that stays in the workspace. Raises Denied."""
+    found = placeholders(glob)
+    for one in found:
+        text = text_of(values.get(one.name, ""))
+        if not leads_inside(text) or any(letter in text for letter in "*?"):
+            raise Denied(
+                f"the input '{one.name}' is {one_line(text, 100)!r}, which is not a plain path in the workspace"
+            )
+    return posixpath.normpath(filled(glob, values)) if found else glob
+
+
 class BuiltinTool(Tool[OpenArgs]):
     """Does what the inner tool does; rules about the inner tool that deny or ask apply to it, too."""
 
@@ -105,6 +157,7 @@ class BuiltinTool(Tool[OpenArgs]):
         *,
         origin: str,
         path: tuple[str, AccessWord] | None,
+        inputs: ToolInputs,
     ) -> None:
         """`path` is the argument that the restrictions are about. The caller sets whatever differs from the inner tool.
 
@@ -118,6 +171,8 @@ class BuiltinTool(Tool[OpenArgs]):
         self.hint, self.documentation = inner.hint, inner.documentation
         self._restrictions = Restrictions.of(fields)
         self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
+        self.in_place_of = inner if self.name == inner.name else None
+        self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset
         self._path = path
@@ -167,12 +222,14 @@ class BuiltinTool(Tool[OpenArgs]):
             problems = error.errors(include_url=False, include_context=False)
             said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
             raise InvalidArgs(f"the arguments do not fit {self._inner.name}: {'; '.join(said)}") from None
+        self._inputs.require()
+        restrictions = self._restrictions.with_inputs(self._inputs)
         if self._path is not None:
             name, access = self._path
-            self._restrictions.check_path(workspace, name, str(getattr(inner, name)), access)
+            restrictions.check_path(workspace, name, str(getattr(inner, name)), access)
         command = getattr(inner, "command", None)
         if isinstance(command, str):
-            self._restrictions.check_commands(command_key(command), complete=True)
+            restrictions.check_commands(command_key(command), complete=True)
         return inner
 
     def _given(self, args: OpenArgs) -> BaseModel | None:
@@ -207,6 +264,7 @@ class CommandTool(Tool[OpenArgs]):
         *,
         origin: str,
         always_ask: str | None = None,
+        inputs: ToolInputs,
     ) -> None:
         """`hosts` may be reached. `always_ask` is why no mode may answer for the user, only one of their rules.
 
@@ -214,6 +272,7 @@ class CommandTool(Tool[OpenArgs]):
         """
         self.name, self.schema, self.origin = fields.name, arguments.schema, origin
         self._arguments = arguments
+        self._inputs = inputs
         self._template = template
         self._environment = dict(fields.env)
         self._folder = None if fields.cwd is None else posixpath.normpath(fields.cwd)
@@ -225,10 +284,11 @@ class CommandTool(Tool[OpenArgs]):
         self._always_ask = always_ask
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """The arguments in the order of the parameters, each quoted as in a shell if it must be; an argument that
-        is missing in the middle is `''`."""
+        """The arguments in the order of the parameters, then the inputs, each quoted as in a shell if it must be; one
+        that is missing in the middle is `''`."""
         values, hosts = self._values(args), self._hosts
-        words = [self._word(name, values) for name in self._arguments.parameters]
+        names = (*self._arguments.parameters, *(one.name for one in self._inputs.declared))
+        words = [self._word(name, values) for name in names]
         while words and words[-1] is None:
             words.pop()
         parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
@@ -277,10 +337,11 @@ class CommandTool(Tool[OpenArgs]):
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
         """The script. Raises ToolError for what is not allowed."""
-        values = self._values(args)
+        self._inputs.require()
+        restrictions, values = self._restrictions.with_inputs(self._inputs), self._values(args)
         for name, access in self._arguments.paths.items():
             if name in values:
-                self._restrictions.check_path(workspace, name, text_of(values[name]), access)
+                restrictions.check_path(workspace, name, text_of(values[name]), access)
         script = self._script(values)
         self._restrictions.check_commands(command_key(self._template.command_line(values)), complete=False)
         if self._folder is not None:
@@ -308,13 +369,14 @@ class CommandTool(Tool[OpenArgs]):
         return "\n".join(lines)
 
     def _values(self, args: OpenArgs) -> Values:
-        """The arguments that are given; a list that is not meant to be several arguments is one text."""
+        """The arguments that are given, and the inputs; a list that is not to be several arguments is one text."""
         parameters, given = self._arguments.parameters, args.model_extra or {}
-        return {
+        own = {
             name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value
             for name, value in given.items()
             if value is not None and name in parameters
         }
+        return own | self._inputs.values
 
     def _word(self, name: str, values: Values) -> str | None:
         if name not in values:

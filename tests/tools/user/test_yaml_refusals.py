@@ -47,7 +47,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ("name: a\nenv: &e {a: *e}\n", ["words.yaml:2: an alias stands for something that holds itself"]),
     # what it is
     ("just text\n", ["words.yaml:1: a tool is a mapping, not a string"]),
-    ("tools: {}\n", ["words.yaml:1: tools: a list of tools is expected, not an object"]),
+    ("tools: {}\n", ["words.yaml:1: tools: a list is expected, not an object"]),
     ("tools: [3]\n", ["words.yaml:1: tools[0]: a tool is a mapping, not a number"]),
     ("{}\n", ["words.yaml:1: name is missing"]),
     ("name: a b\n", ["words.yaml:1: name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -"]),
