@@ -150,7 +150,7 @@ class SourceRun:
 
     @property
     def listing(self) -> Listing:
-        """What the source tells; that it has failed, if `list` of a plug-in raises."""
+        """What the source tells: that it has failed, too, if `list` raises, and while it is tried again."""
         if self._broken is not None:
             return self._broken
         try:
@@ -195,23 +195,35 @@ class SourceRun:
         delay = _FIRST_DELAY
         while True:
             await self._start()
-            while self.listing.state != "failed":
+            while self.listing.state != "failed" or not await self._failed_for(delay):
                 delay = _FIRST_DELAY
                 self._moved.clear()
                 await self._moved.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._again.wait()
-            self._again.clear()
             delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def _failed_for(self, seconds: float) -> bool:
+        """Wait so long, or until it is to be tried at once; whether it is still failed then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._again.wait()
+        self._again.clear()
+        return self.listing.state == "failed"
 
     async def _start(self) -> None:
         self._started.clear()
-        self._broken = None
+        if self.listing.state == "failed":
+            self._broken = self.listing  # until it is known better, so that its problem is reported once
+        broken: Listing | None = None
         try:
             await self.source.start(self._tell)
         except Exception as error:
-            self._broken = self._failed(error)
+            broken = self._failed(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            broken = self._failed(RuntimeError("its start was cancelled from within"))
+        self._broken = broken
         self._started.set()
         self._tell()
 

@@ -444,3 +444,45 @@ async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and
     await catalog.refresh()
     assert names(catalog) == [] and toolsets.held == {}
     await toolsets.close()
+
+
+async def test_a_source_that_keeps_failing_is_told_once(opened: Open) -> None:
+    source = Source("hub", fails=9)
+    toolsets = opened(source)
+    catalog = catalog_of(toolsets)
+    told = []
+    for _ in range(4):
+        await toolsets.ready("hub")
+        source.release.clear()
+        toolsets._runs["hub"].try_again()
+        for _ in range(3):
+            await asyncio.sleep(0)
+            change = await catalog.refresh()
+            told += list(change.problems) if change else []
+        source.release.set()
+    assert source.starts > 3 and [str(problem) for problem in told] == ["hub: it is down"]
+
+
+async def test_a_source_that_recovers_by_itself_is_not_started_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FIRST_DELAY", 0.0)
+    source = Source("hub", "one", held=True, fails=1)
+    toolsets = opened(source)
+    source.release.set()
+    started = asyncio.ensure_future(toolsets.ready("hub"))
+    while not source.list().problems:  # noqa: ASYNC110  # an event would come after the attempt that must not happen
+        await asyncio.sleep(0)
+    source.have("one")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert source.starts == 1 and (await started).state == "ready"
+
+
+async def test_a_start_that_is_cancelled_from_within_is_a_failure(opened: Open) -> None:
+    class Cancelled(Source):
+        async def start(self, changed: Callable[[], None]) -> None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(Failed, match="its start was cancelled from within"):
+        await opened(Cancelled("hub")).use("hub")
