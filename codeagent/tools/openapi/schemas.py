@@ -90,7 +90,9 @@ class Schemas:
             out["additionalProperties"] = False
         for key in _LISTS:
             if isinstance(parts := node.get(key), list) and parts:
-                out[key] = [self._schema(part, within, depth + 1) for part in parts]
+                # What only the server sets is left out, so two forms may look alike: `oneOf` would refuse both.
+                name = "anyOf" if key == "oneOf" and "anyOf" not in node else key
+                out[name] = [self._schema(part, within, depth + 1) for part in parts]
 
     def _is_read_only(self, node: Any) -> bool:
         try:

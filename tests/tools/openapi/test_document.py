@@ -13,7 +13,7 @@ from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.plan import Plan, plan_of
 from codeagent.tools.openapi.reading import BadDocument, read_text
 from codeagent.tools.openapi.source import chosen, listed_operations, longest_name
-from codeagent.tools.schema import problems_of
+from codeagent.tools.schema import faults_of, problems_of
 
 SHOP: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -242,6 +242,17 @@ def test_junk_anywhere_in_a_document_is_a_reason_and_never_a_crash(place: tuple[
         except BadDocument:
             continue
         assert problems_of(plan.schema) == ()
+
+
+def test_forms_that_differ_only_in_what_the_server_sets_do_not_refuse_each_other() -> None:
+    forms = [
+        {"type": "object", "properties": {"name": {"type": "string"}, at: {"type": "integer", "readOnly": True}},
+         "required": ["name", at]}
+        for at in ("planet_id", "moon_id")
+    ]  # fmt: skip
+    body = {"content": {"application/json": {"schema": {"oneOf": forms}}}}
+    plan = planned(ApiDocument({"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}}))["post_a"]
+    assert faults_of(plan.schema, {"body": {"name": "x"}}) == ()
 
 
 def test_a_schema_without_end_or_bounds_is_bounded() -> None:
