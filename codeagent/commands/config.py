@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.mcp import USER_FILE as SERVERS_FILE
-from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json
 
@@ -41,6 +41,7 @@ def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:
         ("project", workspace / PROJECT_FILE),
         ("keys", config_dir() / "keys.yaml"),
         ("servers", config_dir() / SERVERS_FILE),
+        ("documents", config_dir() / DOCUMENTS),
         ("themes", config_dir() / "themes"),
         ("rules", config_dir() / "rules.jsonl"),
         ("state", state_dir()),

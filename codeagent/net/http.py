@@ -306,7 +306,9 @@ def _pinned(url: str, route: Route) -> dict[int, Any]:
     def open_socket(purpose: int, address: Any) -> Any:
         if ipaddress.ip_address(address.addr[0]) not in allowed:
             return pycurl.SOCKET_BAD
-        return socket.socket(address.family, address.socktype, address.protocol)
+        made = socket.socket(address.family, address.socktype, address.protocol)
+        asyncio.get_running_loop().call_soon(made.close)  # pycurl takes a duplicate once this returns
+        return made
 
     options |= {pycurl.PROXY: "", pycurl.NOPROXY: "*", pycurl.OPENSOCKETFUNCTION: open_socket}
     if not is_address(f"[{name}]" if ":" in name else name):

@@ -52,7 +52,7 @@ def test_all_paths_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> 
     rows = dict(line.split() for line in capsys.readouterr().out.splitlines())
     assert rows["project"] == f"{home}/.codeagent/config.toml"
     assert rows["state"] == f"{home}/state/codeagent"
-    assert set(rows) == {"yours", "project", "keys", "themes", "servers", "rules", "state"}
+    assert set(rows) == {"yours", "project", "keys", "themes", "servers", "documents", "rules", "state"}
 
 
 def test_the_schema_knows_every_setting_of_a_file_and_nothing_else(

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -39,17 +39,12 @@ def references_in(*values: Any) -> tuple[str, ...]:
 class SecretBook:
     """The secrets that requests may carry, each bound to hosts; a value is masked before it is used."""
 
-    def __init__(
-        self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor, *, remedy: str = ""
-    ) -> None:
-        """`bound` is hosts, as in rules, by the name of a secret. `remedy`: how the user binds another.
-
-        Raises ValueError for a host that is not one.
-        """
+    def __init__(self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor) -> None:
+        """`bound` is hosts, as in rules, by the name of a secret. Raises ValueError for a host that is not one."""
         self._bound = {name: tuple(map(HostRule.configured, hosts)) for name, hosts in bound.items()}
         self._find = find
         self._redactor = redactor
-        self._remedy = remedy or "the user binds a secret to hosts under [web.secrets] in their configuration"
+        self._learned: set[str] = set()
 
     async def filled(self, value: Any, url: WebUrl) -> Any:
         """The value with every reference in its texts filled in, for a request to `url`. Raises Denied."""
@@ -62,7 +57,10 @@ class SecretBook:
             raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
         rules = self._bound.get(name, ())
         if not any(rule.matches(url.host, url.port) for rule in rules):
-            raise Denied(f"the secret {name} is not bound to {url.place}, so nothing was sent; {self._remedy}")
+            raise Denied(
+                f"the secret {name} is not bound to {url.place}, so nothing was sent; the user binds it to hosts under "
+                "[web.secrets] in their configuration"
+            )
         if url.scheme != "https" and not _is_local(url):
             raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
         found = await asyncio.to_thread(self._find, name)
@@ -70,16 +68,16 @@ class SecretBook:
             raise Denied(f"the secret {name} has no value here; set the variable {name}. Nothing was sent")
         if len(found) < _SHORTEST:
             raise Denied(f"the secret {name} has fewer than {_SHORTEST} characters and could not be kept out of logs")
-        for spelled in dict.fromkeys((found, quote(found, safe=""), quote(found), basic(found))):
-            self._redactor.learn(name, spelled)
+        if found not in self._learned:
+            self._learned.add(found)
+            password = found.partition(":")[2]
+            for spelled in dict.fromkeys((found, quote(found, safe=""), quote(found), basic(found), password)):
+                self._redactor.learn(name, spelled)
         return found
 
     def clean(self, text: str) -> str:
         """Mask what a server sends back of a secret."""
         return self._redactor.clean(text)
-
-
-Fill = Callable[[Any, WebUrl], Awaitable[Any]]
 
 
 def basic(login: str) -> str:

@@ -65,7 +65,7 @@ def make_app() -> FastAPI:
 
     @app.get("/basic", tags=["secret"])
     def with_basic(given: Annotated[HTTPBasicCredentials, Depends(HTTPBasic())]) -> dict[str, Any]:
-        return {"user": given.username, "length": len(given.password)}
+        return {"user": given.username, "password": given.password}
 
     @app.get("/header-key", tags=["secret"])
     def header_key(given: Annotated[str, Depends(APIKeyHeader(name="X-Key"))]) -> dict[str, Any]:
