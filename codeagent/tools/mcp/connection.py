@@ -71,16 +71,29 @@ class Connection:
 
     async def tools(self) -> list[Any]:
         """All pages of `tools/list`, as the server sent them."""
+        return await self._pages("tools")
+
+    async def prompts(self) -> list[Any]:
+        """All pages of `prompts/list`, as the server sent them."""
+        return await self._pages("prompts")
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        return await self._request("resources/read", {"uri": uri})
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        return await self._request("prompts/get", {"name": name, "arguments": dict(arguments)})
+
+    async def _pages(self, kind: str) -> list[Any]:
         found: list[Any] = []
         cursors: set[object] = set()
         cursor: object = None
         while cursor not in cursors and len(cursors) < _MOST_PAGES:
             cursors.add(cursor)
-            page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
-            tools = page.get("tools")
-            if not isinstance(tools, list):
-                raise ServerError("its list of tools is not one that the protocol allows")
-            found += tools
+            page = await self._request(f"{kind}/list", {} if cursor is None else {"cursor": cursor})
+            listed = page.get(kind)
+            if not isinstance(listed, list):
+                raise ServerError(f"its list of {kind} is not one that the protocol allows")
+            found += listed
             cursor = page.get("nextCursor")
             if not cursor or not isinstance(cursor, str):
                 break

@@ -1,11 +1,11 @@
 """One MCP server as a source of tools: started in the background, followed, restarted once, and ended at the close."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
@@ -25,12 +25,15 @@ from codeagent.tools.source import ListedTool, Listing
 if TYPE_CHECKING:
     from codeagent.tools.mcp.connection import Connection
 
+T = TypeVar("T")
 _RESTART_SECONDS = 0.5
 _LIST_AGAIN_SECONDS = 0.5
 """A server that says all the time that its tools have changed is asked no more often than this."""
 _MOST_QUESTIONS = 5
 """Of a server during one call."""
 _MOST_NAMED = 5
+_ASKED_SECONDS = 8.0
+"""How long a prompt waits for what it takes from a server."""
 _NO_PROGRAM = 127
 _NO_SANDBOX = "it runs in the sandbox, and there is none"
 
@@ -286,6 +289,33 @@ class McpSource:
             self._connection = None
             self._show(state="starting", why=f"{error}")
         return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
+
+    async def read_resource(self, uri: str) -> Mapping[str, Any]:
+        """Implement `mentions.OffersText`."""
+        return await self._asked(lambda connection: connection.read_resource(uri))
+
+    async def prompts(self) -> Sequence[Mapping[str, Any]]:
+        """Implement `mentions.OffersText`."""
+        found = await self._asked(lambda connection: connection.prompts())
+        return [each for each in found if isinstance(each, Mapping)]
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """Implement `mentions.OffersText`."""
+        return await self._asked(lambda connection: connection.get_prompt(name, arguments))
+
+    async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
+        """Ask the server something for the user, who waits: it may be starting still. Raises Failed."""
+        try:
+            async with asyncio.timeout(_ASKED_SECONDS):
+                await self._settled.wait()
+                if self._connection is None:
+                    why = self._listing.problems[0].text if self._listing.problems else "it is not there"
+                    raise Failed(f"the MCP server {self.name} is {why}")
+                return await ask(self._connection)
+        except TimeoutError:
+            raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
+        except ServerError as error:
+            raise self._failed(error) from error
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
         """Implement `connection.Listener`: ask in the name of the call that runs; its time does not count meanwhile."""
