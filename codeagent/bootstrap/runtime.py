@@ -136,6 +136,10 @@ def _read_files(
     first_look = catalog.look()
     misnamed = _misnamed(catalog, rules)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
+    if dependencies.servers is not None:
+        from codeagent.bootstrap.servers import reading_hook  # only if there are servers
+
+        hooks = replace(hooks, registered=(*hooks.registered, reading_hook(dependencies.servers)))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *misnamed))
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.bootstrap.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ServerFiles
@@ -19,9 +20,11 @@ from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace
 from codeagent.core.ports import Asker, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.mcp.mentions import read_mentions
 from codeagent.tools.mcp.source import McpSource, ServerHost
 from codeagent.tools.source import Listing
 from codeagent.tools.toolsets import Toolsets
@@ -68,6 +71,19 @@ def ready_config(place: Place, config: ServerConfig) -> ServerConfig:
         for secret in {value, value.rpartition(" ")[2]}:
             place.redactor.learn(f"{full.name} {name}", secret)
     return full
+
+
+def reading_hook(servers: "McpServers") -> Hook:
+    """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be had is not sent."""
+
+    async def read(prompt: SubmittedPrompt) -> TextAnswer:
+        try:
+            text = await read_mentions(prompt.text, servers.sources)
+        except Failed as error:
+            return Deny(str(error))
+        return AddContext(text) if text else Allow()
+
+    return Hook("MCP servers", prompt_submit=read)
 
 
 class McpServers:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +24,13 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import run_to_end
 
 _PIECE = 64 * 1024
+_BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
 _STEP, _LOOKS = 0.02, 25
 """A program on this machine may take half a second to end by itself once its standard input was closed."""
 _MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-_START = '[[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
+_START = 'echo >&2; [[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
 Piece = tuple[Literal["stdout", "stderr"], bytes]
 
 
@@ -84,20 +85,22 @@ class ContainerPrograms:
         engine, target = await container.entrance()
         forwarder = None if grant is None else Forwarder()
         variables = tuple(f"{name}={value}" for name, value in program.variables.items())
-        if grant is not None and forwarder is not None:
-            variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
         await self._freeze_lock.released()
         moved = self._freeze_lock.begin_activity()
         try:
+            if grant is not None and forwarder is not None:
+                variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
             command = ["bash", "--norc", "-c", _START, "codeagent", target.path, program.directory, *program.arguments]
             exec_id, stream = await start_exec(engine, target, command, variables)
+            pieces = stream.pieces()
+            early = await _begun(stream, pieces)
         finally:
             moved()
 
         async def drop() -> None:
             await self._drop(container, grant, forwarder)
 
-        return _ContainerProgram(engine, exec_id, stream, drop)
+        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), drop)
 
     async def _drop(self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None) -> None:
         if grant is not None:
@@ -113,11 +116,48 @@ class ContainerPrograms:
         await asyncio.gather(*(container.close() for container in list(self._open)))
 
 
+async def _begun(stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], None]) -> list[Piece]:
+    """Wait for the empty line with which a program's shell begins; return what came with it.
+
+    The engine answers before anything runs inside: if the container were paused in between, the engine itself would
+    hang. Raises EngineError.
+    """
+    early: list[Piece] = []
+    try:
+        async with asyncio.timeout(_BEGIN_SECONDS):
+            async for is_stderr, piece in pieces:
+                early.append(("stderr" if is_stderr else "stdout", piece.removeprefix(b"\n") if is_stderr else piece))
+                if is_stderr:
+                    break
+        return early
+    except BaseException as error:
+        stream.close()
+        if isinstance(error, TimeoutError):
+            raise EngineError(f"it did not begin within {_BEGIN_SECONDS:g} s") from error
+        raise
+
+
+async def _all(early: list[Piece], pieces: AsyncGenerator[tuple[bool, bytes], None]) -> AsyncGenerator[Piece, None]:
+    for name, piece in early:
+        if piece:
+            yield name, piece
+    async for is_stderr, piece in pieces:
+        yield ("stderr" if is_stderr else "stdout"), piece
+
+
 class _ContainerProgram:
-    def __init__(self, engine: Engine, exec_id: str, stream: ExecStream, drop: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        exec_id: str,
+        stream: ExecStream,
+        pieces: AsyncGenerator[Piece, None],
+        drop: Callable[[], Awaitable[None]],
+    ) -> None:
         self._engine = engine
         self._exec_id = exec_id
         self._stream = stream
+        self._pieces = pieces
         self._drop = drop
         self._closing: asyncio.Task[int | None] | None = None
 
@@ -127,9 +167,8 @@ class _ContainerProgram:
         except EngineError as error:
             raise SandboxLost(f"the program has ended: {error}") from error
 
-    async def output(self) -> AsyncIterator[Piece]:
-        async for is_stderr, piece in self._stream.pieces():
-            yield ("stderr" if is_stderr else "stdout"), piece
+    def output(self) -> AsyncIterator[Piece]:
+        return self._pieces
 
     async def close(self) -> int | None:
         if self._closing is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.product import Product, calls, results, say
+from tests.e2e.product import Product, calls, of, results, say
 from tests.fakes import put
 from tests.tools.mcp.real_servers import servers_or_skip
 from tests.tools.mcp.setting import HOSTILE
@@ -106,3 +106,17 @@ def test_a_run_waits_for_no_server_and_leaves_none_behind(product: Product) -> N
     assert [event["type"] for event in done.events if event["type"] == "run.finished"] == ["run.finished"]
     for file in product.workspace.glob("pid-*"):
         assert not Path("/proc", file.name.removeprefix("pid-")).exists()
+
+
+def test_a_prompt_takes_resources_from_a_server_and_is_not_sent_if_they_cannot_be_had(product: Product) -> None:
+    script = servers_or_skip() / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+    configure(product, all={"command": shutil.which("node"), "args": [str(script)], "where": "machine"})
+    model = product.script(say("done"))
+    done = product.run(model, "--output", "jsonl", prompt="compare @all:demo://resource/dynamic/text/3 with ada@all:x")
+    assert done.code == 0, done.err
+    messages = [event["message"] for event in of(product.log(), "message.added")]
+    notes = [message["content"][0]["text"] for message in messages if message.get("source") == "note"]
+    assert ["Resource 3: This is a plaintext resource" in text for text in notes] == [True]
+    refused = product.run(model, prompt="look at @all:demo://nothing")
+    assert refused.code != 0
+    assert "all: " in refused.err

@@ -371,7 +371,8 @@ class Composer(PromptText):
 def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
     """None if nothing is said: blank text, or a shell command that is still empty.
 
-    A first word with a second slash is a path, and a line with a space in front of its slash is a prompt.
+    A first word with a second slash is a path, and a line with a space in front of its slash is a prompt. So is what
+    asks for the prompt of an MCP server, `/server:prompt`.
     """
     text = typed.strip("\n").rstrip()
     if not text.strip():
@@ -386,7 +387,9 @@ def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
     if not text.startswith("/") or "/" in word[1:]:
         return PromptInput(text)
     row = named(word[1:], commands)
-    return UnknownInput(text) if row is None else CommandInput(row, "".join(rest).strip())
+    if row is None:
+        return PromptInput(text) if ":" in word else UnknownInput(text)
+    return CommandInput(row, "".join(rest).strip())
 
 
 def named(word: str, commands: Iterable[Action]) -> Action | None:

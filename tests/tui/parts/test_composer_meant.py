@@ -23,6 +23,7 @@ COMMANDS = (HELP, NEW, EXIT)
         ("/clear  all of\nit ", CommandInput(NEW, "all of\nit")),
         ("/nothing here", UnknownInput("/nothing here")),
         ("/", UnknownInput("/")),
+        ("/github:review pr=7", PromptInput("/github:review pr=7")),
         ("/etc/hosts is broken", PromptInput("/etc/hosts is broken")),
         (" /help is what I typed", PromptInput(" /help is what I typed")),
         ("what does /help do", PromptInput("what does /help do")),
