@@ -160,8 +160,8 @@ class PromptBuilder:
         """Report each rule and each allowed tool that does not exist, once that is certain."""
         unknown = self.catalog.misnamed(self._rules) if self.catalog.complete else ()
         for text in unknown:
-            if text not in self._told:
-                self._told.add(text)
+            if (what := text.partition(";")[0]) not in self._told:
+                self._told.add(what)
                 emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
     def _rebuild(self) -> None:

@@ -167,9 +167,12 @@ class ToolCatalog(ToolRegistry):
         return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
 
     def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule, and each entry of the list of allowed tools, that names no tool."""
+        """A line about each rule, and each entry of the list of allowed tools, that names no tool.
+
+        The list is judged once every source has told its tools: until then an entry may well be one of them.
+        """
         names = self._names()
-        unknown = self._allow.unknown(names)
+        unknown = self._allow.unknown(names) if self.toolsets.names_known else ()
         listed = (f"{name} in the list of allowed tools is not a tool{_nearest(name, names)}" for name in unknown)
         return (*self.unknown(rules), *listed)
 

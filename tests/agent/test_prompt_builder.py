@@ -6,11 +6,14 @@ from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.prompt import PromptBuilder
+from codeagent.core.allow import AllowList
 from codeagent.core.events import Notice
 from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.toolsets import Toolsets
 from tests.agent.doubles import MemoryJournal
 from tests.tools.catalog_setting import Setting
+from tests.tools.toolset_setting import Source, catalog_of
 
 
 class Kept:
@@ -90,3 +93,39 @@ async def test_where_no_file_changed_prompt_and_tools_are_the_very_same(tmp_path
     await kept.builder.at_boundary(kept.emitter)
     assert (kept.builder.system_prompt, kept.builder.tools) == before
     assert kept.builder.tools is before[1]
+
+
+async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_known() -> None:
+    source = Source("hub", "deploy", held=True)
+    toolsets = Toolsets([source], allow=AllowList((("read", "deploy", "deplyo", "zzz"),)))
+    catalog = catalog_of(toolsets)
+    builder, journal = PromptBuilder(catalog, lambda tools: "", rules=()), MemoryJournal()
+    emitter = Emitter(journal)
+    toolsets.begin()
+    await builder.at_boundary(emitter)
+    assert catalog.misnamed(()) == () and journal.events == []
+    source.release.set()
+    await toolsets.ready("hub")
+    for _ in range(3):
+        await builder.at_boundary(emitter)
+        source.have("deploy", "more")
+    told = [event.text for event in journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
+    assert told == [
+        "deplyo in the list of allowed tools is not a tool; did you mean deploy?",
+        "zzz in the list of allowed tools is not a tool; there are bash, deploy, read",
+    ]
+    await toolsets.close()
+
+
+async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_before_it(tmp_path: Path) -> None:
+    toolsets = Toolsets([Source("hub", "one", "two")])
+    catalog = Setting(tmp_path).catalog(toolsets=toolsets)
+    builder = PromptBuilder(catalog, lambda tools: " ".join(tool.name for tool in tools))
+    emitter = Emitter(MemoryJournal())
+    await builder.at_boundary(emitter)
+    prompt, tools = builder.system_prompt, builder.tools
+    await toolsets.use("hub")
+    await builder.at_boundary(emitter)
+    assert builder.system_prompt == prompt and builder.tools[: len(tools)] == tools
+    assert [tool.name for tool in builder.tools[len(tools) :]] == ["one", "two"]
+    await toolsets.close()
