@@ -16,6 +16,7 @@ BODY = "body"
 BodyKind = Literal["json", "form", "multipart", "text"]
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 64
+_LONGEST_DOCUMENTATION = 20_000
 _PLACES = ("path", "query", "header", "cookie")
 _STYLES = {
     "path": ("simple", "label", "matrix"),
@@ -86,6 +87,8 @@ class Plan:
     schema: dict[str, JsonValue]
     """Of the arguments."""
     description: str
+    documentation: str = ""
+    """All that the document says about the operation, Markdown; empty if the description is all."""
 
 
 def plan_of(document: ApiDocument, operation: Operation) -> Plan:
@@ -111,7 +114,12 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
     if required:
         schema["required"] = required
     said = " ".join(part for part in (operation.summary, f"({operation.method} {operation.path})") if part)
-    return Plan(operation, tuple(parameters), body, security_of(document, raw), schema, said)
+    return Plan(operation, tuple(parameters), body, security_of(document, raw), schema, said, _documentation(raw))
+
+
+def _documentation(raw: dict[str, Any]) -> str:
+    text = raw.get("description")
+    return text[:_LONGEST_DOCUMENTATION].strip() if isinstance(text, str) and raw.get("summary") else ""
 
 
 def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -97,6 +97,7 @@ class OperationTool(Tool[OpenArgs]):
         self.name = name
         self.label = operation.summary or name
         self.description = one_line(plan.description, _LONGEST_DESCRIPTION)
+        self.documentation = plan.documentation
         self.schema = plan.schema
         self.effect = "nothing" if operation.reads else "anything"
         self.concurrency = "shared" if operation.reads else "exclusive"

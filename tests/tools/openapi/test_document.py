@@ -23,7 +23,7 @@ SHOP: dict[str, Any] = {
     "paths": {
         "/users/{id}": {
             "parameters": [{"$ref": "#/components/parameters/Id"}, {"name": "q", "in": "query", "schema": {}}],
-            "get": {"tags": ["people"], "summary": "Show\none", "parameters": [
+            "get": {"tags": ["people"], "summary": "Show\none", "description": "Shows **one**.", "parameters": [
                 {"name": "q", "in": "query", "required": True, "schema": {"type": "integer", "nullable": True}},
                 {"name": "id", "in": "header", "schema": {"type": "string"}},
                 {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
@@ -96,6 +96,7 @@ def test_parameters_of_the_path_are_kept_unless_the_operation_replaces_them() ->
         "header_id": {"type": "string"},
     }
     assert plan.schema["required"] == ["id", "q"]
+    assert (plan.description, plan.documentation) == ("Show one (GET /users/{id})", "Shows **one**.")
 
 
 def test_a_body_is_written_out_once_without_what_only_the_server_sets() -> None:
