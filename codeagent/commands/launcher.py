@@ -104,7 +104,7 @@ class LocalLauncher:
         return found
 
     def recorded(self, session_id: str, after: int = 0) -> Events:
-        return self._store.read_after(session_id, after)
+        return tuple(self._store.with_children(self._store.read_after(session_id, after)))
 
     def rename(self, session_id: str, title: str) -> None:
         self._store.titles.give(session_id, " ".join(title.split()))

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.disk.locks import open_lock_file, try_lock
@@ -230,6 +231,14 @@ class SessionStore:
         if not end or end[0].seq > number:
             return tuple(event for event in self.read(session_id).events if event.seq > number)
         return tuple(event for event in end if event.seq > number)
+
+    def with_children(self, events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[KnownEvent | UnknownEvent]:
+        """Yield the events, and those of each child whose log can be read behind the one that says that it began."""
+        for event in events:
+            yield event
+            if isinstance(event, AgentStarted) and event.session == event.parent_session:
+                with suppress(SessionError):
+                    yield from self.read(event.child_session).events
 
     def find(self, prefix: str) -> str:
         """Return the only session whose id begins with `prefix`, or the child with exactly this id.

@@ -124,7 +124,10 @@ class Launcher(Protocol):
         """
 
     def recorded(self, session_id: str, after: int = 0) -> "tuple[KnownEvent | UnknownEvent, ...]":
-        """Its events after the one of that number, also while it is in use. Raises SessionError."""
+        """Its events after the one of that number, with those of its children, also while it is in use.
+
+        Raises SessionError.
+        """
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a title; an empty one takes it away. Raises SessionError."""

@@ -16,6 +16,7 @@ from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
+from codeagent.tui.child_cards import ChildCards
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
@@ -27,9 +28,11 @@ AnyEvent = events.KnownEvent | events.UnknownEvent
 class Reducer:
     """Applies events to the UI state, one by one: a live run, a resumed session and a recorded log alike."""
 
-    def __init__(self, state: UiState, *, live: bool) -> None:
-        """`live`: queued text that is taken back returns to the composer."""
+    def __init__(self, state: UiState, *, live: bool, agent: str = MAIN) -> None:
+        """`live`: queued text that is taken back returns to the composer. `agent`: whose conversation it is."""
         self._state = state
+        self._agent = agent
+        self._children = ChildCards(lambda own, name: Reducer(own, live=False, agent=name).apply)
         self._document = state.document
         self._live = live
         self._thought = False
@@ -50,7 +53,8 @@ class Reducer:
         """When each call began that the agent waits for, in seconds since the epoch."""
 
     def apply(self, event: AnyEvent) -> None:
-        if event.agent != MAIN:
+        if event.agent != self._agent:
+            self._children.apply(event, self._state)
             return
         document, state = self._document, self._state
         match event:
@@ -155,8 +159,10 @@ class Reducer:
                 self._document.remark(event.text, event.level)
             case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped():
                 self._document.remark(event.text, event.level)
+            case notices.AgentStarted() if event.child != self._agent:
+                self._children.begin(event, state)
             case notices.AgentStarted():
-                pass
+                pass  # the first event of a child's own log
             case _:
                 assert_never(event)
 
@@ -232,7 +238,8 @@ class Reducer:
                 if note not in self._state.jobs.end_notes and (told := outcomes.told_of(note)):
                     self._document.remark(told, "told")
             case UserMessage() as message:
-                self._document.say(text_of(message.content), message.source)
+                task = self._agent != MAIN and message.source == "prompt"
+                self._document.say(text_of(message.content), "task" if task else message.source)
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
         """Show a whole answer; a recorded one was not streamed, so its thoughts come with it."""

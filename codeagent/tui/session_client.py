@@ -392,7 +392,7 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
 def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
     """Read a session and reduce it; also returns the number of its last event. Blocks on a file."""
     recorded = launcher.recorded(session_id)
-    return *replayed(recorded), recorded[-1].seq if recorded else 0
+    return *replayed(recorded), max((event.seq for event in recorded if event.agent == MAIN), default=0)
 
 
 def _whole(read: Callable[[int, int], OutputPage]) -> str:

@@ -19,7 +19,7 @@ from codeagent.tui.commands import BY_ID, COMMANDS
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
-from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
+from codeagent.tui.pages.escape import AGAIN, SAID, Escape, Meaning, Situation
 from codeagent.tui.parts.composer import CommandInput, Composer, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
@@ -287,6 +287,9 @@ class ChatScreen(Screen[None]):
     def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
         self.copy_text(message.url)
 
+    def on_transcript_view_stop_agent(self, message: "TranscriptView.StopAgent") -> None:
+        self.outbox.stop_call(message.call_id)
+
     def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
         self.run_worker(self._show_output(message.call_id), exit_on_error=True)
 
@@ -340,11 +343,7 @@ class ChatScreen(Screen[None]):
             case "rewind":
                 self.action_command("command.rewind")
             case _:
-                said = {
-                    "too_soon": "just paused · Esc again stops now",
-                    "offer_rewind": "Esc again goes back to an earlier moment",
-                }
-                self.tell(said.get(meaning, ""))
+                self.tell(SAID.get(meaning, ""))
 
     async def action_cancel(self) -> None:
         """Ctrl+C: copy what is selected, else stop what runs, else clear what is typed; twice: quit."""

@@ -10,6 +10,11 @@ from codeagent.tui.state import Halt
 Meaning = Literal[
     "close_find", "to_writing", "put_plan_away", "pause", "stop", "too_soon", "offer_rewind", "rewind", ""
 ]
+SAID: dict[Meaning, str] = {
+    "too_soon": "just paused · Esc again stops now",
+    "offer_rewind": "Esc again goes back to an earlier moment",
+}
+"""What a press that does nothing yet is answered with."""
 AGAIN = 2.0
 """Seconds within which a second press goes with the first."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.core.acts import (
     Act,
+    CancelCall,
     FollowUp,
     Interrupt,
     Pause,
@@ -165,6 +166,11 @@ class Outbox:
         self._give_back()
         if self.client is not None:
             self.client.do(Stop())
+
+    def stop_call(self, call_id: str) -> None:
+        """Stop one call, such as that of an agent; its siblings continue."""
+        refused = self._there().do(CancelCall(call_id))
+        self._tell("" if refused is None else refused.reason)
 
     def next_mode(self) -> None:
         mode = self._state.status.now.mode

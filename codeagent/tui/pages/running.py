@@ -1,6 +1,18 @@
 """What the commands about what runs do: /pause, /step, /plan, /stop and /budget, /jobs and /background."""
 
-from codeagent.core.acts import Background, Pause, SendToJob, SetBudget, SetMode, SkipCall, Steer, Step, Stop, StopJob
+from codeagent.core.acts import (
+    Background,
+    CancelCall,
+    Pause,
+    SendToJob,
+    SetBudget,
+    SetMode,
+    SkipCall,
+    Steer,
+    Step,
+    Stop,
+    StopJob,
+)
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
@@ -134,7 +146,11 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
 
 
 async def _stop_job(chat: ChatScreen, name: str) -> None:
-    """`/stop job-1`, or only its number. Raises CodeagentError."""
+    """`/stop job-1`, or only its number; `/stop reviewer.1` for an agent that works. Raises CodeagentError."""
+    if (call_id := chat.state.document.running_child(name)) is not None:
+        refused = (await chat.outbox.ready()).do(CancelCall(call_id))
+        chat.tell(f"stopping {name}" if refused is None else refused.reason)
+        return
     row = _job(chat, name)
     if row.status != "running":
         raise CodeagentError(f"{row.id} is no longer running: {row.status}")

@@ -9,7 +9,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.policy import Decision
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.approval_body import Asked, pieces, question_pieces
+from codeagent.tui.parts.approval_body import Asked, asker, pieces, question_pieces
 from codeagent.tui.parts.card_content import (
     CardChoice,
     CardContent,
@@ -284,9 +284,10 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
         return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
     front = shown[0]
     if front.question is not None:
-        return (Part("A question for you", 90, lambda palette: palette.strong),)
+        return (Part(f"{asker(front.waiting)}A question for you", 90, lambda palette: palette.strong),)
     name = front.waiting.name
-    asks = Part(_ASKS.get(name) or f"Allow {flat(name)}?", 90, lambda palette: palette.strong)
+    words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
+    asks = Part(words, 90, lambda palette: palette.strong)
     target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)

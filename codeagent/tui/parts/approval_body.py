@@ -10,11 +10,12 @@ from textual.strip import Strip
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
+from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.line_pane import Piece, blank, diff_piece, marked_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
-from codeagent.tui.rendering.lines import Line
+from codeagent.tui.rendering.lines import Line, flat
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import ASK_USER
@@ -74,12 +75,17 @@ def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
     return tuple(row for at, row in enumerate(inner) if row.kind != "gap" or 0 < at < len(inner) - 1)
 
 
+def asker(waiting: ApprovalRequested) -> str:
+    """`reviewer.1: ` if an agent that a call started asks; empty if the one does that the user talks to."""
+    return "" if waiting.agent == MAIN else f"{flat(waiting.agent)}: "
+
+
 def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:
     """The reason, then every block; `heading` comes before them where several questions are listed."""
     waiting = question.waiting
     out: list[Piece] = []
     if heading:
-        out.append(marked_piece(f"{heading}  {waiting.name}  {waiting.target}", "strong"))
+        out.append(marked_piece(f"{heading}  {asker(waiting)}{waiting.name}  {waiting.target}", "strong"))
     if waiting.reason and waiting.reason != ALWAYS_ASKS:
         out.append(marked_piece(waiting.reason, "warning", lead="⚠ "))
     if not waiting.blocks:

@@ -16,7 +16,7 @@ from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_wid
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused, Phase, PlanReady, Status, StatusBoard, UiState
-from codeagent.tui.transcript.spelling import counted
+from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
 _BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
@@ -166,21 +166,6 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def tokens(count: int) -> str:
-    """`950`, `18.2k`, `200k`, `1M`."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size * 0.99995:
-            return f"{count / size:.1f}".removesuffix(".0") + unit
-    return str(count)
-
-
-def dollars(cost: float) -> str:
-    """`$0.041`, `$1.24`; less than a tenth of a cent is said to be that."""
-    if 0 < cost < 0.001:
-        return "<$0.001"
-    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
 
 
 def _waited(status: Status, now: float) -> str:

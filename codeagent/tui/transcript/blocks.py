@@ -132,6 +132,21 @@ class Thoughts(_Streamed):
 
 
 @dataclass(eq=False)
+class ChildView:
+    """The agent that a call started."""
+
+    name: str
+    session: str
+    blocks: "list[AnyBlock]"
+    """Those of its conversation; its events add to them."""
+    phase: str = ""
+    """What it is doing; empty once it has ended."""
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(eq=False)
 class CallCard:
     """One tool call."""
 
@@ -155,6 +170,7 @@ class CallCard:
     error: str = ""
     said: str = ""
     """What the user answered about it, in words."""
+    child: ChildView | None = None
 
 
 @dataclass(eq=False)

@@ -192,6 +192,12 @@ class Document:
         cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
         return tuple(sorted(cards, key=lambda card: card.began or 0.0))
 
+    def running_child(self, name: str) -> str | None:
+        """The id of the call whose agent has this name and works, or of the call itself; None if there is none."""
+        cards = (card for _, card in self._cards.values() if card.child is not None and card.state not in ENDED)
+        named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
+        return next((call_id for call_id, child in named if name in (call_id, child)), None)
+
     def touch_card(self, call_id: str) -> None:
         """Mark a card as changed."""
         self.touch(self._cards[call_id][0])

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from codeagent.core.display import DiffBlock
-from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, line, paragraph
+from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import (
@@ -18,6 +18,7 @@ from codeagent.tui.transcript.blocks import (
     AnyBlock,
     Batch,
     CallCard,
+    ChildView,
     CommandBlock,
     Detail,
     Ending,
@@ -37,11 +38,13 @@ from codeagent.tui.transcript.render_call import (
     draw_cards,
     state_words,
 )
-from codeagent.tui.transcript.spelling import counted, duration, whole
+from codeagent.tui.transcript.spelling import counted, dollars, duration, tokens, whole
 
 PROMPT_ROWS = 30
 """Rows shown of what the user said, if it is longer than `_LONG_PROMPT`."""
 _LONG_PROMPT = 40
+CHILD_ROWS = 6
+"""Rows shown of an agent that a call started, while it works."""
 THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3
 _SPEAKERS = {
@@ -50,6 +53,7 @@ _SPEAKERS = {
     "interrupt": "you (interrupting)",
     "follow_up": "you (when it was done)",
     "note": "codeagent",
+    "task": "task",
 }
 _ENDINGS = {
     "done": "done",
@@ -178,12 +182,13 @@ def _written(pieces: Pieces, width: int) -> int:
 def _card_height(card: CallCard, detail: Detail) -> int:
     if detail == "quiet":
         return 1
+    nested = 0 if card.child is None else 1 + (CHILD_ROWS if card.child.phase or detail == "full" else 0)
     printed = 0 if card.output is None else len(card.output)
     changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, DiffBlock))
     if detail == "full":
-        return 1 + printed + changed
+        return 1 + nested + printed + changed
     shown = {"running": LIVE_ROWS, "failed": LIVE_ROWS, "done": DONE_ROWS}.get(card.state, 0)
-    return 1 + min(changed, BRIEF_DIFF_ROWS) + min(printed, shown)
+    return 1 + nested + min(changed, BRIEF_DIFF_ROWS) + min(printed, shown)
 
 
 def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) -> str:
@@ -256,7 +261,31 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     )
     drawn = Drawn(header, [Spot(0, len(header) - 1)])
     if look.detail != "quiet":
-        drawn.add(draw_cards(block.cards, look, "  ", memo))
+        drawn.add(draw_cards(block.cards, look, "  ", memo, draw_child=_child))
+    return drawn
+
+
+def _child(child: ChildView, look: Look) -> Drawn:
+    """A line of state, and below it the end of what a child does now, or all of it if the detail is full."""
+    words = [child.name, child.phase, counted(child.calls, "call") if child.calls else ""]
+    words += [
+        f"{tokens(child.tokens)} tokens" if child.tokens else "",
+        dollars(child.cost_usd) if child.cost_usd else "",
+    ]
+    said = " · ".join(flat(word, 60) for word in words if word)
+    drawn = Drawn(paragraph(said, look.width, look.palette.muted))
+    everything = look.detail == "full"
+    if not everything and not child.phase:
+        return drawn
+    inner = replace(look, width=max(1, look.width - 2), detail="normal")
+    rows: list[Line] = []
+    for block in reversed(child.blocks):
+        rows = [*draw(block, replace(inner, detail=block.detail or inner.detail)).lines, *rows]
+        if not everything and len(rows) >= CHILD_ROWS:
+            rows = rows[-CHILD_ROWS:]
+            break
+    bar = Segment("│ ", look.palette.rule)
+    drawn.lines += [indented(row, bar) for row in rows]
     return drawn
 
 

@@ -1,6 +1,6 @@
 """A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, assert_never
@@ -26,7 +26,7 @@ from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_row
 from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState
+from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
 from codeagent.tui.transcript.layout import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
@@ -71,11 +71,17 @@ class StyledText:
 
 
 def draw_cards(
-    cards: Sequence[CallCard], look: Look, gutter: str, memo: Memo | None = None, *, own: bool = False
+    cards: Sequence[CallCard],
+    look: Look,
+    gutter: str,
+    memo: Memo | None = None,
+    *,
+    own: bool = False,
+    draw_child: Callable[[ChildView, Look], Drawn] = lambda child, look: Drawn(),
 ) -> Drawn:
     """The cards of one batch behind a gutter of blanks; with a memo, calls that ended are not drawn again.
 
-    `own`: the user ran it, and wants to see what it printed.
+    `own`: the user ran it, and wants to see what it printed. `draw_child` draws the agent that a call started.
     """
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cell_len(gutter)))
@@ -84,8 +90,11 @@ def draw_cards(
         first = len(drawn.lines)
         drawn.lines.append(indented(_headline(card, columns, inner), Segment(gutter)))
         if look.detail != "quiet":
-            below = _remembered(card, replace(inner, width=max(1, inner.width - 2)), memo, own=own)
+            inside = replace(inner, width=max(1, inner.width - 2))
+            below = _remembered(card, inside, memo, own=own)
             deeper = Segment(gutter + "  ")
+            if card.child is not None:
+                drawn.lines += [indented(row, deeper) for row in draw_child(card.child, inside).lines]
             drawn.add(Drawn([indented(row, deeper) for row in below.lines], below.spots))
         drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
     return drawn

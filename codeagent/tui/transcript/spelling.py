@@ -23,3 +23,18 @@ def whole(seconds: float) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """`1 line`, `1,200 lines`; `many` if it is not `one` with an s."""
     return f"1 {one}" if number == 1 else f"{number:,} {many or one + 's'}"
+
+
+def tokens(count: int) -> str:
+    """`950`, `18.2k`, `200k`, `1M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size * 0.99995:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def dollars(cost: float) -> str:
+    """`$0.041`, `$1.24`; less than a tenth of a cent is said to be that."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"

@@ -64,6 +64,12 @@ class TranscriptView(SheetView, can_focus=True):
 
         url: str
 
+    @dataclass
+    class StopAgent(Message):
+        """The agent that a call started, and on which the keys act, is to be stopped."""
+
+        call_id: str
+
     class Left(Message):
         """The user wants to return to typing."""
 
@@ -200,7 +206,10 @@ class TranscriptView(SheetView, can_focus=True):
             self.post_message(self.CopyRequested(wording(self.document.blocks[stop.index])))
 
     def action_leave(self) -> None:
-        self.post_message(self.Left())
+        """Return to typing, or stop the agent whose call the keys act on."""
+        call_id = "" if self._cursor is None else self._cursor.call_id
+        working = call_id and self.document.running_child(call_id)
+        self.post_message(self.StopAgent(call_id) if working else self.Left())
 
     def _act(self, place: BlockPlace) -> None:
         """A click on a headline, or on what offers more, opens or folds; elsewhere it does nothing."""

@@ -1,0 +1,81 @@
+"""The agents that calls start, on the screen: each below the card of its call, reduced like a conversation."""
+
+from collections.abc import Callable
+
+from codeagent.core import events, notices
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.dataclass import dataclass
+from codeagent.core.messages import Usage
+from codeagent.tui.state import UiState
+from codeagent.tui.transcript.blocks import ChildView
+
+AnyEvent = events.KnownEvent | events.UnknownEvent
+Apply = Callable[[AnyEvent], None]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    call_id: str
+    view: ChildView
+    state: UiState
+    """The child's own; of it only the document is drawn."""
+    apply: Apply
+
+
+class ChildCards:
+    """The children of one conversation, by the name on their events."""
+
+    def __init__(self, reducer: Callable[[UiState, str], Apply]) -> None:
+        """`reducer` gives what applies the events of the agent of that name to a state."""
+        self._reducer = reducer
+        self._shown: dict[str, _Shown] = {}
+
+    def begin(self, event: notices.AgentStarted, main: UiState) -> None:
+        """Show a child below the card of its call."""
+        state = UiState()
+        view = ChildView(event.child, event.child_session, state.document.blocks)
+        main.document.card(event.call_id, "agent").child = view
+        self._shown[event.child] = _Shown(event.call_id, view, state, self._reducer(state, event.child))
+        main.document.touch_card(event.call_id)
+
+    def apply(self, event: AnyEvent, main: UiState) -> None:
+        """Show an event of a child; what the user has to answer is also shown as if the agent itself asked."""
+        if (child := self._shown.get(event.agent)) is None:
+            return
+        child.apply(event)
+        status, view = child.state.status.now, child.view
+        view.phase = "" if isinstance(event, events.RunFinished) else status.phase
+        view.tokens, view.cost_usd = status.input_tokens + status.output_tokens, status.cost_usd
+        match event:
+            case events.ToolStarted():
+                view.calls += 1
+            case events.TurnFinished():
+                _add_usage(event.usage, main)
+            case ApprovalRequested():
+                main.approvals.add(event)
+                main.status.set(phase="waiting")
+            case ApprovalResolved():
+                main.approvals.remove(event.approval_id)
+                main.status.set(phase="waiting" if main.approvals.waiting else "working")
+            case notices.RunPaused():
+                main.boundary.pause(event.why, f"{event.agent}: {event.text}", event.batch, ())
+                main.status.set(halt="paused")
+            case notices.RunResumed():
+                main.boundary.set(None)
+                main.status.set(halt="")
+            case _:
+                pass
+        main.document.touch_card(child.call_id)
+
+
+def _add_usage(usage: Usage, main: UiState) -> None:
+    """Count what a child used with the rest of the session; its context is its own."""
+    now = main.status.now
+    costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
+    main.status.set(
+        input_tokens=now.input_tokens + usage.input_tokens,
+        output_tokens=now.output_tokens + usage.output_tokens,
+        cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
+        cost_usd=sum(costs) if costs else None,
+        estimated=now.estimated or usage.estimated,
+    )
