@@ -70,7 +70,7 @@ class Parent:
     """How many agents are above the child."""
     model: ModelInUse
     tools: ToolSet
-    """What the parent may call now: a child has no others."""
+    """What the parent may call now."""
 
     @property
     def session_id(self) -> str:

@@ -22,9 +22,8 @@ from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.tool import Tool
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.catalog import ToolCatalog, ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.toolsets import Toolsets
 
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
@@ -38,8 +37,9 @@ class ChildOpener:
     around: ToolEnvironment
     strategy: Strategy
     open_model: ModelOpener
-    toolsets: Toolsets
-    """Of the parent: an agent whose file names tools of a set has them, whether the set is on or not."""
+    catalog: ToolCatalog
+    """Of the conversation: an agent that names its tools has them even if a recipe's step holds its parent to others,
+    and those of a set, whether it is on or not."""
 
     async def __call__(self, definition: AgentDefinition, parent: Parent) -> Agent:
         place = self.dependencies.place
@@ -57,8 +57,8 @@ class ChildOpener:
                 jobs=Jobs(),
                 session=(parent.session_id, log.folder),
             )
-            above = tuple(parent.tools)
-            lent = await self.toolsets.lend(definition.tools or (), {tool.name for tool in above})
+            above = tuple(parent.tools if definition.tools is None else self.catalog)
+            lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
@@ -74,7 +74,7 @@ class ChildOpener:
 
 
 def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies) -> tuple[ToolRegistry, str]:
-    """Of the tools of its parent, those that a child has, and its system prompt. Blocks on small files."""
+    """Of these tools, those that a child may have, and its system prompt. Blocks on small files."""
     allowed = AllowList().narrowed(definition.tools)
     info = Info(lambda: tools, own.skills, own.read_about)
     anew = {tool.name: tool for tool in (*own.built_in(), info)}

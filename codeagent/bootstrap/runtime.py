@@ -98,7 +98,7 @@ async def open_runtime(
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener, catalog.toolsets)
+        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener, catalog)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, checkpoints, dependencies.jobs, in_use, opener,
             dependencies.children, triggers=dependencies.triggers,

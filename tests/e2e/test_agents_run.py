@@ -1,6 +1,7 @@
 """Agents through the real command line: files, trust, denials, logs, what is printed, and what is left (F24)."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,45 @@ def test_what_a_child_changes_is_between_the_checkpoints_of_its_parents_batch(pr
     (after,) = [event for event in of(product.log(), "checkpoint.created") if event["cause"] == "after"]
     assert before["label"] == "agent maker: do it" and before["snapshot"] != after["snapshot"]
     assert of(child_log(product), "checkpoint.created") == []
+
+
+def test_the_planner_of_the_how_to_delegates_to_its_specialists(product: Product) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/agents.md").read_text()
+    files = re.findall(r"^`(\.codeagent/\S+)`:\n\n```markdown\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    scripts = {
+        "finder.md": product.script(calls(("list", {"path": "."})), say('{"done": true, "files": ["a.py"]}')),
+        "writer.md": product.script(
+            calls(("write", {"path": "MODULES.md", "content": "a.py\n"})),
+            say("done"),
+            say('{"done": true, "files": []}'),
+        ),
+    }
+    for path, text in files:
+        file = product.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        model = scripts.get(file.name)
+        file.write_text(text.replace("\ntools:", f"\nmodel: {model}\ntools:") if model else text)
+    schema = {"type": "object", "required": ["done", "files"]}
+    planner = product.script(
+        calls(agent("finder", "which modules are there?", output_format=schema)),
+        calls(agent("writer", "write a.py into MODULES.md", output_format=schema), ("read", {"path": "a.py"})),
+        say("MODULES.md lists a.py", expect="read is not among the tools of this step"),
+    )
+    flags = ("--sandbox", "off", "--yes", "--trust-project", "--model", planner)
+    done = product.call("run", *flags, "--recipe", "delegate", "--input", "goal=list the modules")
+    assert (done.code, done.out) == (0, "MODULES.md lists a.py\n"), done.err
+    assert (product.workspace / "MODULES.md").read_text() == "a.py\n"
+    assert "it is not JSON" in json.dumps(child_log(product, 2)), "the writer had to repair its answer"
+
+
+def test_an_agent_may_name_a_tool_of_a_set_that_is_off_for_its_parent(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[toolsets]\noffer = ["files"]\n')
+    script = product.script(calls(("tree", {})), say("a tree"))
+    describe(product, "looker", script, "tools: [tree]")
+    product.run(product.script(calls(agent("looker"), ("tree", {})), say("ok")))
+    (theirs,) = results(child_log(product))
+    assert theirs["error"] is None
+    own_call = next(result for result in own(product.log()) if result["name"] == "tree")
+    assert "Tool not in use: tree" in text_of(own_call)
