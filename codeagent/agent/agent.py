@@ -73,7 +73,7 @@ class Agent:
         """`questions`, `jobs`, `children` and `triggers` are those of the tools that ask for them."""
         self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
         history = history or History()
-        self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(journal)
+        self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
         self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
         emitter, lock = shared.emitter, shared.lock
         self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)

@@ -152,11 +152,11 @@ class Permissions:
 class NarrowedPermissions(Permissions):
     """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
 
-    def __init__(self, above: Permissions, mode: Mode | None) -> None:
+    def __init__(self, environment: ToolEnvironment, emitter: Emitter, above: Permissions, mode: Mode | None) -> None:
         """`mode` None: the parent's."""
+        super().__init__(environment, emitter)
         self._above = above
         self._mode: Mode = mode or "auto"
-        self._own = None
 
     @property
     def policy(self) -> Policy:

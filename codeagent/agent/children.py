@@ -86,7 +86,7 @@ class Origin:
     """The `agent` of its events, unique in the session of its parent."""
     mode: Mode | None
 
-    def shared(self, journal: Journal) -> Shared:
+    def shared(self, around: ToolEnvironment, journal: Journal) -> Shared:
         """What the child works with; both logs say first that the one session belongs to the other."""
         above = self.parent.shared
         emitter = Emitter(journal, agent=self.name, above=above.emitter)
@@ -99,7 +99,7 @@ class Origin:
         )
         above.emitter.emit(started)
         emitter.emit(started)
-        permissions = NarrowedPermissions(above.permissions, self.mode)
+        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode)
         return replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
 
 

@@ -50,7 +50,7 @@ class ChildCards:
             case events.ToolStarted():
                 view.calls += 1
             case events.TurnFinished():
-                _add_usage(event.usage, main)
+                add_usage(event.usage, main, context=False)
             case ApprovalRequested():
                 main.approvals.add(event)
                 main.status.set(phase="waiting")
@@ -68,11 +68,13 @@ class ChildCards:
         main.document.touch_card(child.call_id)
 
 
-def _add_usage(usage: Usage, main: UiState) -> None:
-    """Count what a child used with the rest of the session; its context is its own."""
-    now = main.status.now
+def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
+    """Count what a request used; `context`: it was one of the conversation itself, and not of a child."""
+    now = state.status.now
     costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
-    main.status.set(
+    filled = usage.input_tokens + usage.output_tokens if context else 0
+    state.status.set(
+        context_tokens=filled or now.context_tokens,
         input_tokens=now.input_tokens + usage.input_tokens,
         output_tokens=now.output_tokens + usage.output_tokens,
         cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,

@@ -11,12 +11,12 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.jobs import Job
 from codeagent.core.json_types import MAIN
-from codeagent.core.messages import AssistantMessage, Usage, UserMessage, text_of
+from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
-from codeagent.tui.child_cards import ChildCards
+from codeagent.tui.child_cards import ChildCards, add_usage
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, Paused, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
@@ -66,7 +66,7 @@ class Reducer:
                 self._thought = False
                 state.status.set(phase="thinking", retry_at=None, retry_reason="")
             case events.TurnFinished():
-                self._add_usage(event.usage)
+                add_usage(event.usage, state, context=True)
             case events.MessageAdded():
                 self._add_message(event)
             case events.TextDelta():
@@ -215,18 +215,6 @@ class Reducer:
         """Set how the run is held; one that is being stopped stays so until it ends."""
         if self._state.status.now.halt != "stopping":
             self._state.status.set(halt=halt)
-
-    def _add_usage(self, usage: Usage) -> None:
-        now = self._state.status.now
-        costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
-        self._state.status.set(
-            context_tokens=(usage.input_tokens + usage.output_tokens) or now.context_tokens,
-            input_tokens=now.input_tokens + usage.input_tokens,
-            output_tokens=now.output_tokens + usage.output_tokens,
-            cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
-            cost_usd=sum(costs) if costs else None,
-            estimated=now.estimated or usage.estimated,
-        )
 
     def _add_message(self, event: events.MessageAdded) -> None:
         match event.message:

@@ -218,7 +218,7 @@ def test_the_planner_of_the_how_to_delegates_to_its_specialists(product: Product
 def test_an_agent_may_name_a_tool_of_a_set_that_is_off_for_its_parent(product: Product) -> None:
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text('[toolsets]\noffer = ["files"]\n')
+    config.write_text('[toolsets]\noffer = ["files"]\nuse = ["agents"]\n')
     script = product.script(calls(("tree", {})), say("a tree"))
     describe(product, "looker", script, "tools: [tree]")
     product.run(product.script(calls(agent("looker"), ("tree", {})), say("ok")))
