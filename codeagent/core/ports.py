@@ -184,13 +184,14 @@ class StdioProgram:
 
 
 class RunningProgram(Protocol):
-    """A program that was started."""
-
     async def send(self, data: bytes) -> None:
         """Write to its standard input; waits while that is full. Raises SandboxLost if it has ended."""
 
     def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
         """Yield what it writes, until it has ended; to be read once, and nothing is read ahead."""
+
+    async def outdated(self) -> str:
+        """Why it must be started again before use, as a phrase; empty if it need not. Raises SandboxUnavailable."""
 
     async def close(self) -> int | None:
         """End it and all it started; return its exit code, None if that is unknown. Idempotent."""

@@ -49,7 +49,7 @@ class DockerSandbox:
         self._read_only = make(replace(spec, read_only_workspace=True))
         proxy = EgressProxy(spec.state_dir, internet or Internet())
         self._egress = EgressContainers(spec, proxy, make)
-        self._programs = ContainerPrograms(spec, proxy, make, self._freeze_lock)
+        self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
         self._unswept = False
         """A command has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()

@@ -19,9 +19,11 @@ from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.exec_stream import ExecStream, start_exec
 from codeagent.sandbox.freeze import FreezeLock
+from codeagent.sandbox.guard import SessionResources
+from codeagent.sandbox.mounts import PinnedEntry
 from codeagent.sandbox.process_tree import MARK, ProcessTree, stop_all, ticks
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import run_to_end
+from codeagent.sandbox.tasks import in_thread, run_to_end
 
 _PIECE = 64 * 1024
 _BEGIN_SECONDS = 30.0
@@ -40,11 +42,13 @@ class ContainerPrograms:
     def __init__(
         self,
         spec: SandboxSpec,
+        resources: SessionResources,
         proxy: EgressProxy,
         make: Callable[[SandboxSpec], SessionContainer],
         freeze_lock: FreezeLock,
     ) -> None:
         self._spec = replace(spec, per_command=False)
+        self._resources = resources
         self._proxy = proxy
         self._make = make
         self._freeze_lock = freeze_lock
@@ -82,6 +86,8 @@ class ContainerPrograms:
     async def _start_in(
         self, container: SessionContainer, program: StdioProgram, grant: Grant | None
     ) -> "_ContainerProgram":
+        self._resources.open()
+        shielded = await in_thread(self._shielded)
         engine, target = await container.entrance()
         forwarder = None if grant is None else Forwarder()
         variables = tuple(f"{name}={value}" for name, value in program.variables.items())
@@ -100,7 +106,18 @@ class ContainerPrograms:
         async def drop() -> None:
             await self._drop(container, grant, forwarder)
 
-        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), drop)
+        async def outdated() -> str:
+            names = sorted({each.name for each in shielded ^ await in_thread(self._shielded)})
+            return f"{', '.join(names)} changed outside the sandbox" if names else ""
+
+        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), outdated, drop)
+
+    def _shielded(self) -> frozenset[PinnedEntry]:
+        """Return what containers made now protect and hide. Blocks. Raises SandboxUnavailable."""
+        root, _ = self._resources.opened()
+        if not root.unmoved():
+            raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
+        return frozenset(root.protected()) | self._resources.secrets().masked
 
     async def _drop(self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None) -> None:
         if grant is not None:
@@ -152,12 +169,14 @@ class _ContainerProgram:
         exec_id: str,
         stream: ExecStream,
         pieces: AsyncGenerator[Piece, None],
+        outdated: Callable[[], Awaitable[str]],
         drop: Callable[[], Awaitable[None]],
     ) -> None:
         self._engine = engine
         self._exec_id = exec_id
         self._stream = stream
         self._pieces = pieces
+        self._outdated = outdated
         self._drop = drop
         self._closing: asyncio.Task[int | None] | None = None
 
@@ -169,6 +188,9 @@ class _ContainerProgram:
 
     def output(self) -> AsyncIterator[Piece]:
         return self._pieces
+
+    async def outdated(self) -> str:
+        return await self._outdated()
 
     async def close(self) -> int | None:
         if self._closing is None:
@@ -254,6 +276,10 @@ class _MachineProgram:
         finally:
             for task in reading:
                 task.cancel()
+
+    async def outdated(self) -> str:
+        """Empty: nothing on this machine is kept from it."""
+        return ""
 
     async def close(self) -> int | None:
         if self._closing is None:

@@ -100,3 +100,12 @@ async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
     assert (await run(sandbox, "pgrep -f 'be[a]t' | wc -l")).stdout == b"0\n"
     await program.close()
     assert sandbox._programs.containers == ()
+
+
+@pytest.mark.docker
+async def test_a_program_is_outdated_once_something_to_protect_appears(sandbox: DockerSandbox, project: Path) -> None:
+    program = await sandbox.start_program(bash("read -r line"))
+    assert await program.outdated() == ""
+    (project / ".codeagent").mkdir()
+    assert await program.outdated() == ".codeagent changed outside the sandbox"
+    await program.close()

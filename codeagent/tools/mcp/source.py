@@ -75,6 +75,7 @@ class McpSource:
         self._offer = ServerOffer()
         self._tools: dict[str, tuple[OfferedTool, ServerTool]] = {}
         self._connection: Connection | None = None
+        self._program: RunningProgram | None = None
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._list_again = asyncio.Event()
@@ -156,7 +157,7 @@ class McpSource:
         try:
             library = await asyncio.to_thread(import_module, "codeagent.tools.mcp.connection")
             async with asyncio.timeout(config.start_timeout) as limit:
-                program = None if config.url else await self._start_program()
+                program = self._program = None if config.url else await self._start_program()
                 auth = self._host.auth(config) if config.url else None
                 opened = library.connected(config, program, self.record, self, self._host.root, auth)
                 async with opened as connection:
@@ -270,6 +271,7 @@ class McpSource:
         if connection is None:
             why = self._listing.problems[0].text if self._listing.problems else "it has not started yet"
             raise Failed(f"the MCP server {self.name} is {why}")
+        await self._refuse_outdated(connection)
         async with asyncio.timeout(self.seconds) as limit:
             running = _RunningCall(ctx, limit)
             self._calls.append(running)
@@ -281,6 +283,19 @@ class McpSource:
                 self._calls.remove(running)
         self._answered = True
         return answer
+
+    async def _refuse_outdated(self, connection: "Connection") -> None:
+        """Start the server again if what its sandbox keeps it from has changed. Raises Failed then."""
+        try:
+            why = "" if self._program is None else await self._program.outdated()
+        except SandboxUnavailable as error:
+            why = str(error)
+        if not why:
+            return
+        self.record.why, self._answered = why, True
+        connection.ended.set()
+        self._failed(ServerError(why, lost=True))
+        raise Failed(f"{self.name} was not called: {why}, so it is being started again; try again in a moment")
 
     def _failed(self, error: ServerError) -> Failed:
         if not error.lost:
