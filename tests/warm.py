@@ -6,7 +6,8 @@ terminal; at the end threads are waited for, exit functions run and streams flus
 the interpreter's own end use `subprocess`.
 
 The server is this module run as a program: one for all workers of a test run, started when it is first needed, and
-ended with the process that began the run.
+ended with the process that began the run. With arguments, this module as a program is `codeagent` with these arguments:
+what other code starts by a command line.
 """
 
 import atexit
@@ -31,8 +32,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from codeagent.tui.parts import guard
-
 ROOT = Path(__file__).parents[1]
 PRELOADED = (
     "codeagent.commands.chat",
@@ -43,6 +42,7 @@ PRELOADED = (
     "markdown_it",
     "codeagent.tui.pages.opening",
     "codeagent.llm.native.model",
+    "codeagent.mcp_server.server",
     "codeagent.sandbox.launch",
     "pygments.lexers.python",
 )
@@ -242,6 +242,8 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
     if asked["terminal"]:
         os.setsid()
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+        from codeagent.tui.parts import guard  # imported before the fork, and not by what only asks for one
+
         guard.QUIET = guard.REPEAT = 0.0
     for fd, stream in enumerate(streams):
         os.dup2(stream, fd)
@@ -272,6 +274,8 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit(WarmProcess(sys.argv[1:], env=os.environ, stdin=0, stdout=1, stderr=2).wait())
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(_address())

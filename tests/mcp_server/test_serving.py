@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from tests import warm
 from tests.e2e.product import Product
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -45,10 +47,9 @@ async def connected(
     product: Product, *flags: str, user: User | None = None, era: str = "auto", sandbox: str = "off"
 ) -> AsyncIterator[Client]:
     """The SDK's own client; without a user it does not offer to ask."""
-    arguments = ["-m", "codeagent", "mcp", "serve", "--sandbox", sandbox, *flags]
-    command = StdioServerParameters(
-        command=sys.executable, args=arguments, cwd=product.workspace, env=product.environment
-    )
+    arguments = [warm.__file__, "mcp", "serve", "--sandbox", sandbox, *flags]
+    environment = product.environment | {warm.RUN: os.environ[warm.RUN]}
+    command = StdioServerParameters(command=sys.executable, args=arguments, cwd=product.workspace, env=environment)
     async with Client(command, mode=era, elicitation_callback=user) as client:
         yield client
 
