@@ -5,6 +5,7 @@
 
 import os
 import secrets
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,8 @@ from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, Containe
 from codeagent.sandbox.spec import SandboxSpec
 
 _TEST_SECONDS = 15.0
+_REAP_SECONDS = 3.0
+"""How long a start waits for the removal of what dead processes left; it continues without the start."""
 _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
 
 
@@ -42,7 +45,7 @@ def launch(
         problem = f"the old sandbox cannot be removed: {refusal}"
         raise SandboxUnavailable(problem, "codeagent sandbox prune") from refusal
     try:
-        reap(engine)
+        _reap_strays(engine)
         own = state_files(spec.state_dir, root.uid, root.gid)
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
@@ -77,6 +80,21 @@ def launch(
     warnings = (*resources.around.warnings, *_warnings(hidden))
     made = (image.reference, image.origin, protected, hidden, mounts, warnings, path)
     return Container(container_id, stdin, processes, *made)
+
+
+def _reap_strays(engine: Engine) -> None:
+    """Remove the containers of dead processes; one that the engine cannot remove does not keep another from starting.
+
+    An engine may never answer about a container that was paused while a command was about to run in it.
+    """
+
+    def work() -> None:
+        with suppress(EngineError, SandboxUnavailable):  # the next start tries again
+            reap(engine)
+
+    thread = threading.Thread(target=work, name="codeagent-reap", daemon=True)
+    thread.start()
+    thread.join(_REAP_SECONDS)
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:

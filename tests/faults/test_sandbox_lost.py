@@ -7,8 +7,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,14 @@ import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
+from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, EngineError, engine_socket
 from codeagent.sandbox.freeze import is_ending
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run, sandbox_spec
+from tests.spares import need_process_list, waiting
 
 pytestmark = pytest.mark.docker
 SOCKET = engine_socket(os.environ.get("DOCKER_HOST"))
@@ -134,12 +137,37 @@ async def test_a_container_that_was_removed_or_paused_between_commands_is_replac
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     await run(sandbox, "true")
+    need_process_list(sandbox)
     for method, arguments in (("remove_container", {"force": True}), ("pause", {})):
+        await waiting(sandbox)  # an engine never answers again about a container paused while an exec begins
         container = container_of(workspace_dir)
         await ENGINE.ask(lambda api: getattr(api, method)(container, **arguments))  # noqa: B023  # it is awaited here
         ran = await run(sandbox, "echo again")
         assert ran.stdout == b"again\n"
         assert "replaced" in ran.result.notices[0], method
+
+
+def hang(engine: Engine, until: threading.Event) -> None:
+    until.wait(30)
+
+
+def refuse(engine: Engine, until: threading.Event) -> None:
+    raise EngineError("the container cannot be removed")
+
+
+@pytest.mark.parametrize("reap", [hang, refuse])
+async def test_a_container_of_a_dead_process_that_cannot_be_removed_keeps_no_other_from_starting(
+    reap: Callable[[Engine, threading.Event], None],
+    make_sandbox: MakeSandbox,
+    workspace_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(launch, "_REAP_SECONDS", 0.01)
+    monkeypatch.setattr(launch, "reap", partial(reap, until=over))
+    sandbox = await make_sandbox(workspace_dir)
+    assert (await run(sandbox, "echo here")).stdout == b"here\n"
+    over.set()
 
 
 async def test_an_engine_that_dies_leaves_the_state_unknown_and_works_again_later(
@@ -254,6 +282,7 @@ AGENT = """
 import asyncio, sys
 from pathlib import Path
 from codeagent.core.ports import Command
+from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.sandboxes import Ran, sandbox_spec
 
