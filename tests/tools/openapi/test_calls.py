@@ -52,7 +52,8 @@ class Calls:
         return json.loads(said(await self.result(operation, **arguments)).partition("\n\n")[2])
 
     async def result(self, operation: str, **arguments: object) -> ToolResult:
-        name = next(one.name for one in self.source.list().tools if operation in one.name)
+        names = [one.name for one in self.source.list().tools]
+        name = operation if operation in names else next(name for name in names if operation in name)
         return await call(self.source.get(name), self._workspace, **arguments)
 
 
