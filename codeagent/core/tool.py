@@ -284,7 +284,7 @@ class Tool(ABC, Generic[ArgsT]):
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """What it must not go beyond, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"
-    """`builtin`, `python`, `yaml`: the kind of place it comes from."""
+    """`builtin`, `python`, `yaml`, `mcp`: the kind of place it comes from."""
     origin: str = ""
     """Where exactly, as `file:line` or the name of a package; empty for what is built in."""
     hint: str = ""
