@@ -41,6 +41,8 @@ class Place:
     """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks are."""
     trust_project: bool = False
     """The project's tool files are loaded as they are now, for this conversation."""
+    has_servers: bool = True
+    """Configured MCP servers are part of it."""
 
     @cached_property
     def own_folder(self) -> Path | None:

@@ -121,7 +121,7 @@ class ToolDependencies:
         """The configured MCP servers; None if there is no file of them. Blocks on small files."""
         place, root = self.place, self.workspace.root
         own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
-        if not any(map(may_exist, (*own, root / ".mcp.json"))):
+        if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
             return None
         from codeagent.bootstrap.servers import McpServers, kept_login, server_host  # only if there are such files
 

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.commands.arguments import say, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.settings import Settings
+from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.runtime import Runtime
 from codeagent.mcp_server.calls import CallingModel
@@ -39,9 +40,7 @@ async def _serve(settings: Settings, place: Place) -> int:
     from codeagent.mcp_server import lines, server  # the library takes most of a second
 
     model, ended = CallingModel(), list[int]()
-    # The calls cost nothing, so no budget in dollars can be counted for them; the agent's conversations have it.
-    limits = settings.limits.model_copy(update={"budget": None})
-    runtime = await _opened(settings.model_copy(update={"model": model.name, "limits": limits}), place, model)
+    runtime = await _opened(_offered(settings, model), replace(place, has_servers=False), model)
 
     async def open_agent() -> Runtime:
         return await _opened(settings, place, None)
@@ -59,6 +58,23 @@ async def _serve(settings: Settings, place: Place) -> int:
     finally:
         await runtime.close()
     return 128 + ended[0] if ended else 0
+
+
+def _offered(settings: Settings, model: CallingModel) -> Settings:
+    """Return the settings of the conversation that the calls are made in: it has the tools on offer and no others.
+
+    Nothing else is started for it, such as other servers, of which one may be this program itself. Its calls cost
+    nothing, so no budget in dollars can be counted; the agent's conversations have it.
+    """
+    from codeagent.mcp_server.server import OFFERED  # as above
+
+    changes = {
+        "model": model.name,
+        "limits": settings.limits.model_copy(update={"budget": None}),
+        "tools": (*settings.tools, tuple(sorted(OFFERED))),
+        "toolsets": ToolsetSettings(),
+    }
+    return settings.model_copy(update=changes)
 
 
 async def _opened(settings: Settings, place: Place, model: CallingModel | None) -> Runtime:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -231,3 +232,77 @@ def _given(product: Product, text: str) -> Any:
     path = product.home / "sent"
     path.write_text(text)
     return path.open("rb")
+
+
+async def test_other_servers_are_not_started_for_calls_not_even_this_one(product: Product) -> None:
+    entry = {"command": "sh", "args": ["-c", f"touch {product.home}/ran; cat"], "where": "machine"}
+    configure(product, "mcp.json", json.dumps({"mcpServers": {"codeagent": entry}}))
+    configure(product, "config.toml", '[toolsets]\nuse = ["codeagent"]\n')
+    async with connected(product) as client:
+        assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "1\thello"
+    assert not (product.home / "ran").exists()
+
+
+async def test_a_tool_that_the_user_does_not_allow_is_not_offered(product: Product) -> None:
+    configure(product, "config.toml", 'tools = ["read", "python"]\n')
+    async with connected(product) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["read"]
+
+
+async def test_a_call_that_a_hook_denies_has_a_result_and_the_next_one_too(product: Product) -> None:
+    hooks = product.home / "config/codeagent/hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "no.py").write_text(
+        "from codeagent import Deny, hook\n\n\n@hook('prompt_submit')\ndef no(event):\n    return Deny('not today')\n"
+    )
+    async with connected(product) as client:
+        for _ in range(2):
+            result = await client.call_tool("read", {"path": "a.txt"})
+            assert result.is_error and "not today" in text_of(result)
+
+
+async def test_calls_beyond_the_limit_of_a_run_begin_another_one(product: Product) -> None:
+    configure(product, "config.toml", "[limits]\nmax_calls = 2\nmax_turns = 1\n")
+    async with connected(product) as client:
+        calls = [client.call_tool("read", {"path": "a.txt"}) for _ in range(3)]
+        at_once = [text_of(result) for result in await asyncio.gather(*calls)]
+        after = [text_of(await client.call_tool("read", {"path": "a.txt"})) for _ in range(4)]
+    assert after == ["1\thello"] * 4
+    assert all(text == "1\thello" or "limit" in text for text in at_once)
+
+
+def test_a_signal_ends_it_and_what_it_runs(product: Product) -> None:
+    read, write = os.pipe()
+    process = product.start("mcp", "serve", "--sandbox", "off", "--allow", "bash", stdin=read)
+    os.close(read)
+    command = "echo $$ > pid; sleep 600"
+    os.write(
+        write,
+        lines_of(
+            {
+                "id": 1,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "1"},
+                },
+            },
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": command}}},
+        ).encode(),
+    )
+    pid = product.workspace / "pid"
+    product.wait_for(lambda events: pid.exists() and pid.read_text().strip() != "")
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    os.close(write)
+    assert process.returncode == 128 + signal.SIGTERM and "Traceback" not in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def configure(product: Product, name: str, text: str) -> None:
+    path = product.home / "config/codeagent" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
