@@ -49,6 +49,8 @@ from codeagent.workspace.files import LocalWorkspace
 
 Told = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
+_HEAD_START = 0.3
+"""Seconds that the first request, or what the user types, has before sources import what they need."""
 _SHOWN = 3
 """Problems of a damaged log that are listed when it is opened."""
 
@@ -111,7 +113,7 @@ async def open_runtime(
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
-        catalog.toolsets.begin()
+        catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 

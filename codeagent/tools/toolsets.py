@@ -78,6 +78,7 @@ class Toolsets:
         self._held: dict[Tool[Any], str] = {}
         self._others: frozenset[str] = frozenset()
         self._begun = False
+        self._later: asyncio.TimerHandle | None = None
         self.moved = False
         """Whether there is something to take in."""
         self._groups = {group.name: group for group in groups}
@@ -100,11 +101,14 @@ class Toolsets:
         """End a source and start it again; return before it has started."""
         await self._runs[name].restart()
 
-    def begin(self) -> None:
-        """Start the sources in the background, except those that wait to be asked for; an event loop is running."""
-        self._begun = True
-        for run in self._runs.values():
-            self._begin(run)
+    def begin(self, after: float = 0.0) -> None:
+        """Start the sources in the background, so many seconds from now, except those that wait to be asked for.
+
+        What is needed earlier is started earlier. An event loop is running.
+        """
+        self._later = asyncio.get_running_loop().call_later(after, self._begin_all) if after else None
+        if not after:
+            self._begin_all()
 
     async def first_ready(self) -> None:
         """Wait once, and not for long, for the sets that were turned on before the first request."""
@@ -113,8 +117,17 @@ class Toolsets:
         self.waited = True
         await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources()))
 
+    async def all_started(self, seconds: float) -> None:
+        """Start every source that does not wait to be asked for, and wait until all have started or failed."""
+        if not self._begun:
+            self._begin_all()
+        starting = [run for run in self._runs.values() if run.listing.state == "starting"]
+        await asyncio.gather(*(run.settled(seconds) for run in starting))
+
     async def close(self) -> None:
         """End all sources; if this is cancelled, only once they have ended."""
+        if self._later is not None:
+            self._later.cancel()
         closing = asyncio.gather(*(run.close() for run in self._runs.values()))
         cancelled = False
         while not closing.done():
@@ -182,6 +195,9 @@ class Toolsets:
     async def ready(self, name: str) -> Toolset:
         """Wait until the set is started or has failed; one that had failed is tried again. Raises NotFound."""
         found = self.all()
+        if name not in found and (group := self._groups.get(name)) is not None and group.source in found:
+            await self._runs[group.source].settled(_START_SECONDS)  # a split holds only for the tools that it has then
+            found = self.all()
         if name not in found:
             raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
         if found[name].state != "ready":
@@ -318,6 +334,11 @@ class Toolsets:
             if self.allow.unknown({*self._others, *self.names()}):
                 wanted |= {one.source for one in found.values() if one.state != "ready"}
         return wanted
+
+    def _begin_all(self) -> None:
+        self._begun = True
+        for run in self._runs.values():
+            self._begin(run)
 
     def _begin(self, run: SourceRun) -> None:
         if run.listing.state != "waiting" or run.source.name in self._wanted_sources():

@@ -486,3 +486,17 @@ async def test_a_start_that_is_cancelled_from_within_is_a_failure(opened: Open) 
 
     with pytest.raises(Failed, match="its start was cancelled from within"):
         await opened(Cancelled("hub")).use("hub")
+
+
+async def test_sources_leave_the_first_request_a_head_start_unless_they_are_needed() -> None:
+    wanted, other, asked = Source("wanted", "one"), Source("other", "two"), Source("asked", "three")
+    toolsets = Toolsets([wanted, other, asked], map(Choice, ("wanted",)))
+    toolsets.begin(after=3600)
+    await toolsets.first_ready()
+    await toolsets.use("asked")
+    assert (wanted.starts, other.starts, asked.starts) == (1, 0, 1)
+    await toolsets.close()
+    toolsets.begin(after=0.001)
+    await other.ready.wait()
+    await toolsets.close()
+    assert (wanted.closed, other.closed, asked.closed) == (2, 2, 2)

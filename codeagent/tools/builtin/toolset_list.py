@@ -15,6 +15,8 @@ from codeagent.tools.toolsets import Toolsets
 _PAGE = 40
 """Tools, or sets, of one answer."""
 _WIDTH = 160
+_SECONDS = 3.0
+"""How long a list of all sets waits for those that are starting."""
 _NAMED = 80
 """Characters for the names of sets in the description."""
 
@@ -55,6 +57,7 @@ class ToolsetList(Tool[ToolsetListArgs]):
             head = self._line(next(one for one in self._toolsets.facts() if one.name == toolset.name))
             lines = [_tool(tool) for tool in toolset.tools if _fits(words, tool)]
             return ToolResult.from_text("\n".join([head, *_page(lines, args.page, "tools")]))
+        await self._toolsets.all_started(_SECONDS)
         lines = [self._line(facts) for facts in self._toolsets.facts()]
         if words:
             found = [(one, tool) for one in self._toolsets.all().values() for tool in one.tools if _fits(words, tool)]

@@ -9,6 +9,7 @@ import pytest
 from codeagent.core.messages import text_of
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.builtin import toolset_list
 from codeagent.tools.builtin.toolset_list import ToolsetList
 from codeagent.tools.builtin.toolset_use import ToolsetUse
 from codeagent.tools.toolsets import Toolsets
@@ -17,8 +18,9 @@ from tests.tools.toolset_setting import Source, catalog_of
 
 
 @pytest.fixture
-async def toolsets() -> AsyncIterator[Toolsets]:
+async def toolsets(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolsets]:
     big = Source("big", *(f"tool_{n:02}" for n in range(95)))
+    monkeypatch.setattr(toolset_list, "_SECONDS", 0.01)
     made = Toolsets([Source("hub", "one", "bash"), big, Source("down", fails=9), Source("slow", held=True)])
     made.begin()
     for name in ("hub", "big", "down"):
