@@ -114,6 +114,8 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
     )
     folder = files.add(name, record, kept, project=args.project)
     print(f"added {name}: {record.about}; requests go to {', '.join(hosts)} only; kept in {folder}")
+    if args.project:
+        print("it is used once you trust it: codeagent tools trust")
     return 0
 
 

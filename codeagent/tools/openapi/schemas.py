@@ -14,6 +14,8 @@ from codeagent.tools.schema import pattern_problem
 
 _MOST_NODES = 1_500
 """Schemas that one tool has; what is deeper than that is an object of any form."""
+_MOST_VALUES = 500
+"""Of an `enum`; the server checks a longer one."""
 _DEEPEST = 12
 _LONGEST_DESCRIPTION = 400
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
@@ -50,7 +52,7 @@ class Schemas:
             kind = node.get("type")
             return {"type": kind} if isinstance(kind, str) and kind in _TYPES else {}
         out = {key: value for key, value in node.items() if key in _KEPT}
-        if isinstance(node.get("enum"), list) and not node["enum"]:
+        if isinstance(values := node.get("enum"), list) and not 0 < len(values) <= _MOST_VALUES:
             del out["enum"]
         _take_type(node, out)
         _take_bounds(node, out)

@@ -42,8 +42,8 @@ class Caller:
     """The name of a secret, by the scheme that it is for."""
 
     def way(self, security: tuple[Way, ...]) -> Way:
-        """The first way to show who calls for which there are secrets; empty if there is none, or none is needed."""
-        usable = (way for way in security if all(one.kind and one.id in self.credentials for one in way))
+        """The first way to show who calls for which there are secrets; empty if there is none."""
+        usable = (way for way in security if way and all(one.kind and one.id in self.credentials for one in way))
         return next(usable, ())
 
     def hint(self, security: tuple[Way, ...]) -> str:
@@ -79,7 +79,9 @@ class Caller:
             headers["Cookie"] = "; ".join(one for one in cookies if one)
         whole = WebUrl(url.scheme, url.host, url.port, url.path, "&".join(part for part in query if part))
         base = server.path.rstrip("/") + "/"
-        sent = WebRequest(request.method, whole, checked_headers({"Accept": _ACCEPT, **headers}), request.body)
+        if not any(name.lower() == "accept" for name in headers):
+            headers["Accept"] = _ACCEPT
+        sent = WebRequest(request.method, whole, checked_headers(headers), request.body)
         response = await self.client.send(sent, follow=lambda target: f"{target.path}/".startswith(base))
         hint = self.hint(security) if response.status in (401, 403) else ""
         return result_of(response, self.secrets.clean, hint=hint)

@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 from codeagent.core.display import TextBlock
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
-from codeagent.core.tool import InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.web.access import host_key, host_proposal, parsed_url
 from codeagent.tools.web.client import SECONDS, WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
@@ -54,11 +55,14 @@ class HttpRequest(Tool[HttpRequestArgs]):
     Args = HttpRequestArgs
     permission = "prompt"
     effect = "anything"
-    concurrency = "shared"
 
     def __init__(self, client: WebClient, secrets: SecretBook) -> None:
         self._client = client
         self._secrets = secrets
+
+    def access(self, args: HttpRequestArgs, workspace: Workspace) -> Access:
+        """What changes something elsewhere runs alone, in its place in the order."""
+        return SHARED if args.method in ("GET", "HEAD", "OPTIONS") else EXCLUSIVE
 
     def time_limit(self, args: HttpRequestArgs) -> float | None:
         return args.timeout + 5

@@ -106,6 +106,23 @@ async def test_each_kind_of_credential_is_added_and_masked_when_it_comes_back(ca
     assert "with the secret TOKEN" in str(preview) and SECRETS["TOKEN"] not in str(preview)
 
 
+async def test_credentials_are_sent_even_where_a_call_may_do_without(tmp_path: Path) -> None:
+    async with serving(Site()) as site:
+        schemes = {"key": {"type": "apiKey", "in": "cookie", "name": "k"}, "other": {"type": "http", "scheme": "basic"}}
+        get = {"security": [{}, {"other": []}, {"key": []}], "parameters": [{"name": "c", "in": "cookie"}]}
+        root = {"openapi": "3.0.0", "paths": {"/a": {"get": get}}, "components": {"securitySchemes": schemes}}
+        echo = await opened(
+            ApiDocument(root), site.place, LocalWorkspace(tmp_path), server=site.url, credentials={"key": "TOKEN"}
+        )
+        await echo.result("get_a", c="1")
+        await echo.result("generic", path="/b", headers={"accept": "text/plain"})
+        assert site.seen[0].headers["cookie"] == f"c=1; k={SECRETS['TOKEN']}"
+        assert (site.seen[1].headers["accept"], site.seen[1].headers["cookie"]) == (
+            "text/plain",
+            f"k={SECRETS['TOKEN']}",
+        )
+
+
 async def test_a_call_without_credentials_says_what_is_missing(api: Api, tmp_path: Path) -> None:
     bare = await opened(ApiDocument(api.document), api.place, LocalWorkspace(tmp_path))
     with pytest.raises(Failed, match="HTTP 401") as caught:

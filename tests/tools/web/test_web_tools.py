@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from codeagent.config.settings import WebSettings
 from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
-from codeagent.core.tool import Denied, Failed, InvalidArgs, Tool
+from codeagent.core.tool import Access, Denied, Failed, InvalidArgs, Tool
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.web import search
 from codeagent.tools.web.client import WebClient
@@ -140,6 +140,17 @@ def test_every_host_is_asked_about_in_every_mode_until_a_rule_allows_it() -> Non
     for pattern in ("api.example.org", "GET api.example.org", "*example.org/a", "GET https://api.example.org/*"):
         assert verdict(tool, rule, deny(f"http_request({pattern})"), **get) == "deny"
     assert verdict(fetch, allow("web_fetch(network: *)"), deny("web_fetch(api.example.org)"), **get) == "deny"
+
+
+def test_requests_that_change_something_keep_their_order(workspace: LocalWorkspace) -> None:
+    tool = HttpRequest(WebClient({}), book())
+
+    def access(method: str) -> Access:
+        arguments = json.dumps({"method": method, "url": "https://api.example.org/"})
+        return tool.access(parse_arguments(tool, arguments), workspace)
+
+    assert not access("GET").conflicts(access("HEAD"))
+    assert access("POST").conflicts(access("GET")) and access("DELETE").conflicts(access("POST"))
 
 
 async def test_a_page_becomes_markdown_and_is_kept_for_a_while(workspace: LocalWorkspace) -> None:
