@@ -116,13 +116,13 @@ def _offered(name: str, raw: str, tool: Mapping[str, Any]) -> OfferedTool:
     full = visible(str(tool.get("description") or "").strip())
     hints = tool.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
-    title = one_line(str(tool.get("title") or hints.get("title") or ""), 60)
+    label = one_line(str(tool.get("title") or hints.get("title") or raw), 60) or name
     return OfferedTool(
         name=name,
         raw_name=raw,
-        label=title or one_line(raw, 60),
-        summary=one_line(full or title or raw, _LONGEST_SUMMARY),
-        description=_cut(full or title or raw, _LONGEST_DESCRIPTION),
+        label=label,
+        summary=one_line(full or label, _LONGEST_SUMMARY),
+        description=_cut(full or label, _LONGEST_DESCRIPTION),
         documentation=_cut(full, _LONGEST_DOCUMENTATION) if len(full) > _LONGEST_DESCRIPTION else "",
         schema=_usable_schema(schema),
         read_only=hints.get("readOnlyHint") is True,
