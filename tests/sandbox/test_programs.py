@@ -11,7 +11,9 @@ import pytest_asyncio
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import RunningProgram, StartProgram, StdioProgram
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.programs import MachinePrograms
+from tests.sandbox.egress.proxying import Names, Origin, listening
 from tests.sandboxes import make_repository, opened, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -109,3 +111,19 @@ async def test_a_program_is_outdated_once_something_to_protect_appears(sandbox: 
     (project / ".codeagent").mkdir()
     assert await program.outdated() == ".codeagent changed outside the sandbox"
     await program.close()
+
+
+@pytest.mark.docker
+async def test_a_program_reaches_its_hosts_and_nothing_else(tmp_path: Path) -> None:
+    internet = Internet(resolve=Names(), allowed=lambda _: True)
+    fetch = "import sys, urllib.request as u; [print(u.urlopen(url.strip()).status, flush=True) for url in sys.stdin]"
+    async with opened(make_repository(tmp_path / "p"), tmp_path / "s", internet) as sandbox, listening(Origin()) as at:
+        python = StdioProgram(("python3", "-c", fetch), hosts=(f"origin.example:{at.port}",))
+        program = await sandbox.start_program(python)
+        await program.send(f"http://origin.example:{at.port}/\n".encode())
+        output = program.output()
+        assert await anext(output) == ("stdout", b"200\n")
+        await program.send(f"http://other.example:{at.port}/\n".encode())
+        assert b"403" in b"".join([piece async for _, piece in output])
+        assert await program.close() == 1
+        assert at.connections == 1
