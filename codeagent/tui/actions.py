@@ -35,6 +35,8 @@ class Action:
     aliases: tuple[str, ...] = ()
     arguments: str = ""
     """What may follow the command: `[text]`."""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """What may be written as `name=value` behind the command: names, and words about each."""
     while_running: bool = True
     """The command works while the agent does."""
     needs_conversation: bool = False

@@ -63,6 +63,25 @@ async def test_a_recipe_is_completed_with_its_inputs_and_what_it_is_for(tmp_path
         assert app.chat.composer.text == "/review "
 
 
+async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(tmp_path: Path) -> None:
+    async with chat(tmp_path, REVIEW) as (pilot, app):
+        composer = app.chat.composer
+        await app.chat.conversation.offer_recipes(composer)
+        await pilot.press(*"/review ")
+        await until(pilot, lambda: composer.choices.is_open)
+        assert [line for line in shown(app) if line.startswith((" ▸ ", "   ")) and "=" in line] == [
+            " ▸ project=  a path in the workspace the folder",
+            "   depth=    a whole number",
+            "   tone=     one of kind, harsh",
+        ]
+        await pilot.press("t", "tab", *"kind", "space")
+        assert composer.text == "/review tone=kind "
+        await until(pilot, lambda: not any("tone=  " in line for line in shown(app)))
+        await pilot.press(*"src", "enter")
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [RunRecipe(REVIEW, {"project": "src", "depth": 2, "tone": "kind"})]
+
+
 async def test_its_inputs_are_given_by_name_or_by_position(tmp_path: Path) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         await enter(pilot, "/review src tone=kind")

@@ -21,6 +21,7 @@ from codeagent.tui.parts.suggestions import (
     Unfinished,
     command_choices,
     file_choices,
+    input_choices,
     unfinished_at,
 )
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
@@ -307,6 +308,8 @@ class Composer(PromptText):
             self._close_choices()
         elif word.kind == "command":
             self.choices.offer(command_choices(word.query, self.commands))
+        elif word.kind == "input":
+            self.choices.offer(input_choices(word, self.commands))
         else:
             if before is None or (before.kind, before.start) != (word.kind, word.start):
                 self._want_files()
@@ -342,7 +345,7 @@ class Composer(PromptText):
     def _chooses_on_enter(self) -> bool:
         """Enter takes what is on offer, unless what is typed is complete as it is."""
         self._keep_up()
-        if self._word is None:
+        if self._word is None or (self._word.kind == "input" and not self.choices.moved):
             return False
         if self._word.kind == "command" and not self.choices.moved and named(self._word.query, self.commands):
             return False

@@ -21,6 +21,7 @@ from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 _COMMAND = re.compile(r"/([^\s/]*)")
+_INPUT = re.compile(r"/(?P<command>[^\s/]+)\s(?:.*\s)?(?P<name>[\w-]*)")
 _FILE = re.compile(r"(?:^|(?<=[\s(\[{'\"]))@(?:\"([^\"]*)|([^\s\"]*))$")
 _MOST_ROWS = 8
 _LONGEST_QUERY = 200
@@ -30,11 +31,13 @@ _LONGEST_QUERY = 200
 class Unfinished:
     """The word in front of the cursor that can be completed."""
 
-    kind: Literal["command", "file"]
+    kind: Literal["command", "file", "input"]
     start: int
-    """Column of its slash or `@`."""
+    """Column of its slash or `@`; of an input's name, where it begins."""
     query: str
-    """What stands behind it."""
+    """What stands behind it; of an input, the name as far as it is written."""
+    line: str = ""
+    """Of an input: all in front of it, which begins with the command."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
     before = line[:column]
     if row == 0 and (command := _COMMAND.fullmatch(before)):
         return Unfinished("command", 0, command[1])
+    if row == 0 and (given := _INPUT.fullmatch(before)):
+        return Unfinished("input", given.start("name"), given["name"], before)
     if file := _FILE.search(before):
         return Unfinished("file", file.start(), file[1] if file[1] is not None else file[2])
     return None
@@ -67,6 +72,15 @@ def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion,
     words = dict.fromkeys(begin + (rank(query, by_word, len(by_word)) if query else []))
     rows = dict.fromkeys(by_word[word] for word in words)
     return tuple(Completion(f"/{row.name}", f"/{row.name} ", row.about) for row in rows)
+
+
+def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Completion, ...]:
+    """The inputs of the command that begin so and are not given by name yet."""
+    name, *given = word.line.removeprefix("/").split()
+    inputs = next((row.inputs for row in commands if row.name == name), ())
+    named = {one.partition("=")[0] for one in given if "=" in one}
+    left = [(one, about) for one, about in inputs if one.startswith(word.query) and one not in named]
+    return tuple(Completion(f"{one}=", f"{one}=", about) for one, about in left)
 
 
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:

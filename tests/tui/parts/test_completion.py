@@ -19,7 +19,7 @@ COMMANDS = (
         ("/", Unfinished("command", 0, "")),
         ("/he", Unfinished("command", 0, "he")),
         ("/etc/", None),
-        ("/help me", None),
+        ("/help me", Unfinished("input", 6, "me", "/help me")),
         ("a /he", None),
         ("@", Unfinished("file", 0, "")),
         ("look at @src/da", Unfinished("file", 8, "src/da")),
