@@ -125,9 +125,14 @@ class McpServers:
 
     async def trust(self, trusted: bool) -> None:
         """Raises ConfigError."""
-        await asyncio.to_thread(self._files.trust if trusted else self._files.distrust)
         before = set(self._sources)
-        await asyncio.to_thread(self._read)
+        try:
+            if trusted:
+                await asyncio.to_thread(self._files.trust, self._configured.digest)
+            else:
+                await asyncio.to_thread(self._files.distrust)
+        finally:
+            await asyncio.to_thread(self._read)
         for name, source in self._sources.items():
             if name not in before:
                 self._toolsets.add(source)

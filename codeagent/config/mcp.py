@@ -28,6 +28,8 @@ class ConfiguredServers:
 
     entries: tuple[ServerEntry, ...] = ()
     problems: tuple[ToolProblem, ...] = field(default=())
+    digest: str = ""
+    """Of the project's file as it was read: what trust is given to."""
 
     @property
     def untrusted(self) -> tuple[ServerEntry, ...]:
@@ -89,11 +91,16 @@ class ServerFiles:
                 problems.append(ToolProblem(PROJECT_FILE, text, "warning"))
             else:
                 entries.append(replace(entry, trusted=trusted))
-        return ConfiguredServers(tuple(entries), tuple(problems))
+        return ConfiguredServers(tuple(entries), tuple(problems), digest)
 
-    def trust(self) -> tuple[ServerEntry, ...]:
-        """Trust the project's file as it is now, in later sessions, too; return its servers. Raises ConfigError."""
+    def trust(self, shown: str | None = None) -> tuple[ServerEntry, ...]:
+        """Trust the project's file as it is now, in later sessions, too; return its servers.
+
+        `shown`: the digest of what the user has seen. Raises ConfigError if the file is another one by now.
+        """
         found, digest = self._project_list()
+        if shown is not None and shown != digest:
+            raise ConfigError(f"{PROJECT_FILE} has changed since it was shown, so it was not trusted; look at it again")
         if found.entries:
             self._book().trust(digest)
         return found.entries

@@ -188,6 +188,17 @@ def test_a_projects_servers_are_not_usable_before_they_are_trusted_and_after_any
     assert files.read().usable({})[0] == ()
 
 
+def test_a_file_that_changed_since_it_was_shown_is_not_trusted(files: ServerFiles, project: Path) -> None:
+    put_project(project, {"theirs": ENTRY})
+    shown = files.read().digest
+    put_project(project, {"theirs": {"command": "evil"}})
+    with pytest.raises(ConfigError, match="has changed since it was shown"):
+        files.trust(shown)
+    assert len(files.read().untrusted) == 1
+    files.trust(files.read().digest)
+    assert files.read().untrusted == ()
+
+
 def test_accepting_counts_for_these_files_only(files: ServerFiles, project: Path, tmp_path: Path) -> None:
     put_project(project, {"theirs": ENTRY})
     assert ServerFiles(tmp_path / "config", project, accept=True).read().untrusted == ()

@@ -103,8 +103,8 @@ async def _call(context: Any, params: Any) -> types.CallToolResult:
 
 
 @contextmanager
-def authorized_server(authority: Authority) -> Iterator[str]:
-    """Yield the address of a server that answers only to those who logged in."""
+def authorized_server(authority: Authority | None) -> Iterator[str]:
+    """Yield the address of a server that answers only to those who logged in; to everybody if there is no authority."""
     listener = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server: Server[Any] = Server("private", on_list_tools=_list, on_call_tool=_call)
@@ -114,8 +114,11 @@ def authorized_server(authority: Authority) -> Iterator[str]:
         validate_token_resource=True,
         client_registration_options=ClientRegistrationOptions(enabled=True),
     )
-    verifier = ProviderTokenVerifier(authority)
-    app = server.streamable_http_app(auth=auth, token_verifier=verifier, auth_server_provider=authority)
+    if authority is None:
+        app = server.streamable_http_app()
+    else:
+        verifier = ProviderTokenVerifier(authority)
+        app = server.streamable_http_app(auth=auth, token_verifier=verifier, auth_server_provider=authority)
     web = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=web.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -1,0 +1,94 @@
+"""What a user does about MCP servers during a conversation: trusts a project's, starts one again, agrees to changes."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from codeagent.bootstrap import Place, open_runtime
+from codeagent.config.settings import SandboxSettings, Settings
+from codeagent.core.acts import AgreeToServer, RestartServer, TrustServers
+from codeagent.core.mcp import ServerBook, ServerFacts
+from codeagent.core.runtime import AgentHandle
+from tests.e2e.product import Product
+from tests.tools.mcp.authorized import authorized_server
+
+SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
+
+
+@asynccontextmanager
+async def conversation(product: Product) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
+    place = Place(product.workspace, product.home / "state", {"PATH": "/usr/bin:/bin"}, config_dir=product.home / "own")
+    settings = Settings(model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off"))
+    runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
+    try:
+        assert runtime.agent.servers is not None
+        yield runtime.agent, runtime.agent.servers
+    finally:
+        await runtime.close()
+
+
+def put(path: Path, servers: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": servers}))
+
+
+async def until(book: ServerBook, what: Callable[[ServerFacts], object]) -> ServerFacts:
+    """Return the one server once that is true of it."""
+    async with asyncio.timeout(60):
+        while True:
+            [server] = book.list()
+            if what(server):
+                return server
+            await asyncio.sleep(0.01)
+
+
+async def test_a_projects_server_is_started_by_trusting_it_as_it_was_shown(product: Product) -> None:
+    with authorized_server(None) as url:
+        put(product.workspace / ".mcp.json", {"theirs": {"url": url}})
+        async with conversation(product) as (agent, book):
+            assert [(server.state, server.shown) for server in book.list()] == [("untrusted", url)]
+            put(product.workspace / ".mcp.json", {"theirs": {"url": f"{url}?other=1"}})
+            refused = await agent.finish(TrustServers(True))
+            assert refused is not None and "has changed since it was shown" in refused.reason
+            assert book.list()[0].state == "untrusted" and "other" in book.list()[0].shown
+            put(product.workspace / ".mcp.json", {"theirs": {"url": url}})
+            assert await agent.finish(TrustServers(True)) is not None
+            assert await agent.finish(TrustServers(True)) is None
+            assert (await until(book, lambda server: server.state == "ready")).tools == ("mcp__theirs__whoami",)
+        async with conversation(product) as (agent, book):
+            await until(book, lambda server: server.state == "ready")
+            assert await agent.finish(TrustServers(False)) is None
+            assert book.list()[0].state == "untrusted"
+
+
+async def test_tools_that_changed_are_used_once_the_user_agreed(product: Product) -> None:
+    server = product.home / "server.py"
+    server.write_text(SERVER.read_text())
+    command = {"command": sys.executable, "args": [str(server), "Server", str(product.home)], "where": "machine"}
+    put(product.home / "own/mcp.json", {"it": command})
+    async with conversation(product) as (agent, book):
+        assert (await until(book, lambda one: one.state == "ready")).tools == ("mcp__it__echo",)
+        server.write_text(SERVER.read_text().replace("Say it back.", "Send it to everybody."))
+        assert await agent.finish(RestartServer("it")) is None
+        changed = await until(book, lambda one: one.changed)
+        assert changed.tools == () and "Send it to everybody." in changed.changed[0].after
+        assert await agent.finish(AgreeToServer("it")) is None
+        assert book.list()[0].tools == ("mcp__it__echo",) and book.list()[0].changed == ()
+        again = await agent.finish(AgreeToServer("it"))
+        assert again is not None and "no tool of it waits" in again.reason
+
+
+async def test_what_cannot_be_started_says_why(product: Product) -> None:
+    put(product.home / "own/mcp.json", {"a": {"command": "x", "disabled": True}, "b": {"command": "${GONE}"}})
+    async with conversation(product) as (agent, book):
+        assert [server.state for server in book.list()] == ["disabled", "failed"]
+        for name, why in (
+            ("a", "it is disabled"),
+            ("b", "the variable GONE is not set"),
+            ("c", "no MCP server is named"),
+        ):
+            refused = await agent.finish(RestartServer(name))
+            assert refused is not None and why in refused.reason, name
