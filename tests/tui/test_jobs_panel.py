@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from codeagent.core.acts import Background, SendToJob, StopJob
+from codeagent.core.acts import Background, SendToJob, StopJob, StopTrigger
+from codeagent.core.triggers import Trigger, TriggerAdded
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.jobs import JobList, JobsScreen
@@ -121,6 +122,21 @@ async def test_s_asks_once_and_s_or_y_stops_the_job(tmp_path: Path) -> None:
             await pilot.press(key)
             await until(pilot, lambda: bool(app.told), key)
             assert app.told == [StopJob("job-6")], key
+
+
+async def test_a_trigger_is_listed_among_the_jobs_and_stopped_there_or_by_a_command(tmp_path: Path) -> None:
+    trigger = Trigger(id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=9, every=60.0, due=2e9)
+    recording = Recording()
+    recording.add(TriggerAdded, trigger=trigger)
+    async with panel(tmp_path, recording) as (pilot, app):
+        assert "waiting" in shown(app) and "timer every 60 s: look" in shown(app)
+        await pilot.press("s", "y")
+        await until(pilot, lambda: app.told == [StopTrigger("trigger-1")])
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        app.forget()
+        await enter(pilot, "/stop trigger-1")
+        await until(pilot, lambda: app.told == [StopTrigger("trigger-1")])
 
 
 async def test_y_answers_the_question_and_nothing_else(tmp_path: Path) -> None:

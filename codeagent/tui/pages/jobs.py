@@ -43,6 +43,11 @@ def ports_text(row: Job) -> str:
     return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
 
 
+def stop_of(row: Job) -> StopJob | StopTrigger:
+    """What stops the job or the trigger."""
+    return StopTrigger(row.id) if row.status == "waiting" else StopJob(row.id)
+
+
 class JobList(MarkedList[Job]):
     """`clock` gives seconds since the epoch."""
 
@@ -204,8 +209,7 @@ class JobsScreen(ListPanel):
     async def _stop(self, job_id: str) -> None:
         self.hints.tell(f"stopping {job_id}")
         row = self._state.jobs.get(job_id)
-        act = StopTrigger(job_id) if row is not None and row.status == "waiting" else StopJob(job_id)
-        refused = await self._client.finish(act)
+        refused = await self._client.finish(StopJob(job_id) if row is None else stop_of(row))
         self.hints.tell("" if refused is None else refused.reason)
 
     async def _open_output(self, row: Job) -> None:

@@ -11,7 +11,6 @@ from codeagent.core.acts import (
     Steer,
     Step,
     Stop,
-    StopJob,
 )
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
@@ -20,7 +19,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen
-from codeagent.tui.pages.jobs import JobsScreen
+from codeagent.tui.pages.jobs import JobsScreen, stop_of
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.boundary import call_write, plan_write
 from codeagent.tui.parts.card_content import Continue, Say, StartPlan
@@ -152,10 +151,10 @@ async def _stop_job(chat: ChatScreen, name: str) -> None:
         chat.tell(f"stopping {name}" if refused is None else refused.reason)
         return
     row = _job(chat, name)
-    if row.status != "running":
+    if row.status not in ("running", "waiting"):
         raise CodeagentError(f"{row.id} is no longer running: {row.status}")
     chat.tell(f"stopping {row.id}")
-    refused = await (await chat.outbox.ready()).finish(StopJob(row.id))
+    refused = await (await chat.outbox.ready()).finish(stop_of(row))
     chat.tell("" if refused is None else refused.reason)
 
 
