@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
+from codeagent.agent.channels import Inbox
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.watching import FileWatch
@@ -50,8 +51,9 @@ class Triggers:
     told by a note. One whose note has not been delivered yet does not fire again.
     """
 
-    def __init__(self, clock: Clock | None = None, *, awaited: bool = False) -> None:
-        """`awaited`: a run without a user ends only once no trigger is left."""
+    def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: Inbox | None = None) -> None:
+        """`awaited`: a run without a user ends only once no trigger is left. `inbox`: of the agent whose they are."""
+        self.inbox = inbox
         self._clock = clock or Clock()
         self._awaited = awaited
         self._active: dict[str, Trigger] = {}
@@ -78,6 +80,8 @@ class Triggers:
         self._watch = FileWatch(workspace)
         self._wake, self._busy = wake, busy
         self._active = {trigger.id: trigger for trigger in past if not trigger.over}
+        if self.inbox is not None:
+            self.inbox.connect(emitter, queue, wake)
         self._made = max((int(trigger.id.rpartition("-")[2]) for trigger in past), default=0)
 
     def now(self) -> float:
@@ -149,6 +153,8 @@ class Triggers:
             await token.guard(self._fire_due())
 
     async def close(self) -> None:
+        if self.inbox is not None:
+            self.inbox.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

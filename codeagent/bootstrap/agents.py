@@ -10,11 +10,13 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.channels import Inbox
 from codeagent.agent.children import Origin, Parent
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
-from codeagent.bootstrap.tools import ToolDependencies, prompt_for
+from codeagent.agent.triggers import Triggers
+from codeagent.bootstrap.tools import FILE_TOOLS, ToolDependencies, prompt_for
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
@@ -67,8 +69,9 @@ class ChildOpener:
             name = f"{definition.name}.{log.session_id.rpartition('.')[2]}"
             origin = Origin(parent, name, definition.mode)
             agent = Agent(
-                conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin
-            )
+                conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
+                triggers=Triggers(inbox=Inbox(own.inbox.hub, name)),
+            )  # fmt: skip
             stack.pop_all()
             return agent
 
@@ -77,7 +80,8 @@ def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDep
     """Of these tools, those that a child may have, and its system prompt. Blocks on small files."""
     allowed = AllowList().narrowed(definition.tools)
     info = Info(lambda: tools, own.skills, own.read_about)
-    anew = {tool.name: tool for tool in (*own.built_in(), info)}
+    files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
+    anew = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     tools = ToolRegistry(
         anew.get(tool.name, tool) if tool.source == "builtin" else tool
         for tool in above

@@ -12,6 +12,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.channels import Hub, Inbox
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
@@ -22,13 +23,14 @@ from codeagent.bootstrap.agents import ChildOpener
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sources import open_toolsets
-from codeagent.bootstrap.tools import ToolDependencies, prompt_for, read_about, tracked_reads
+from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.json_types import MAIN
 from codeagent.core.model import ModelOpener
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
@@ -36,7 +38,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, fold
+from codeagent.session.fold import History, fold, read_about, watched_channels
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.recording import Recording, without_collecting
@@ -65,13 +67,14 @@ async def open_runtime(
     attended: bool,
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
+    hub: tuple[Hub, str] | None = None,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
-    `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a
-    limit is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later.
-    `open_model` opens the model, in place of what the settings say about it. Raises CodeagentError, and then leaves
-    nothing running.
+    `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a limit
+    is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. `open_model`
+    opens the model, in place of what the settings say about it. `hub`: what carries messages between this agent and
+    others of the process, and its name there. Raises CodeagentError, and then leaves nothing running.
     """
     if settings.model is None:
         raise ConfigError("no model is set")
@@ -88,19 +91,18 @@ async def open_runtime(
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
-        dependencies = _dependencies(settings, place, workspace, sandbox, log, history)
+        dependencies = _dependencies(settings, place, workspace, sandbox, log, history, hub)
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
-        catalog = files.catalog
-        stack.push_async_callback(catalog.toolsets.close)
-        around = _environment(settings, dependencies, files, sandbox, policy)
-        around = replace(around, attended=attended, book=book)
-        builder = PromptBuilder(catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
+        toolsets = files.catalog.toolsets
+        stack.push_async_callback(toolsets.close)
+        around = replace(_environment(settings, dependencies, files, sandbox, policy), attended=attended, book=book)
+        builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         checkpoints = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(checkpoints.close)
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener, catalog)
+        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener, files.catalog)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, checkpoints, dependencies.jobs, in_use, opener,
             dependencies.children, triggers=dependencies.triggers,
@@ -113,7 +115,7 @@ async def open_runtime(
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
-        catalog.toolsets.begin(after=_HEAD_START)
+        toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 
@@ -262,8 +264,15 @@ def _runtime(
 
 
 def _dependencies(
-    settings: Settings, place: Place, workspace: Workspace, sandbox: StartedSandbox, log: SessionLog, history: History
+    settings: Settings,
+    place: Place,
+    workspace: Workspace,
+    sandbox: StartedSandbox,
+    log: SessionLog,
+    history: History,
+    hub: tuple[Hub, str] | None,
 ) -> ToolDependencies:
+    inbox = Inbox(*(hub or (Hub(), MAIN)), watched_channels(history))
     return ToolDependencies(
         place,
         sandbox.kind,
@@ -275,7 +284,8 @@ def _dependencies(
         (log.session_id, log.folder),
         settings.commit_hooks,
         sandbox.sandbox,
-        Triggers(awaited=settings.wait_for_triggers),
+        inbox,
+        Triggers(awaited=settings.wait_for_triggers, inbox=inbox),
         read_about(history),
     )
 

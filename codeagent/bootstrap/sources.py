@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.tools import AGENTS, ToolDependencies, agent_tool
+from codeagent.bootstrap.tools import AGENTS, FILE_TOOLS, ToolDependencies, agent_tool
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -34,17 +34,16 @@ if TYPE_CHECKING:
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
 
+_MESSAGES = ("send_message", "watch_channel", "channel_list")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
-_FILES = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
     web = ("http_request", "web_fetch") + (("web_search",) if settings.web.search else ())
     return (
-        BuiltInSet(
-            "files", "several files at once, patches, JSON, wide listings", _FILES, partial(_files, dependencies)
-        ),
+        BuiltInSet("files", "several files at once, patches, JSON, wide listings", FILE_TOOLS, dependencies.file_tools),
+        BuiltInSet("messages", "messages between agents", _MESSAGES, partial(_messages, dependencies)),
         BuiltInSet("triggers", "timers, schedules, watched files", _TRIGGERS, partial(_triggers, dependencies)),
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
@@ -66,23 +65,6 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
             yield one
 
 
-def _files(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.tools.extra.apply_patch import ApplyPatch  # only once the set is asked for
-    from codeagent.tools.extra.json_file import JsonRead, JsonWrite  # as above
-    from codeagent.tools.extra.multi_edit import MultiEdit  # as above
-    from codeagent.tools.extra.tree import Glob, Tree  # as above
-
-    workspace, reads = dependencies.workspace, dependencies.reads
-    return [
-        MultiEdit(workspace, reads),
-        ApplyPatch(workspace, reads),
-        Glob(workspace),
-        Tree(workspace),
-        JsonRead(workspace, reads),
-        JsonWrite(workspace, reads),
-    ]
-
-
 def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
     about = "gives tasks to agents that work on their own"
     return BuiltInSet(AGENTS, about, ("agent",), partial(_agents, dependencies))
@@ -90,6 +72,13 @@ def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
 
 def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     return (agent_tool(dependencies.children, dependencies.built_in),)
+
+
+def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.tools.extra.messages import ChannelList, SendMessage, WatchChannel  # only once the set is asked for
+
+    inbox = dependencies.inbox
+    return SendMessage(inbox.hub, inbox.name), WatchChannel(inbox.hub, inbox.name), ChannelList(inbox.hub, inbox.name)
 
 
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

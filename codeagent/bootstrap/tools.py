@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.channels import Hub, Inbox
 from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
@@ -63,6 +64,9 @@ _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
 """The built-in set with the tool that starts agents."""
 
+FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
+"""The set `files`."""
+
 
 @dataclass(frozen=True)
 class FirstFileLoader:
@@ -104,6 +108,7 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
+    inbox: Inbox = field(default_factory=lambda: Inbox(Hub()))
     triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
@@ -169,6 +174,23 @@ class ToolDependencies:
         """What installed packages bring, by group; looked for only once, as that takes 6 ms. Blocks on small files."""
         every = entry_points()
         return {group: every.select(group=group) for group in (TOOL_PACKAGES, SOURCE_PACKAGES)}
+
+    def file_tools(self) -> tuple[Tool[Any], ...]:
+        """Make the tools of the set `files`."""
+        from codeagent.tools.extra.apply_patch import ApplyPatch  # only once the set is asked for
+        from codeagent.tools.extra.json_file import JsonRead, JsonWrite  # as above
+        from codeagent.tools.extra.multi_edit import MultiEdit  # as above
+        from codeagent.tools.extra.tree import Glob, Tree  # as above
+
+        workspace, reads = self.workspace, self.reads
+        return (
+            MultiEdit(workspace, reads),
+            ApplyPatch(workspace, reads),
+            Glob(workspace),
+            Tree(workspace),
+            JsonRead(workspace, reads),
+            JsonWrite(workspace, reads),
+        )
 
     def catalog(self, toolsets: Toolsets) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
@@ -346,12 +368,6 @@ def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
     from codeagent.tools.builtin.toolset_use import ToolsetUse  # as above
 
     return ToolsetList(toolsets), ToolsetUse(toolsets)
-
-
-def read_about(history: History) -> set[str]:
-    """Return the names of the tools whose documentation the model has read in the session so far."""
-    found = (item.details.get("tool") for item in history.details if item.name == "info")
-    return {name for name in found if isinstance(name, str)}
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

@@ -5,6 +5,7 @@ Each note is a pure function of what is logged, so that a log tells which notes 
 
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import MessageReceived
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
@@ -56,6 +57,13 @@ def trigger_note(fired: TriggerFired) -> UserMessage:
     what = f" ({fired.what})" if fired.what else ""
     head = f"({trigger.id} fired, {trigger.fired} of {trigger.at_most}{last}: {trigger.kind} {trigger.when}{what}."
     return UserMessage.from_text(f"{head} You asked to be told then:\n{trigger.prompt})", source="note")
+
+
+def message_note(received: MessageReceived) -> UserMessage:
+    """Return the message that tells what another agent wrote."""
+    answers = f", in answer to {received.reply_to}" if received.reply_to else ""
+    head = f"(message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
+    return UserMessage.from_text(f"{head}\n{received.body})", source="note")
 
 
 def told_by(result: ToolResultAdded) -> str | None:

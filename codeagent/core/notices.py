@@ -199,6 +199,21 @@ class AgentStarted(TypedNotice):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MessageReceived(TypedNotice):
+    """Another agent sent a message; the model is told by a message that is a pure function of this."""
+
+    code: Literal["message.received"] = "message.received"
+    message_id: str
+    """Unique among the agents of one process."""
+    sender: str
+    to: str
+    """This agent, or the channel that it watches."""
+    body: str
+    reply_to: str | None = None
+    """The id of the message that it answers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecipeStepBegun(TypedNotice):
     """The next run is a step of a recipe."""
 
@@ -248,6 +263,7 @@ AnyNotice = (
     | SessionNotSaved
     | ActFailed
     | AgentStarted
+    | MessageReceived
     | RecipeStepBegun
     | RecipeStopped
 )

@@ -25,8 +25,8 @@ from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
-from codeagent.core.notes import job_note, restored_note, shell_note, told_by, trigger_note
-from codeagent.core.notices import JobListens, ModeChanged, ModelChanged, QueueOrdered, RecipeStepBegun
+from codeagent.core.notes import job_note, message_note, restored_note, shell_note, told_by, trigger_note
+from codeagent.core.notices import JobListens, MessageReceived, ModeChanged, ModelChanged, QueueOrdered, RecipeStepBegun
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 
@@ -245,6 +245,8 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
                 waiting.append(ends[event.job_id])
             case TriggerFired():
                 waiting.append(trigger_note(event))
+            case MessageReceived():
+                waiting.append(message_note(event))
             case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
             case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
@@ -271,6 +273,24 @@ def _done_steps(events: Iterable[AnyEvent]) -> Iterator[DoneStep]:
 def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:
     told = (event.trigger for event in events if isinstance(event, TriggerAdded | TriggerFired | TriggerStopped))
     return tuple({trigger.id: trigger for trigger in told}.values())
+
+
+def read_about(history: History) -> set[str]:
+    """Return the names of the tools whose documentation the model has read in the session so far."""
+    found = (item.details.get("tool") for item in history.details if item.name == "info")
+    return {name for name in found if isinstance(name, str)}
+
+
+def watched_channels(history: History) -> tuple[str, ...]:
+    """Return the channels that the agent watched last in the session."""
+    watched: dict[str, bool] = {}
+    for item in history.details:
+        match item.details:
+            case {"channel": str(channel), "watched": bool(on)} if item.name == "watch_channel":
+                watched[channel] = on
+            case _:
+                pass
+    return tuple(channel for channel, on in watched.items() if on)
 
 
 def last_mode(events: Iterable[AnyEvent]) -> Mode | None:

@@ -26,6 +26,7 @@ _TOLD = {
     "(The user ran a command": "your command and its output",
     "(Your answer was": "",
     "(trigger-": "",
+    "(message ": "",
 }
 """How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and in short."""
 

@@ -157,7 +157,7 @@ class Reducer:
             case notices.RecipeStepBegun():
                 self._step_mode = event.mode
                 self._document.remark(event.text, event.level)
-            case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped():
+            case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped() | notices.MessageReceived():
                 self._document.remark(event.text, event.level)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)

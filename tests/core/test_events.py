@@ -14,6 +14,7 @@ from codeagent.core.notices import (
     BudgetChanged,
     CallEdited,
     JobListens,
+    MessageReceived,
     ModeChanged,
     ModelChanged,
     ModelRetried,
@@ -79,6 +80,7 @@ NOTICES = (
     SessionNotSaved(text="x"),
     ActFailed(text="x", act="AllowRule"),
     AgentStarted(text="x", call_id="c1", child="tester.1", child_session="s1.1", parent_session="s1"),
+    MessageReceived(text="x", message_id="m2", sender="worker", to="all", body="12", reply_to="m1"),
     RecipeStepBegun(text="x", recipe="release", step="look", number=1, of=2, digest="d", mode="plan"),
     RecipeStopped(text="x", recipe="release", step="write", done=("look",), left=("tag",), error="no key"),
 )
@@ -106,6 +108,7 @@ DATA: dict[str, dict[str, object]] = {
     "session.write": {},
     "act.failed": {"act": "AllowRule"},
     "agent.started": {"call_id": "c1", "child": "tester.1", "child_session": "s1.1", "parent_session": "s1"},
+    "message.received": {"message_id": "m2", "sender": "worker", "to": "all", "body": "12", "reply_to": "m1"},
     "recipe.step": {"recipe": "release", "step": "look", "number": 1, "of": 2, "digest": "d", "mode": "plan"},
     "recipe.stopped": {"recipe": "release", "step": "write", "done": ["look"], "left": ["tag"], "error": "no key"},
 }

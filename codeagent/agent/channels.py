@@ -1,0 +1,161 @@
+"""Messages between the agents of one process: the hub that carries them, and the inbox of each agent."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.queue import MessageQueue
+from codeagent.core.channels import Addressee, ChannelKind, Sent
+from codeagent.core.events import KnownEvent, MessageAdded
+from codeagent.core.json_types import MAIN
+from codeagent.core.messages import UserMessage
+from codeagent.core.notes import message_note
+from codeagent.core.notices import MessageReceived
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed, InvalidArgs, NotFound
+from codeagent.tools.schema import nearest_or_all
+
+CHANNELS: Mapping[str, ChannelKind] = {"all": "broadcast", "work": "queue"}
+"""Those of a conversation by itself."""
+MOST_WAITING = 50
+"""Messages that an agent has not read yet."""
+MOST_PER_MINUTE = 20
+"""Messages that one agent sends."""
+MOST_WAKES = 20
+"""How often messages make an agent work on without a word from the user; then they wait for one."""
+_MINUTE = 60.0
+_SHOWN = 200
+
+
+class Hub:
+    """Knows the agents and channels, and gives each message to its receivers at once (the Post of `core.channels`)."""
+
+    def __init__(
+        self, channels: Mapping[str, ChannelKind] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._channels = dict(CHANNELS if channels is None else channels)
+        self._clock = clock
+        self._inboxes: dict[str, Inbox] = {}
+        self._watchers: dict[str, list[str]] = {name: [] for name in self._channels}
+        self._sent: dict[str, deque[float]] = {}
+        self._count = 0
+
+    def join(self, inbox: "Inbox") -> None:
+        """Raises Failed if the name is taken."""
+        if inbox.name in self._inboxes or inbox.name in self._channels:
+            raise Failed(f"there is an agent or a channel named {inbox.name} already")
+        self._inboxes[inbox.name] = inbox
+
+    def leave(self, inbox: "Inbox") -> None:
+        if self._inboxes.get(inbox.name) is inbox:
+            del self._inboxes[inbox.name]
+            for watchers in self._watchers.values():
+                watchers[:] = [name for name in watchers if name != inbox.name]
+
+    def addressees(self) -> tuple[Addressee, ...]:
+        channels = (Addressee(name, kind, tuple(self._watchers[name])) for name, kind in sorted(self._channels.items()))
+        return (*(Addressee(name, "agent") for name in sorted(self._inboxes)), *channels)
+
+    def watch(self, agent: str, channel: str, on: bool) -> None:
+        """Raises NotFound."""
+        if channel not in self._channels:
+            raise NotFound(f"there is no channel {one_line(channel, 100)!r}{nearest_or_all(channel, self._channels)}")
+        others = [name for name in self._watchers[channel] if name != agent]
+        self._watchers[channel] = [*others, agent] if on and agent in self._inboxes else others
+
+    def send(self, sender: str, to: str, body: str, reply_to: str | None) -> Sent:
+        """Raises ToolError."""
+        receivers = self._receivers(sender, to)
+        free = [name for name in receivers if self._inboxes[name].waiting < MOST_WAITING]
+        if not free:
+            raise Failed(f"{MOST_WAITING} messages already wait for {', '.join(receivers)}; nothing was sent")
+        self._check_rate(sender)
+        self._count += 1
+        sent = Sent(f"m{self._count}", tuple(free), tuple(name for name in receivers if name not in free))
+        for name in free:
+            self._inboxes[name].take(sent.id, sender, to, body, reply_to)
+        return sent
+
+    def _receivers(self, sender: str, to: str) -> list[str]:
+        """At least one. Raises ToolError."""
+        if to == sender:
+            raise InvalidArgs("a message to yourself reaches nobody; nothing was sent")
+        if to in self._inboxes:
+            return [to]
+        if to not in self._channels:
+            known = [*self._inboxes, *self._channels]
+            raise NotFound(f"there is no agent or channel {one_line(to, 100)!r}{nearest_or_all(to, known)}")
+        others = [name for name in self._watchers[to] if name != sender]
+        if not others:
+            raise Failed(f"no other agent watches the channel {to}; nothing was sent")
+        if self._channels[to] == "broadcast":
+            return others
+        chosen = min(others, key=lambda name: self._inboxes[name].waiting)
+        # Behind the others: the next message goes to another one.
+        self.watch(chosen, to, True)
+        return [chosen]
+
+    def _check_rate(self, sender: str) -> None:
+        """Raises Failed."""
+        now, times = self._clock(), self._sent.setdefault(sender, deque())
+        while times and now - times[0] >= _MINUTE:
+            times.popleft()
+        if len(times) >= MOST_PER_MINUTE:
+            raise Failed(f"{MOST_PER_MINUTE} messages were sent within a minute; nothing was sent. Go on without more")
+        times.append(now)
+
+
+class Inbox:
+    """What comes to one agent: logged at once, and read at the next boundary."""
+
+    def __init__(self, hub: Hub, name: str = MAIN, watched: Iterable[str] = ()) -> None:
+        """`watched`: the channels that it watches from the start."""
+        self.hub = hub
+        self.name = name
+        self._watched = tuple(watched)
+        self._notes: list[UserMessage] = []
+        self._wakes = 0
+
+    def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
+        """Join the hub. `wake` begins a run if the agent rests. Raises Failed if the name is taken."""
+        self._emitter, self._queue, self._wake = emitter, queue, wake
+        self.hub.join(self)
+        for channel in self._watched:
+            with suppress(NotFound):  # it belonged to another group
+                self.hub.watch(self.name, channel, True)
+        emitter.observe(self._see)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that were not read yet."""
+        self._notes = [note for note in self._notes if self._queue.waits(note)]
+        return len(self._notes)
+
+    def take(self, message_id: str, sender: str, to: str, body: str, reply_to: str | None) -> None:
+        received = MessageReceived(
+            text=f"{message_id}, {sender} to {to}: {one_line(body, _SHOWN)}",
+            message_id=message_id,
+            sender=sender,
+            to=to,
+            body=body,
+            reply_to=reply_to,
+        )
+        note = message_note(self._emitter.emit(received))
+        self._notes.append(note)
+        wakes = self._wakes < MOST_WAKES
+        self._wakes += wakes
+        self._queue.add_note(note, wakes=wakes)
+        if wakes:
+            self._wake()
+
+    def close(self) -> None:
+        self.hub.leave(self)
+
+    def _see(self, event: KnownEvent) -> None:
+        match event:
+            case MessageAdded(message=UserMessage(source=source)) if event.agent == self._emitter.agent:
+                self._wakes = self._wakes if source == "note" else 0
+            case _:
+                pass
