@@ -1,7 +1,6 @@
 """The MCP inspector's command line, a client that others wrote, lists and calls what `codeagent mcp serve` offers."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +9,17 @@ from typing import Any
 import pytest
 
 from tests.e2e.product import Product
+from tests.tools.mcp.real_servers import servers_or_skip
 
-INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
-
-pytestmark = [
-    pytest.mark.skipif(shutil.which("npx") is None, reason="the inspector needs node"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 
 
 def inspect(product: Product, *arguments: str) -> Any:
     server = [sys.executable, "-m", "codeagent", "mcp", "serve", "--sandbox", "off", "--cwd", str(product.workspace)]
-    environment = product.environment | {"npm_config_cache": str(Path.home() / ".npm")}
     done = subprocess.run(
-        ["npx", "--yes", INSPECTOR, "--cli", *server, *arguments],
+        [servers_or_skip() / "node_modules/.bin/mcp-inspector", "--cli", *server, *arguments],
         cwd=product.workspace,
-        env=environment,
+        env=product.environment | {"HOME": str(product.home)},  # the one variable of ours that it hands on
         capture_output=True,
         text=True,
         timeout=250,

@@ -1,4 +1,4 @@
-"""Servers that other people wrote, from npm and PyPI, installed once beside the cache of this user.
+"""Servers that other people wrote, and a client, from npm and PyPI, installed once beside the cache of this user.
 
 `python -m tests.tools.mcp.real_servers` installs them, or says why that fails; tests that need them are skipped then.
 """
@@ -17,6 +17,7 @@ import pytest
 from codeagent.disk.locks import locked
 
 NPM = {
+    "@modelcontextprotocol/inspector": "2.12.0",
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
     "@modelcontextprotocol/server-memory": "2026.8.31",
