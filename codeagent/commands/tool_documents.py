@@ -96,7 +96,7 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
     for problem in problems:
         say(f"warning: {problem}")
-    kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
     record = DocumentRecord(
         origin=base or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
         sha256=hashlib.sha256(kept).hexdigest(),

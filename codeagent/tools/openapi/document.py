@@ -18,6 +18,7 @@ _MOST_OPERATIONS = 10_000
 _MOST_STEPS = 32
 """References that lead to references."""
 _WORD = re.compile(r"[^A-Za-z0-9-]+")
+_INDEX = re.compile(r"[0-9]{1,6}")
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -118,7 +119,7 @@ class ApiDocument:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and key in node:
                 node = node[key]
-            elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+            elif isinstance(node, list) and _INDEX.fullmatch(key) and int(key) < len(node):
                 node = node[int(key)]
             else:
                 raise BadDocument(f"the reference {shown} leads nowhere")

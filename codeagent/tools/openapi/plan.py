@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import field
+from itertools import chain, count
 from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
@@ -139,11 +140,10 @@ def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]
 
 def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     name, place = str(node["name"]), str(node["in"])
-    argument = _NAME.sub("_", name).strip("_")[:_LONGEST_NAME] or place
-    while argument in taken or argument == BODY:
-        argument = f"{place}_{argument}"[:_LONGEST_NAME]
-        if argument in taken:
-            argument = f"{argument[: _LONGEST_NAME - 5]}_{len(taken)}"
+    plain = _NAME.sub("_", name).strip("_")[:_LONGEST_NAME] or place
+    numbered = (f"{plain[: _LONGEST_NAME - 6]}_{number}" for number in count(2))
+    names = chain((plain, f"{place}_{plain}"[:_LONGEST_NAME]), numbered)
+    argument = next(one for one in names if one not in taken and one != BODY)
     style = node.get("style")
     if style not in _STYLES[place]:
         style = _STYLES[place][0]

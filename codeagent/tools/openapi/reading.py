@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 LARGEST = 32 << 20
@@ -13,6 +14,7 @@ _MOST_NODES = 2_000_000
 _MOST_ALIASES = 10_000
 _DEEPEST = 100
 _MERGE = "tag:yaml.org,2002:merge"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 
 
@@ -28,15 +30,21 @@ def read_text(data: bytes) -> Any:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadDocument("it is not UTF-8") from None
-    if text.lstrip()[:1] not in ("{", "["):
-        return _read_yaml(text)
+    value = _read_json(text) if text.lstrip()[:1] in ("{", "[") else _read_yaml(text)
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BadDocument("a text in it has half of a surrogate pair (\\ud800 to \\udfff)") from None
+    return value
+
+
+def _read_json(text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise BadDocument(f"more than {_DEEPEST} levels deep") from None
     except ValueError as error:
-        if "\n" in text and not text.rstrip().endswith(("}", "]")):
-            return _read_yaml(text)
         raise BadDocument(f"it is not JSON: {error}") from None
     _check_depth(value)
     return value

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from typing import Any
 
 import pytest
@@ -99,6 +100,18 @@ def test_parameters_of_the_path_are_kept_unless_the_operation_replaces_them() ->
     assert (plan.description, plan.documentation) == ("Show one (GET /users/{id})", "Shows **one**.")
 
 
+def test_arguments_have_names_of_their_own_that_every_provider_takes() -> None:
+    given = ["a[]", "a", "a_2", "body", "ü", "x" * 70, "x" * 71, "query_a", "a."]
+    parameters = [
+        {"name": name, "in": place, "schema": {}} for name in given for place in ("query", "header", "cookie")
+    ]
+    get = {"get": {"parameters": parameters}}
+    plan = planned(ApiDocument({"openapi": "3.1.0", "paths": {"/a": get}}))["get_a"]
+    names = [one.argument for one in plan.parameters]
+    assert len(set(names)) == len(names) == 27 and "body" not in names
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) for name in names)
+
+
 def test_a_body_is_written_out_once_without_what_only_the_server_sets() -> None:
     plans = planned(ApiDocument(SHOP))
     assert plans["users_replace_it"].schema["properties"]["body"] == {
@@ -158,6 +171,8 @@ def alias_bomb() -> str:
         ("just text", "not an object"),
         ("", "empty"),
         ('{"a": NaN}', "NaN"),
+        (r'{"a": "x\uD800"}', "surrogate"),
+        (r'a: "x\uD800"', "surrogate|not YAML"),
         ('{"openapi": ', "not JSON"),
         ("a: [", "not YAML: line"),
         ("a: 1\n---\nb: 2\n", "more than one"),
@@ -192,6 +207,8 @@ def test_yaml_keeps_keys_and_dates_as_they_are_written_and_merges() -> None:
         ("other.yaml#/a", "another document, other.yaml#/a; bundle"),
         ("https://evil.example/x.json", "another document"),
         ("#/components/nowhere", "leads nowhere"),
+        ("#/servers/²", "leads nowhere"),
+        ("#/servers/" + "9" * 5_000, "leads nowhere"),
         ("#/components/parameters/Self", "without end"),
     ],
 )
