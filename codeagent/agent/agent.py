@@ -19,8 +19,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.run import Runs
-from codeagent.agent.session_model import SessionModel
+from codeagent.agent.run import Runs, SessionModel
 from codeagent.agent.shell import Shell
 from codeagent.agent.triggers import Triggers
 from codeagent.core import acts
