@@ -53,7 +53,7 @@ async def list_sets(args: argparse.Namespace, place: Place) -> int:
     widest = max((len(one.name) for one in facts), default=0) + 2
     for one in facts:
         state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
-        print(f"{one.name:<{widest}}{state:<10}{one.tools:>5} tools  {one_line(one.about, 80)}".rstrip())
+        print(f"{one.name:<{widest}}{state:<10}{_counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip())
     return 0
 
 
@@ -74,7 +74,7 @@ async def split_set(args: argparse.Namespace, place: Place) -> int:
             say(f"codeagent: {error} ({_cost(error.usage)})")
             return 1
     for group in made.groups:
-        print(f"{group.name}: {len(group.tools)} tools, {group.about}")
+        print(f"{group.name}: {_counted(len(group.tools))}, {group.about}")
     print(_cost(made.usage))
     return 0
 
@@ -94,10 +94,14 @@ def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
     if as_json:
         print_json([{"name": tool.name, "summary": tool.summary, "tags": list(tool.tags)} for tool in toolset.tools])
         return 0
-    widest = max((len(tool.name) for tool in toolset.tools), default=0) + 2
+    widest = min(64, max((len(tool.name) for tool in toolset.tools), default=0)) + 2
     for tool in toolset.tools:
-        print(f"{tool.name:<{widest}}{one_line(tool.summary, 100)}".rstrip())
+        print(f"{one_line(tool.name, 64):<{widest}}{one_line(tool.summary, 100)}".rstrip())
     return 0
+
+
+def _counted(tools: int) -> str:
+    return f"{tools:,} tool{'s' * (tools != 1)}"
 
 
 def _cost(usage: Usage) -> str:

@@ -186,7 +186,7 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     assert refused.code == 1 and "weather stays one set: it leaves out weather_today" in refused.err
     right = product.script(say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}'))
     made = product.call("tools", "split", "weather", "--model", right)
-    assert made.code == 0 and made.out.startswith("weather-today: 1 tools, the sky\n") and "tokens in" in made.out
+    assert made.code == 0 and made.out.startswith("weather-today: 1 tool, the sky\n") and "tokens in" in made.out
     again = product.call("tools", "split", "weather", "--model", wrong)
     assert again.code == 0 and "weather is split, and has the same tools: weather-today" in again.out
     model = product.script(calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done"))

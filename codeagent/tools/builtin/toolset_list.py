@@ -84,7 +84,8 @@ def _state(facts: ToolsetFacts) -> str:
 
 
 def _tool(tool: ListedTool) -> str:
-    return f"- {tool.name}: {one_line(tool.summary, _WIDTH)}" if tool.summary else f"- {tool.name}"
+    name = one_line(tool.name, 64)
+    return f"- {name}: {one_line(tool.summary, _WIDTH)}" if tool.summary else f"- {name}"
 
 
 def _fits(words: list[str], tool: ListedTool) -> bool:

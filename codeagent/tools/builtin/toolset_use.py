@@ -8,6 +8,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.source import ListedTool
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 _WIDTH = 160
@@ -43,6 +44,10 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
         toolset = self._toolsets.all()[args.name]
         taken = [tool.name for tool in picked if self._toolsets.taken(toolset, tool.name)]
         lines = [f"{args.name} is on. From your next answer on you can call:"]
-        lines += [f"- {tool.name}: {one_line(tool.summary, _WIDTH)}" for tool in picked if tool.name not in taken]
+        lines += [_line(tool) for tool in picked if tool.name not in taken]
         lines += [f"Not in use, because another tool has the name: {', '.join(taken)}"] if taken else []
         return ToolResult.from_text("\n".join(lines), details=choice.details)
+
+
+def _line(tool: ListedTool) -> str:
+    return f"- {one_line(tool.name, 64)}: {one_line(tool.summary, _WIDTH)}"
