@@ -33,6 +33,12 @@ WORDS = (
 )  # fmt: skip
 UNUSED = {"help", "version", "cwd", "headless"}
 """`codeagent demo --headless` works for a while; that it does is tested elsewhere."""
+SERVERS = json.dumps({"mcpServers": {
+    "x": {"url": "http://127.0.0.1:9"}, "a.txt": {}, "read": {"command": "nowhere", "where": "machine"},
+    "bash": {"command": "x", "args": ["\udcff", "\x1b]52;c;eA==\x07"], "env": {"K": "${NOT_SET}"}},
+    "1": {"command": "x"},
+}}).encode()  # fmt: skip
+"""Named as words of a command line, so that they are found."""
 MODELS = ("script:ok.json", "script:nowhere.json", "script:.", "script:", "script:odd.json", "")
 
 
@@ -112,7 +118,7 @@ def _old_state(base: Path) -> Path:
 
 
 def _odd_config(base: Path) -> Path:
-    for name in ("keys.yaml", "rules.jsonl", "trust.json", "tools/a.py", "tools/b.yaml", "hooks/c.py"):
+    for name in ("keys.yaml", "rules.jsonl", "trust.json", "tools/a.py", "tools/b.yaml", "hooks/c.py", "mcp.json"):
         _put(base / "config/codeagent" / name)
     return base / "config"
 
@@ -125,6 +131,11 @@ def _config_file(data: bytes) -> Callable[[Path], Path]:
     return make
 
 
+def _servers(base: Path) -> Path:
+    _put(base / "config/codeagent/mcp.json", SERVERS)
+    return base / "config"
+
+
 def _config_folder(base: Path) -> Path:
     (base / "config/codeagent/config.toml").mkdir(parents=True)
     return base / "config"
@@ -132,7 +143,8 @@ def _config_folder(base: Path) -> Path:
 
 STATES = (_nothing, _file, _unwritable, _not_utf8, _old_state)
 CONFIGS = (
-    _nothing, _file, _unwritable, _odd_config, _config_folder, _config_file(b"\xff\xfe"), _config_file(b"mode = 3"),
+    _nothing, _file, _unwritable, _odd_config, _config_folder, _servers,
+    _config_file(b"\xff\xfe"), _config_file(b"mode = 3"),
     _config_file('model = "script:ok.json"\ntheme = "\u2713"'.encode()),
 )  # fmt: skip
 PLACES = ("plain", "nowhere", "a.txt", "odd", "caf\udce9", "gone/below")
@@ -147,6 +159,8 @@ def _workspaces(base: Path) -> Path:
     _put(here / "ok.json", b'[{"text": "fine \xe2\x9c\x93"}]')
     _put(here / "odd.json")
     _put(here / "odd/.codeagent/config.toml")
+    _put(here / "odd/.mcp.json")
+    _put(here / "plain/.mcp.json", SERVERS)
     _put(here / "odd/.codeagent/tools/a.py")
     _put(here / "odd/.codeagent/tools/b.yaml")
     _put(here / "odd/.codeagent/skills/c/SKILL.md")
