@@ -34,9 +34,7 @@ class AgentDefinition:
     """Its file as people write it; empty for a built-in one."""
 
 
-GENERAL = AgentDefinition(
-    "general", "works on any task by itself, with your tools and an empty history; it knows only what the task says"
-)
+GENERAL = AgentDefinition("general", "any task, with your tools")
 """The agent that exists without a file."""
 Check = Callable[[str], str]
 """Returns what is wrong with an agent's answer, in words that it can repair it from; empty if nothing is."""

@@ -3,9 +3,11 @@
 import fcntl
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
 from codeagent.core.event_json import parse_event_json
 from codeagent.core.events import MessageAdded, Notice
 from codeagent.core.messages import UserMessage
+from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.session import recording
 from codeagent.session.log import SessionLog
@@ -279,3 +282,18 @@ def test_the_session_of_a_child_is_read_but_not_resumed(store: SessionStore) -> 
     assert store.read(child.session_id).events == ()
     with pytest.raises(SessionError, match=f"an agent that {parent.session_id} started; resume that"):
         store.open(child.session_id)
+
+
+def test_the_events_of_a_child_follow_the_one_that_says_that_it_began(store: SessionStore) -> None:
+    parent = store.create()
+    child = store.create_child(parent.session_id)
+    ids = {"child_session": child.session_id, "parent_session": parent.session_id}
+    began = AgentStarted(text="", call_id="c1", child="a.1", **ids)
+    parent.append(replace(began, seq=1, ts=1.0, session=parent.session_id))
+    parent.append(Notice(seq=2, ts=2.0, session=parent.session_id, code="x", text="after"))
+    child.append(replace(began, seq=1, ts=1.0, session=child.session_id, agent="a.1"))
+    child.append(Notice(seq=2, ts=2.0, session=child.session_id, agent="a.1", code="x", text="its own"))
+    merged = list(store.with_children(store.read(parent.session_id).events))
+    assert [(event.agent, event.seq) for event in merged] == [("main", 1), ("a.1", 1), ("a.1", 2), ("main", 2)]
+    shutil.rmtree(child.folder)
+    assert len(list(store.with_children(store.read(parent.session_id).events))) == 2, "it is left out if it is gone"

@@ -15,11 +15,10 @@ from codeagent.tools.arguments import written
 from codeagent.tools.schema import Fault, faults_of, problems_of
 
 _ABOUT = (
-    "Give a task to an agent that works on its own and knows nothing but what task says; its last message is the "
-    "result. Several calls in one answer run side by side if they only read. output_format: words, or a JSON Schema "
-    "that the result then fits. Agents: "
+    "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
+    "a JSON Schema that the result then fits. Agents: "
 )
-_WIDTH = 160
+_WIDTH = 100
 _TARGET = 200
 _FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
 
