@@ -70,8 +70,14 @@ class Connection:
     """Set once the server no longer answers."""
 
     async def tools(self) -> list[Any]:
-        """All pages of `tools/list`, as the server sent them."""
-        return await self._pages("tools")
+        """All pages of `tools/list`, as the server sent them; none if it never said that it has tools."""
+        try:
+            return await self._pages("tools")
+        except ServerError as error:
+            capabilities = self.session.server_capabilities
+            if error.lost or capabilities is None or capabilities.tools is not None:
+                raise
+            return []
 
     async def prompts(self) -> list[Any]:
         """All pages of `prompts/list`, as the server sent them."""

@@ -447,6 +447,18 @@ class EvilError(Server):
         self.send({"jsonrpc": "2.0", "id": number, "error": error})
 
 
+class OnlyPrompts(Server):
+    def initialize(self, number: Any) -> None:
+        self.answer(number, {**self.initialized, "capabilities": {"prompts": {}}})
+
+    def list(self, number: Any, params: Json) -> None:
+        self.send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "Method not found"}})
+
+
+class NoToolsAfterAll(Server):
+    list = OnlyPrompts.list
+
+
 class OtherProtocol(Server):
     def initialize(self, number: Any) -> None:
         self.answer(number, {**self.initialized, "protocolVersion": "1999-01-01"})

@@ -109,6 +109,8 @@ CASES = (
     Case("ResultIsAText", calls=(({"text": "x"}, "not one that the protocol allows"),)),
     Case("DeepResult", calls=(({"text": "x"}, '"a"'),)),
     Case("EvilError", calls=(({"text": "x"}, _HIDDEN),)),
+    Case("OnlyPrompts", NONE, NONE),
+    Case("NoToolsAfterAll", NONE, NONE, "Method not found", "failed"),
     Case("OtherProtocol", NONE, NONE, "did not begin as the protocol wants", "failed"),
     Case("DoesNotWantToEnd"),
 )
