@@ -38,6 +38,7 @@ from codeagent.tools.mcp.record import ServerError, ServerRecord
 from codeagent.tools.mcp.stdio import LARGEST_MESSAGE, program_streams
 
 _MOST_PAGES = 100
+_LARGEST_LIST = 16 << 20
 _READ_SECONDS = 300.0
 _NOT_FOUND = 404
 _QUIET = ("mcp", "client", "httpx2", "httpcore2")
@@ -93,6 +94,7 @@ class Connection:
         found: list[Any] = []
         cursors: set[object] = set()
         cursor: object = None
+        size = 0
         while cursor not in cursors and len(cursors) < _MOST_PAGES:
             cursors.add(cursor)
             page = await self._request(f"{kind}/list", {} if cursor is None else {"cursor": cursor})
@@ -100,6 +102,9 @@ class Connection:
             if not isinstance(listed, list):
                 raise ServerError(f"its list of {kind} is not one that the protocol allows")
             found += listed
+            size += len(repr(listed))
+            if size > _LARGEST_LIST:
+                raise ServerError(f"its list of {kind} has more than {_LARGEST_LIST >> 20} MiB")
             cursor = page.get("nextCursor")
             if not cursor or not isinstance(cursor, str):
                 break

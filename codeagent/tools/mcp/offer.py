@@ -22,6 +22,8 @@ _LONGEST_DOCUMENTATION = 20_000
 _LONGEST_SUMMARY = 100
 _LARGEST_SCHEMA = 64 * 1024
 """Characters of JSON."""
+_LARGEST_TOOL = 128 * 1024
+"""All that is said of one tool: a user who is to agree to it has to be able to read it."""
 _MOST_STEPS = 20_000
 """Schemas that checking one value may visit, with every reference followed: references can double at each level."""
 _DEEPEST = 32
@@ -111,6 +113,8 @@ def _offered(name: str, raw: str, tool: Mapping[str, Any]) -> OfferedTool:
         schema = json.dumps(given)
     except (RecursionError, ValueError, TypeError) as error:
         raise _Unusable("what it says cannot be written as JSON, or is nested too deeply") from error
+    if len(said) > _LARGEST_TOOL:
+        raise _Unusable(f"it has {len(said):,} characters; at most {_LARGEST_TOOL:,} are taken")
     if len(schema) > _LARGEST_SCHEMA:
         raise _Unusable(f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are taken")
     full = visible(str(tool.get("description") or "").strip())

@@ -23,12 +23,11 @@ class ChangedTool:
 
     tool: OfferedTool
     before: str
-    """What it said, perhaps cut; empty if it is new."""
+    """What it said, perhaps cut; empty if it is new. All that it says now is shown beside it."""
 
     @property
     def diff(self) -> DiffBlock:
-        after = self.tool.said
-        return DiffBlock(path=self.tool.name, before=self.before, after=after[:_LONGEST_TEXT] if self.before else after)
+        return DiffBlock(path=self.tool.name, before=self.before, after=self.tool.said)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ class McpSource:
         self._on_change = changed
         if self._task is None or self._task.done():
             self._settled.clear()
+            self._show(state="starting")
             self._task = asyncio.create_task(self._keep_up())
         await self._settled.wait()
 
@@ -125,6 +126,7 @@ class McpSource:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
+        self._connection = None
         self._settled.set()
 
     async def agree(self) -> None:
@@ -267,10 +269,7 @@ class McpSource:
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
     ) -> Mapping[str, Any]:
         """Implement `server_tool.CallsServer`."""
-        connection = self._connection
-        if connection is None:
-            why = self._listing.problems[0].text if self._listing.problems else "it has not started yet"
-            raise Failed(f"the MCP server {self.name} is {why}")
+        connection = self._there()
         await self._refuse_outdated(connection)
         async with asyncio.timeout(self.seconds) as limit:
             running = _RunningCall(ctx, limit)
@@ -278,11 +277,18 @@ class McpSource:
             try:
                 answer = await connection.call(tool, arguments, progress)
             except ServerError as error:
-                raise self._failed(error) from error
+                raise self._failed(error, connection) from error
             finally:
                 self._calls.remove(running)
         self._answered = True
         return answer
+
+    def _there(self) -> "Connection":
+        """Return the connection that calls go to. Raises Failed."""
+        if self._connection is not None:
+            return self._connection
+        why = self._listing.problems[0].text if self._listing.problems else "starting; try again in a moment"
+        raise Failed(f"the MCP server {self.name} is {why}")
 
     async def _refuse_outdated(self, connection: "Connection") -> None:
         """Start the server again if what its sandbox keeps it from has changed. Raises Failed then."""
@@ -294,13 +300,13 @@ class McpSource:
             return
         self.record.why, self._answered = why, True
         connection.ended.set()
-        self._failed(ServerError(why, lost=True))
+        self._failed(ServerError(why, lost=True), connection)
         raise Failed(f"{self.name} was not called: {why}, so it is being started again; try again in a moment")
 
-    def _failed(self, error: ServerError) -> Failed:
+    def _failed(self, error: ServerError, connection: "Connection") -> Failed:
         if not error.lost:
             return Failed(f"{self.name}: {error}")
-        if self._connection is not None:
+        if self._connection is connection:
             self._connection = None
             self._show(state="starting", why=f"{error}")
         return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
@@ -323,14 +329,13 @@ class McpSource:
         try:
             async with asyncio.timeout(_ASKED_SECONDS):
                 await self._settled.wait()
-                if self._connection is None:
-                    why = self._listing.problems[0].text if self._listing.problems else "it is not there"
-                    raise Failed(f"the MCP server {self.name} is {why}")
-                return await ask(self._connection)
+                connection = self._there()
+                try:
+                    return await ask(connection)
+                except ServerError as error:
+                    raise self._failed(error, connection) from error
         except TimeoutError:
             raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
-        except ServerError as error:
-            raise self._failed(error) from error
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
         """Implement `connection.Listener`: ask in the name of the call that runs; its time does not count meanwhile."""
