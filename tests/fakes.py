@@ -101,9 +101,6 @@ class FakeRecipes:
         self.problems: tuple[ToolProblem, ...] = ()
         self.untrusted = tuple(recipe.where for recipe in listed if not recipe.trusted)
 
-    def refresh(self) -> bool:
-        return False
-
     def trust(self) -> None:
         self.listed, self.untrusted = tuple(replace(recipe, trusted=True) for recipe in self.listed), ()
 

@@ -149,7 +149,10 @@ class Runs:
 
     @property
     def going_on(self) -> bool:
-        """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt."""
+        """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt.
+
+        Between two steps of a recipe, too.
+        """
         return self._current is not None or self._recipe is not None
 
     @property

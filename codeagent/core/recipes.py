@@ -265,9 +265,6 @@ class RecipeBook(Protocol):
     def untrusted(self) -> tuple[str, ...]:
         """Files of the project that run nothing because nobody trusts them as they are now."""
 
-    def refresh(self) -> bool:
-        """Read the folders again; True if anything changed. Blocks on small files; raises nothing."""
-
     def trust(self) -> None:
         """Trust the project's recipes as they were read last, in later sessions, too. Blocks; raises ConfigError."""
 
@@ -276,7 +273,7 @@ class RecipeBook(Protocol):
 
 
 def find_recipe(book: RecipeBook, name: str) -> Recipe:
-    """The recipe of that name. Raises ConfigError: there is none, it is broken, or it waits for trust."""
+    """The recipe of that name, trusted or not. Raises ConfigError, which also names every file that is broken."""
     found = next((recipe for recipe in book.listed if recipe.name == name), None)
     if found is None:
         broken = [str(problem) for problem in book.problems if problem.level == "error"]

@@ -54,6 +54,7 @@ class RecipeFolders:
         return self._untrusted
 
     def refresh(self) -> bool:
+        """Read the folders again; True if anything changed. Blocks on small files; raises nothing."""
         before = self._listed, self._problems, self._untrusted
         self._states = tuple(folder.read() for folder in self._folders)
         problems = [problem for state in self._states for problem in state.problems]

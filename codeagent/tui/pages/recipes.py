@@ -1,6 +1,7 @@
 """What a recipe's name and `/recipes` do: trust is asked for, then what is missing, then its steps run."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from codeagent.core.acts import RunRecipe
@@ -77,13 +78,8 @@ def recipes_markdown(book: RecipeBook) -> str:
 
 
 def _fenced(text: str) -> str:
-    fence = "`" * max(3, *(len(run) + 1 for run in _runs(text)))
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}text\n{visible(text.rstrip())}\n{fence}"
-
-
-def _runs(text: str) -> Sequence[str]:
-    """The backticks of the text, as many as are together."""
-    return "".join(letter if letter == "`" else " " for letter in text).split() or [""]
 
 
 async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
