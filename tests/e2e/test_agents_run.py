@@ -82,8 +82,9 @@ def test_questions_of_a_child_are_answered_like_those_of_its_parent(product: Pro
     model = product.script(calls(agent("maker")), say("ok"))
     assert product.run(model, "--yes").code == 0
     assert (product.workspace / "made").exists()
-    product.run(model)
-    assert "nobody to ask" in text_of(results(child_log(product))[0])
+    events = product.run(model, "--output", "jsonl").events
+    (refused,) = [event for event in results(events) if event["agent"] == "maker.1"]
+    assert "nobody to ask" in text_of(refused)
 
 
 def test_agents_of_a_project_are_used_only_once_they_are_trusted(product: Product) -> None:

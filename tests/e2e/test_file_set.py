@@ -6,6 +6,7 @@ from codeagent.bootstrap import Place, open_runtime
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore
 from tests.e2e.product import Product, calls, of, read, results, say
+from tests.e2e.test_agents_run import agent, describe
 from tests.fakes import put
 
 PATCH = """*** Begin Patch
@@ -92,3 +93,17 @@ def test_a_tool_of_a_set_waits_for_its_documentation_if_that_is_required(product
     assert (allowed["is_error"], info["is_error"], second["content"][0]["text"]) == (False, False, "1")
     again = product.run(product.script(calls(look), say("done")), "--continue", "--output", "jsonl")
     assert results(again.events)[-1]["content"][0]["text"] == "1"
+
+
+def test_a_child_changes_files_only_as_it_read_them_itself(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files", "agents"]\n')
+    put(product.workspace, "a.txt", "one\n")
+    edit = ("multi_edit", {"edits": [{"path": "a.txt", "old_string": "one", "new_string": "two"}]})
+    child = product.script(calls(edit), calls(read("a.txt")), calls(edit), say("changed"))
+    describe(product, "maker", child)
+    model = product.script(calls(read("a.txt")), calls(agent("maker")), say("ok"))
+    events = product.run(model, "--yes", "--output", "jsonl").events
+    first, _, second = [event for event in results(events) if event["agent"] == "maker.1"]
+    assert "a.txt was not read in this session" in first["error"]["message"]
+    assert second["error"] is None
+    assert (product.workspace / "a.txt").read_text() == "two\n"
