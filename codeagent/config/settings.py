@@ -17,7 +17,6 @@ from pydantic_core import PydanticCustomError
 
 from codeagent.core.allow import checked_names
 from codeagent.core.errors import ConfigError
-from codeagent.core.hosts import HostRule
 from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
@@ -27,6 +26,8 @@ StrategyText = Annotated[str, Field(pattern=r"^(sequential|parallel|batched:[1-9
 
 
 def _check_host(text: str) -> str:
+    from codeagent.core.hosts import HostRule  # brings ipaddress, and few configurations name hosts
+
     HostRule.configured(text)
     return text
 
