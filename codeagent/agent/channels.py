@@ -127,6 +127,10 @@ class Inbox:
                 self.hub.watch(self.name, channel, True)
         emitter.observe(self._see)
 
+    def beside(self, name: str) -> "Inbox":
+        """The inbox of another agent of the same hub."""
+        return Inbox(self.hub, name)
+
     @property
     def waiting(self) -> int:
         """Messages that were not read yet."""

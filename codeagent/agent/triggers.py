@@ -6,12 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
-from codeagent.agent.channels import Inbox
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.watching import FileWatch
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.messages import UserMessage
@@ -19,6 +18,10 @@ from codeagent.core.notes import trigger_note
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
+
+if TYPE_CHECKING:  # most agents neither write to each other nor watch files
+    from codeagent.agent.channels import Inbox
+    from codeagent.agent.watching import FileWatch
 
 MOST_TRIGGERS = 20
 SHORTEST = 10.0
@@ -51,7 +54,7 @@ class Triggers:
     told by a note. One whose note has not been delivered yet does not fire again.
     """
 
-    def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: Inbox | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None) -> None:
         """`awaited`: a run without a user ends only once no trigger is left. `inbox`: of the agent whose they are."""
         self.inbox = inbox
         self._clock = clock or Clock()
@@ -77,12 +80,18 @@ class Triggers:
         """`past`: those of an earlier process. `wake` begins a run, which it must not while `busy`."""
         self._emitter = emitter
         self._queue = queue
-        self._watch = FileWatch(workspace)
+        self._workspace = workspace
         self._wake, self._busy = wake, busy
         self._active = {trigger.id: trigger for trigger in past if not trigger.over}
         if self.inbox is not None:
             self.inbox.connect(emitter, queue, wake)
         self._made = max((int(trigger.id.rpartition("-")[2]) for trigger in past), default=0)
+
+    @cached_property
+    def _watch(self) -> "FileWatch":
+        from codeagent.agent.watching import FileWatch  # only once files are watched
+
+        return FileWatch(self._workspace)
 
     def now(self) -> float:
         return self._clock.now()

@@ -10,7 +10,6 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.channels import Inbox
 from codeagent.agent.children import Origin, Parent
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
@@ -70,7 +69,7 @@ class ChildOpener:
             origin = Origin(parent, name, definition.mode)
             agent = Agent(
                 conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
-                triggers=Triggers(inbox=Inbox(own.inbox.hub, name)),
+                triggers=Triggers(inbox=None if own.inbox is None else own.inbox.beside(name)),
             )  # fmt: skip
             stack.pop_all()
             return agent

@@ -6,13 +6,12 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.channels import Hub, Inbox
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
@@ -22,7 +21,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import ChildOpener
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import open_toolsets
+from codeagent.bootstrap.sources import may_send, open_toolsets
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -49,6 +48,9 @@ from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
+if TYPE_CHECKING:  # for agents that write to each other
+    from codeagent.agent.channels import Hub, Inbox
+
 Told = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
 _HEAD_START = 0.3
@@ -67,7 +69,7 @@ async def open_runtime(
     attended: bool,
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
-    hub: tuple[Hub, str] | None = None,
+    hub: "tuple[Hub, str] | None" = None,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
@@ -270,9 +272,9 @@ def _dependencies(
     sandbox: StartedSandbox,
     log: SessionLog,
     history: History,
-    hub: tuple[Hub, str] | None,
+    hub: "tuple[Hub, str] | None",
 ) -> ToolDependencies:
-    inbox = Inbox(*(hub or (Hub(), MAIN)), watched_channels(history))
+    inbox = _inbox(history, hub) if hub is not None or may_send(settings) else None
     return ToolDependencies(
         place,
         sandbox.kind,
@@ -288,6 +290,12 @@ def _dependencies(
         Triggers(awaited=settings.wait_for_triggers, inbox=inbox),
         read_about(history),
     )
+
+
+def _inbox(history: History, hub: "tuple[Hub, str] | None") -> "Inbox":
+    from codeagent.agent.channels import Hub, Inbox  # only if agents may write to each other
+
+    return Inbox(*(hub or (Hub(), MAIN)), watched_channels(history))
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy:

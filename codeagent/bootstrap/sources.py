@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
 
+_SENDING = "messages"
 _MESSAGES = ("send_message", "watch_channel", "channel_list")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
@@ -43,7 +44,7 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
     web = ("http_request", "web_fetch") + (("web_search",) if settings.web.search else ())
     return (
         BuiltInSet("files", "several files at once, patches, JSON, wide listings", FILE_TOOLS, dependencies.file_tools),
-        BuiltInSet("messages", "messages between agents", _MESSAGES, partial(_messages, dependencies)),
+        BuiltInSet(_SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)),
         BuiltInSet("triggers", "timers, schedules, watched files", _TRIGGERS, partial(_triggers, dependencies)),
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
@@ -75,10 +76,17 @@ def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
 
 
 def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.tools.extra.messages import ChannelList, SendMessage, WatchChannel  # only once the set is asked for
+    from codeagent.agent.channels import Hub, Inbox  # only once the set is asked for
+    from codeagent.tools.extra.messages import ChannelList, SendMessage, WatchChannel  # as above
 
-    inbox = dependencies.inbox
+    inbox = dependencies.inbox or Inbox(Hub())
     return SendMessage(inbox.hub, inbox.name), WatchChannel(inbox.hub, inbox.name), ChannelList(inbox.hub, inbox.name)
+
+
+def may_send(settings: Settings) -> bool:
+    """Tell whether the settings offer the tools over messages."""
+    allowed = {name for names in settings.tools for name in names}
+    return _SENDING in (*settings.toolsets.offer, *settings.toolsets.use) or not allowed.isdisjoint(_MESSAGES)
 
 
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

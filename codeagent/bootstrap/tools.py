@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.channels import Hub, Inbox
 from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
@@ -53,7 +52,8 @@ from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
-if TYPE_CHECKING:  # for whoever runs or lists recipes, or has MCP servers
+if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers, or agents that write to each other
+    from codeagent.agent.channels import Inbox
     from codeagent.bootstrap.servers import McpServers
     from codeagent.config.documents import AddedDocument
     from codeagent.core.recipes import RecipeBook
@@ -108,7 +108,8 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    inbox: Inbox = field(default_factory=lambda: Inbox(Hub()))
+    inbox: "Inbox | None" = None
+    """None if the settings let no agent write to another one."""
     triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
