@@ -187,6 +187,35 @@ async def test_the_agent_works_on_a_prompt_with_its_own_model_and_its_calls_are_
     assert user.asked[0].startswith("write: ") and (product.workspace / "b.txt").exists()
 
 
+async def test_an_agent_whose_calls_nobody_approves_is_an_error_that_says_so(product: Product) -> None:
+    model = product.script({"calls": [["write", {"path": "b.txt", "content": "new\n"}]]}, {"text": "I may not."})
+    async with connected(product, "--model", model) as client:
+        result = await client.call_tool("agent", {"prompt": "write it"})
+    assert result.is_error and "denied" in text_of(result) and "I may not." in text_of(result)
+    assert not (product.workspace / "b.txt").exists()
+
+
+async def test_a_cancelled_agent_is_stopped_and_its_session_says_so(product: Product) -> None:
+    begun = asyncio.Event()
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    slow = {"text": "word " * 1000, "delay_ms": 1000}
+    async with connected(product, "--model", product.script({"calls": [["read", {"path": "a.txt"}]]}, slow)) as client:
+        call = asyncio.create_task(client.call_tool("agent", {"prompt": "go"}, progress_callback=progress))
+        await begun.wait()
+        call.cancel()
+        assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "1\thello"
+    ends = [
+        event["reason"]
+        for session in product.sessions
+        for event in map(json.loads, (session / "events.jsonl").read_text().splitlines())
+        if event["type"] == "run.finished"
+    ]
+    assert sorted(ends) == ["done", "interrupted"]
+
+
 async def test_an_agent_that_fails_is_an_error(product: Product) -> None:
     async with connected(product, "--model", product.script({"error": {"status": 401}})) as client:
         result = await client.call_tool("agent", {"prompt": "go"})
