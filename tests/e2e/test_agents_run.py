@@ -2,8 +2,11 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 
@@ -227,3 +230,30 @@ def test_an_agent_may_name_a_tool_of_a_set_that_is_off_for_its_parent(product: P
     assert theirs["error"] is None
     own_call = next(result for result in own(product.log()) if result["name"] == "tree")
     assert "Tool not in use: tree" in text_of(own_call)
+
+
+@pytest.mark.docker
+def test_children_work_in_the_container_of_their_parent_and_a_stop_leaves_nothing(product: Product) -> None:
+    script = product.script(calls(bash("touch made; exec sleep 1618")), say("never"))
+    describe(product, "maker", script, "parallel: true")
+    model = product.script(calls(agent("maker"), agent("maker")), say("never"))
+    process = product.start("run", "go", "--model", model, "--yes")
+
+    def started(number: int) -> bool:
+        return bool(of(child_log(product, number), "tool.started"))
+
+    def mounted() -> bool:
+        listed = product.call_in(product.home, "docker", "ps", "-a", "--no-trunc", "--format", "{{.Mounts}}")
+        return str(product.workspace) in listed.out
+
+    product.wait_for(lambda events: started(1) and started(2) and (product.workspace / "made").exists())
+    assert mounted()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert [result["error"]["kind"] for result in own(product.log())] == ["cancelled", "cancelled"]
+    assert [result["sandbox"] for number in (1, 2) for result in results(child_log(product, number))] == ["docker"] * 2
+    assert [line for line in running() if b"1618" in line] == []
+    deadline = time.monotonic() + 30
+    while mounted():
+        assert time.monotonic() < deadline, "the engine still has the container"
+        time.sleep(0.1)
