@@ -46,7 +46,7 @@ def server_host(
     programs: dict[ServerPlace, StartProgram] = {"machine": MachinePrograms(root, place.environment).start}
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
-    return ServerHost(root, programs, place.state_dir / "mcp", asker, auth)
+    return ServerHost(root, programs, place.state_dir / "mcp", asker, auth, place.redactor.clean)
 
 
 def kept_login(place: Place, config: ServerConfig) -> Any:

@@ -1,6 +1,7 @@
 """What went wrong with a server, and what it wrote besides the protocol, for `mcp test` and `/mcp`."""
 
 from collections import deque
+from collections.abc import Callable
 
 from codeagent.core.sanitize import one_line
 
@@ -20,7 +21,9 @@ class ServerError(Exception):
 class ServerRecord:
     """Keeps the last lines in bounded memory, however much is written, and counts what was not a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, clean: Callable[[str], str] = str) -> None:
+        """`clean` masks secrets: a server may print what it was given."""
+        self._clean = clean
         self.noise = 0
         """Lines on standard output that are not messages of the protocol; they were skipped."""
         self.why = ""
@@ -31,7 +34,7 @@ class ServerRecord:
     @property
     def lines(self) -> tuple[str, ...]:
         """The oldest first; nothing in them acts on a terminal."""
-        rest = (self._shown(self._rest),) if self._rest.strip() else ()
+        rest = (one_line(self._clean(self._shown(self._rest)), _LONGEST_LINE),) if self._rest.strip() else ()
         return (*self._lines, *rest)
 
     def add_stderr(self, piece: bytes) -> None:
@@ -46,7 +49,7 @@ class ServerRecord:
 
     def add(self, text: str) -> None:
         if text.strip():
-            self._lines.append(one_line(text, _LONGEST_LINE))
+            self._lines.append(one_line(self._clean(text), _LONGEST_LINE))
 
     @staticmethod
     def _shown(line: bytes) -> str:

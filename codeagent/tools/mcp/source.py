@@ -52,6 +52,8 @@ class ServerHost:
     """Who answers a server's questions; None: they are declined."""
     auth: Callable[[ServerConfig], Any] = lambda config: None
     """Makes an `httpx2.Auth` for a server over HTTP; None if it needs none. Called once for each connection."""
+    clean: Callable[[str], str] = str
+    """Masks secrets in what a server writes."""
 
 
 @dataclass
@@ -68,7 +70,7 @@ class McpSource:
         self._config = config
         self._host = host
         self._pins = PinFile(host.pins, config)
-        self.record = ServerRecord()
+        self.record = ServerRecord(host.clean)
         self.changed: tuple[ChangedTool, ...] = ()
         """Tools that wait until the user agrees to what they say now, see `agree`."""
         self._listing = Listing(state="starting", about=f"tools of the MCP server {config.name}")
