@@ -13,11 +13,9 @@ from codeagent.core.policy import Mode
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import Loaded, ToolFile
-from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, documents
+from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, front_matter
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_OPENING = re.compile(r"---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _LONGEST_DESCRIPTION = 1024
 _KNOWN_ELSEWHERE = {
     "Read": ("read",),
@@ -70,30 +68,16 @@ class AgentLoader:
 
     def load(self, file: ToolFile) -> Loaded:
         try:
-            head, body = _split(file)
+            head, body = front_matter(file)
+            if head is None:
+                raise Unreadable(1, "it must begin with a line of ---, then name: and description:, then --- again")
+            if not isinstance(head.value, dict):
+                raise Unreadable(2, "the front matter must be lines of the form key: value")
         except Unreadable as error:
             return Loaded(problems=(ToolProblem(f"{file.shown}:{error.line}", str(error)),))
         report = YamlReport(file, head)
         agent = _agent(file, head, body, report)
         return Loaded(problems=report.problems, agents=() if agent is None or report.has_errors else (agent,))
-
-
-def _split(file: ToolFile) -> tuple[YamlDocument, str]:
-    """The front matter, and the Markdown below it. Raises Unreadable."""
-    try:
-        text = file.content.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise Unreadable(file.content[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
-    opening = _OPENING.match(text)
-    if opening is None:
-        raise Unreadable(1, "it must begin with a line of ---, then name: and description:, then --- again")
-    closing = _CLOSING.search(text, opening.end())
-    if closing is None:
-        raise Unreadable(1, "the front matter is not closed by a line of ---")
-    found = documents(("\n" + text[opening.end() : closing.start()]).encode())
-    if len(found) != 1 or not isinstance(found[0].value, dict):
-        raise Unreadable(2, "the front matter must be lines of the form key: value")
-    return found[0], text[closing.end() :].strip()
 
 
 def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> AgentDefinition | None:
@@ -119,7 +103,7 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
     return AgentDefinition(
         name=name,
         description=one_line(fields.description, _LONGEST_DESCRIPTION),
-        prompt=visible(body),
+        prompt=visible(body.strip()),
         tools=_tools(fields.tools, report),
         model=model,
         thinking=fields.thinking,

@@ -16,12 +16,10 @@ from codeagent.tools.folders import ToolFile
 from codeagent.tools.recipes.model import PROMPT_SECTIONS, SECTIONS, PromptFields, RecipeFields, StepFields
 from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.user.yaml_fields import declared_inputs, report_invalid
-from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
+from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents, front_matter
 
 _FOREIGN = ".claude/commands/"
 """Where another program has its commands."""
-_OPENING = re.compile(r"---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _MEANT = re.compile(r"\{\{\s*[A-Za-z_][\w.-]*\s*\}\}")
 _LONGEST_DESCRIPTION = 200
 _NOT_USED = {
@@ -45,7 +43,8 @@ def load_recipe(file: ToolFile) -> LoadedRecipe:
     try:
         if file.path.suffix in (".yaml", ".yml"):
             return _load_steps(file)
-        head, body = _split(file)
+        found, body = front_matter(file)
+        head = found or YamlDocument({}, {})
         report = YamlReport(file, head)
         if file.place == "project" and file.shown.startswith(_FOREIGN):
             recipe = _foreign(file, head, body, report)
@@ -63,23 +62,6 @@ def _load_steps(file: ToolFile) -> LoadedRecipe:
     report = YamlReport(file, found[0])
     recipe = _steps(file, found[0], report)
     return LoadedRecipe(None if report.has_errors else recipe, report.problems)
-
-
-def _split(file: ToolFile) -> tuple[YamlDocument, str]:
-    """The front matter, and the prompt below it. Raises Unreadable."""
-    try:
-        text = file.content.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise Unreadable(file.content[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
-    opening = _OPENING.match(text)
-    if opening is None:
-        return YamlDocument({}, {}), text
-    closing = _CLOSING.search(text, opening.end())
-    if closing is None:
-        raise Unreadable(1, "the front matter is not closed by a line of ---")
-    found = documents(("\n" + text[opening.end() : closing.start()]).encode())
-    head = found[0] if found else YamlDocument({}, {})
-    return head, text[closing.end() :].lstrip("\r\n")
 
 
 def _prompt(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> Recipe | None:

@@ -1,6 +1,7 @@
 """Reads untrusted YAML into plain values, bounded and of safe types only, and reports problems with their lines."""
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ _LONGEST_SCALAR = 64 * 1024
 _LONGEST_NUMBER = 100
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
 _AS_TEXT = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"})
+_OPENING = re.compile(r"---[ \t]*\r?\n")
+_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _MERGE = "tag:yaml.org,2002:merge"
 
 Path = tuple[str | int, ...]
@@ -68,6 +71,25 @@ def documents(data: bytes) -> tuple[YamlDocument, ...]:
         line = text[: error.position].count("\n") + 1
         raise Unreadable(line, f"the character U+{error.character:04X} is not allowed in YAML") from None
     return tuple(_Construction().document(node) for node in nodes)
+
+
+def front_matter(file: ToolFile) -> tuple[YamlDocument | None, str]:
+    """The YAML between two lines of ---, and the text below it; None if the file does not begin with one.
+
+    Raises Unreadable.
+    """
+    try:
+        text = file.content.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Unreadable(file.content[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
+    opening = _OPENING.match(text)
+    if opening is None:
+        return None, text
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        raise Unreadable(1, "the front matter is not closed by a line of ---")
+    found = documents(("\n" + text[opening.end() : closing.start()]).encode())
+    return found[0] if found else YamlDocument({}, {}), text[closing.end() :].lstrip("\r\n")
 
 
 def _refuse_bombs(events: Iterator[Any]) -> None:
