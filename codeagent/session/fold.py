@@ -1,6 +1,6 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 
 from codeagent.core.acts import Queued
@@ -256,18 +256,23 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
     return tuple(waiting)
 
 
-def _done_steps(events: Iterable[AnyEvent]) -> Iterator[DoneStep]:
+def _done_steps(events: Iterable[AnyEvent]) -> list[DoneStep]:
+    """Return the steps that are done; a recipe that was begun again has none of its earlier ones."""
+    done: list[DoneStep] = []
     begun: RecipeStepBegun | None = None
     for event in events:
         match event:
             case RecipeStepBegun():
                 begun = event
+                if event.number == 1:
+                    done = [one for one in done if one.digest != event.digest]
             case RunFinished() if begun is not None:
                 if event.reason == "done":
-                    yield DoneStep(begun.digest, begun.step, event.text)
+                    done.append(DoneStep(begun.digest, begun.step, event.text))
                 begun = None
             case _:
                 pass
+    return done
 
 
 def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:

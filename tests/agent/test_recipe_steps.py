@@ -6,7 +6,7 @@ from codeagent.agent.hooks.hook import Deny, Hook, Hooks, SubmittedPrompt, TextA
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import FollowUp, Prompt, RunRecipe, SetMode, Stop
 from codeagent.core.budget import Effort
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.events import (
     KnownEvent,
     LimitReached,
@@ -237,3 +237,10 @@ async def test_with_other_inputs_or_once_it_was_done_it_begins_again() -> None:
     other = scene(restored=fold(events[:-4]))
     await run(other, RunRecipe(recipe(LOOK, WRITE), {"where": "docs"}, proceed=True))
     assert [event.step for event in of(other.journal.events, RecipeStepBegun)] == ["look", "write"]
+
+
+async def test_what_was_done_before_it_began_again_does_not_count() -> None:
+    first = await run(scene(Turn("two files"), Turn("written")), act(LOOK, WRITE))
+    second = scene(Turn("three files"), Turn("", error=ModelError("no", kind="bad_request")))
+    events = [*first, *await run(second, act(LOOK, WRITE))]
+    assert [(one.step, one.text) for one in fold(events).steps] == [("look", "three files")]
