@@ -145,19 +145,30 @@ class CallQueue:
             await asyncio.wait({self._work})
 
     async def _run(self, prompt: str) -> None:
-        """Run until no call waits. Every call that was taken has its outcome then, whatever ended the run."""
-        while self._model.waiting:
-            first, why = self._model.waiting[0], "the call was not made"
-            try:
-                async for event in self._agent.run(prompt):
-                    why = self._take(event) or why
-            except CodeagentError as error:
-                why = str(error)
-            if first in self._model.waiting:
-                self._model.waiting.clear()  # no run can begin: waiting longer would not help
-            left = {call.id for call in self._model.waiting}
-            for call_id in [call_id for call_id in self._calls if call_id not in left]:
-                self._end(call_id, failure(why))
+        """Run until no call waits. Every call has its outcome then, whatever ended the runs."""
+        try:
+            while self._model.waiting:
+                await self._run_once(prompt)
+        finally:
+            self._model.waiting.clear()
+            self._end_all("the call was not made")
+
+    async def _run_once(self, prompt: str) -> None:
+        first, why = self._model.waiting[0], "the call was not made"
+        try:
+            async for event in self._agent.run(prompt):
+                why = self._take(event) or why
+        except CodeagentError as error:
+            why = str(error)
+        if first in self._model.waiting:
+            self._model.waiting.clear()  # no run can begin: waiting longer would not help
+        self._end_all(why)
+
+    def _end_all(self, why: str) -> None:
+        """Give every call that a run has taken, and left without a result, its outcome."""
+        left = {call.id for call in self._model.waiting}
+        for call_id in [call_id for call_id in self._calls if call_id not in left]:
+            self._end(call_id, failure(why))
 
     def _take(self, event: KnownEvent) -> str | None:
         """Pass an event on to the call it is about; return why the run ended early, if it did."""
