@@ -417,8 +417,8 @@ WALKS: dict[str, Walk] = {
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cards take keys at once: what they do before somebody could have read them is another test's subject."""
+def cards_take_keys_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cards do before somebody could have read them is another test's subject."""
     monkeypatch.setattr(guard, "QUIET", 0.0)
     monkeypatch.setattr(guard, "REPEAT", 0.0)
 
