@@ -1,6 +1,7 @@
 """Triggers: they fire only between turns, survive a restart, are bounded, and are stopped by agent and user."""
 
 import asyncio
+import threading
 from datetime import datetime
 
 import pytest
@@ -207,6 +208,61 @@ async def test_a_schedule_fires_and_is_set_again() -> None:
     await w.until("run.finished", 2)
     assert first is not None
     assert w.triggers.triggers()[0].due == first + 60
+    await w.agent.close()
+
+
+async def test_one_whose_note_was_not_read_does_not_fire_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Waiting(Turn("", (TIMER,)), Turn("set"), Turn("looked"))
+    await w.run()
+    monkeypatch.setattr(w.triggers, "_wake", lambda: None)
+    w.clock.move(60)
+    await w.until("trigger.fired")
+    for _ in range(3):
+        w.clock.move(60)
+        await w.settled()
+    assert [event.trigger.fired for event in w.fired()] == [1]
+    assert w.triggers.triggers()[0].due == START + 300
+    await w.run("what is new?")
+    assert len(w.notes()) == 1
+    await w.agent.close()
+
+
+class SlowLook:
+    """Looks at files for as long as the test wants, and then has `found` a change."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.may_end.set()
+
+    def begin(self, pattern: str) -> str:
+        return "before"
+
+    def changed(self, pattern: str, mark: str) -> tuple[str, str] | None:
+        self.begun.set()
+        self.may_end.wait(10)
+        return ("changed: a.py", "after") if self.found and mark == "before" else None
+
+
+async def test_a_look_that_outlasts_the_start_of_a_run_fires_only_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = SlowLook()
+    monkeypatch.setattr("codeagent.agent.watching.FileWatch", lambda workspace: look)
+    watch = call("watch_file", prompt="p", glob="*.py")
+    w = Waiting(Turn("", (watch,)), Turn("set"), Turn("", (long(),)), Turn("well"), Turn("looked"))
+    await w.run()
+    look.found = True
+    look.may_end.clear()
+    look.begun.clear()
+    w.clock.move(10)
+    await asyncio.to_thread(look.begun.wait, 10)
+    running = asyncio.create_task(w.run("work"))
+    await w.long.running()
+    look.may_end.set()
+    await w.settled()
+    assert w.fired() == []
+    w.long.end()
+    await running
+    assert [event.what for event in w.fired()] == ["changed: a.py"]
     await w.agent.close()
 
 
