@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.agent.children import Children
 from codeagent.core.agents import AgentDefinition
 from codeagent.tools.agents import AgentLoader
+from codeagent.tools.builtin.agent import AgentTool
 from codeagent.tools.folders import Loaded, ToolFile
 
 
@@ -69,3 +71,11 @@ def test_a_broken_file_is_a_problem_with_its_line_and_no_agent(text: str, proble
     loaded = load(text)
     assert loaded.agents == ()
     assert problem in str(loaded.problems[0]), str(loaded.problems[0])
+
+
+def test_the_tool_names_the_agents_that_there_are_now() -> None:
+    children = Children()
+    tool = AgentTool(children)
+    assert tool.description.endswith("Agents: general (any task, with your tools).")
+    children.definitions = (AgentDefinition("reviewer", "reviews"), *children.definitions)
+    assert "Agents: reviewer (reviews); general (" in tool.description

@@ -43,8 +43,11 @@ class AgentTool(Tool[AgentArgs]):
         """`only_reads`: whether no tool of the agent may change anything."""
         self._agents = agents
         self._only_reads = only_reads
-        known = "; ".join(f"{one.name} ({one_line(one.description, _WIDTH)})" for one in agents.definitions)
-        self.description = f"{_ABOUT}{known}."
+
+    @property
+    def description(self) -> str:  # type: ignore[override]  # the agents that it names change with their files
+        known = "; ".join(f"{one.name} ({one_line(one.description, _WIDTH)})" for one in self._agents.definitions)
+        return f"{_ABOUT}{known}."
 
     def access(self, args: AgentArgs, workspace: Workspace) -> Access:
         found = next((one for one in self._agents.definitions if one.name == args.name), None)
