@@ -46,6 +46,7 @@ from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line, visible, visible_json
+from codeagent.core.triggers import TriggerFired
 
 Output = Literal["text", "json", "jsonl"]
 Channel = Literal["out", "err"]
@@ -188,6 +189,8 @@ class Headless:
                 self.say(f"{whose}… {event.job_id} {event.status}{why}")
             case AgentStarted() if whose:
                 pass  # its parent said so
+            case TriggerFired():
+                self.say(f"… {event.trigger.id} fired: {one_line(event.trigger.title, _WIDTH)}")
             case Notice() | TypedNotice():
                 self.say(f"{whose}{event.level}: {one_line(event.text, 400)}")
             case LimitReached():

@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent
 
-TriggerKind = Literal["timer", "schedule", "file", "channel"]
+TriggerKind = Literal["timer", "schedule", "file"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +16,7 @@ class Trigger:
     """`trigger-1`, `trigger-2`, …: unique within the session."""
     kind: TriggerKind
     when: str
-    """In words: `once`, `every 60 s`; the words of a schedule, the pattern of the files, the name of the channel."""
+    """In words: `once`, `every 60 s`; the words of a schedule, or the pattern of the files."""
     prompt: str
     """What the model wants to be told when it fires."""
     at_most: int
@@ -87,7 +87,7 @@ class TriggerBook(Protocol):
         every: float | None = None,
         due: float | None = None,
     ) -> Trigger:
-        """Set one; `when` says which schedule, files or channel. Raises Failed."""
+        """Set one; `when` says how often, or which schedule or files. Raises Failed."""
 
     def stop(self, trigger_id: str, by: Literal["agent", "user"]) -> Trigger | None:
         """The trigger that was stopped; None if there is none of that id."""

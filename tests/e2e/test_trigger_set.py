@@ -27,6 +27,10 @@ def test_a_run_waits_for_triggers_if_it_is_told_to(product: Product) -> None:
     done = product.run(model, "--yes", "--wait-for-triggers", "--output", "jsonl")
     assert [event["trigger"]["fired"] for event in of(done.events, "trigger.fired")] == [1]
     assert of(done.events, "run.finished")[0]["text"] == "looked"
+    assert (
+        "trigger-1 fired: timer once: look at the build"
+        in product.run(product.script(calls(TIMER), say("set"), say("looked")), "--yes", "--wait-for-triggers").err
+    )
     notes = [event["message"] for event in of(done.events, "message.added") if event["message"].get("source") == "note"]
     assert notes[0]["content"][0]["text"].startswith("(trigger-1 fired, 1 of 1, the last time: timer once.")
 
