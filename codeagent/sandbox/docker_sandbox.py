@@ -164,6 +164,8 @@ class DockerSandbox:
         return await asyncio.to_thread(move)
 
     async def close(self) -> None:
+        if self._closed:
+            return
         self._resources.shut = True
         if self._watching is not None:
             self._watching.cancel()
@@ -172,7 +174,7 @@ class DockerSandbox:
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
-        if self._unswept and not self._closed:
+        if self._unswept:
             self._found += self._planted()
         self._closed = True
         self._resources.close()

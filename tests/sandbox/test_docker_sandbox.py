@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, EngineError, engine_socket
@@ -281,3 +281,13 @@ async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
             except EngineError as error:
                 assert error.status == 404
     assert len(made) == (moment == "before it is known")
+
+
+async def test_closing_again_does_nothing_even_after_a_command_that_it_ended(sandbox: DockerSandbox) -> None:
+    ran = Ran()
+    task = asyncio.create_task(sandbox.run(Command("echo go; sleep 600", "call"), ran))
+    await ran.printed(b"go")
+    await sandbox.close()
+    with pytest.raises((SandboxLost, SandboxUnavailable)):
+        await task
+    await sandbox.close()
