@@ -28,7 +28,7 @@ from codeagent.sandbox.spec import SandboxSpec
 
 _TEST_SECONDS = 15.0
 _REAP_SECONDS = 3.0
-"""How long a start waits for the removal of what dead processes left; it continues without the start."""
+"""How long a start waits for what dead processes left to be removed; that may take longer, beside it."""
 _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
 
 
