@@ -22,7 +22,7 @@ _WITHOUT_KEYS = (
     ),
     Action(
         "command.fork",
-        "continue in a copy of this session, without that prompt (from 1) and what followed it",
+        "continue in a copy; without that prompt (from 1) and all after it, if given",
         does="sessions:fork",
         group="conversation",
         arguments="[prompt]",

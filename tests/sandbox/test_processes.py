@@ -61,10 +61,11 @@ async def test_no_process_hides_from_a_stop_whatever_it_calls_itself(box: Docker
 
 async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself(box: DockerSandbox) -> None:
     start, lines = disguised(800)
-    assert (await run(box, start)).result.left_running == len(DISGUISES)
-    assert await living(box, lines) == DISGUISES.keys()
-    await run(box, "kill -9 -1")
-    assert await living(box, lines) == set(), "what lowered a limit would count for every later command"
+    left = (await run(box, start)).result.left_running
+    alive = await living(box, lines)
+    await run(box, "kill -9 -1")  # what lowered a limit would count for every later command
+    assert alive == DISGUISES.keys() and await living(box, lines) == set()
+    assert left >= len(DISGUISES), "one that is just ending may count, too"
 
 
 @pytest.mark.soak(tried=times(8))
