@@ -79,3 +79,12 @@ def test_the_tool_names_the_agents_that_there_are_now() -> None:
     assert tool.description.endswith("Agents: general (any task, with your tools).")
     children.definitions = (AgentDefinition("reviewer", "reviews"), *children.definitions)
     assert "Agents: reviewer (reviews); general (" in tool.description
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 10, 40])
+def test_however_many_agents_there_are_their_list_stays_short(number: int) -> None:
+    children = Children()
+    children.definitions = tuple(AgentDefinition(f"agent-{each:02}", "reviews " * 40) for each in range(number))
+    listed = AgentTool(children).description.partition("Agents: ")[2]
+    assert len(listed) <= 281 and listed.startswith("agent-00")
+    assert ("reviews" in listed) == (number <= 10)

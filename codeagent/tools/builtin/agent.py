@@ -18,7 +18,10 @@ _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
     "a JSON Schema that the result then fits. Agents: "
 )
-_WIDTH = 100
+_WIDTH, _NARROWEST = 100, 15
+"""Characters of an agent's description; with less room than that, names alone have to do."""
+_ROOM = 280
+"""Characters for all agents, as the first request is to stay small."""
 _TARGET = 200
 _FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
 
@@ -46,8 +49,12 @@ class AgentTool(Tool[AgentArgs]):
 
     @property
     def description(self) -> str:  # type: ignore[override]  # the agents that it names change with their files
-        known = "; ".join(f"{one.name} ({one_line(one.description, _WIDTH)})" for one in self._agents.definitions)
-        return f"{_ABOUT}{known}."
+        agents = self._agents.definitions
+        names = ", ".join(one.name for one in agents)
+        width = min(_WIDTH, (_ROOM - len(names)) // max(1, len(agents)) - len(" ()"))
+        if width < _NARROWEST:
+            return f"{_ABOUT}{one_line(names, _ROOM)}."
+        return f"{_ABOUT}{'; '.join(f'{one.name} ({one_line(one.description, width)})' for one in agents)}."
 
     def access(self, args: AgentArgs, workspace: Workspace) -> Access:
         found = next((one for one in self._agents.definitions if one.name == args.name), None)
