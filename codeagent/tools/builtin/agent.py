@@ -16,11 +16,11 @@ from codeagent.tools.schema import Fault, faults_of, problems_of
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
-    "a JSON Schema that the result then fits. Agents: "
+    "a JSON Schema. Agents: "
 )
-_WIDTH, _NARROWEST = 100, 15
+_WIDTH, _NARROWEST = 60, 15
 """Characters of an agent's description; with less room than that, names alone have to do."""
-_ROOM = 280
+_ROOM = 110
 """Characters for all agents, as the first request is to stay small."""
 _TARGET = 200
 _FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
