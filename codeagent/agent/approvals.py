@@ -77,7 +77,7 @@ class Permissions:
         self._own, self._policy = self.mode, replace(self._policy, mode=mode)
 
     def end_step(self) -> None:
-        """Return to the session's mode, unless the user chose another meanwhile."""
+        """Return to the session's mode, unless the user has chosen another since."""
         self._own, self._policy = None, replace(self._policy, mode=self.own_mode)
 
     @property

@@ -60,7 +60,7 @@ class ToolEnvironment:
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running; tools of files read them."""
     servers: ServerBook | None = None
-    """The configured MCP servers; None if there is no file of them."""
+    """The configured MCP servers; None if no file configures any."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class RecipeProgress:
         text = f"the recipe {name} was not run"
         if not only:
             names = f"done: {', '.join(done) or 'none'}; not begun: {', '.join(left) or 'none'}"
-            how = f"codeagent run --recipe {name} with the same inputs and --continue goes on with {step.id}"
+            how = f"codeagent run --recipe {name} with the same inputs and --continue resumes at {step.id}"
             text = f"the recipe {name} stopped at step {step.id}; {names}; {how}"
         said = text if error is None else f"{error}; {text}"
         return RecipeStopped(text=said, recipe=name, step=step.id, done=done, left=left, error=error)

@@ -161,7 +161,7 @@ class Runs:
 
     @property
     def meter(self) -> RunMeter | None:
-        """Of the run that goes on."""
+        """Of the current run."""
         return None if self._current is None else self._current.meter
 
     def start(self, prompt: str | None) -> asyncio.Task[None]:
@@ -185,7 +185,7 @@ class Runs:
         return running
 
     def busy(self) -> bool:
-        """Whether nothing but the user may begin a run now: one is going on, or there is no user."""
+        """Return whether only the user may begin a run now: one is in progress, or nobody attends."""
         return self.going_on or not self.conversation.attended
 
     def rouse(self) -> None:
@@ -248,7 +248,7 @@ class Runs:
         """Raises CodeagentError if it cannot begin."""
         conversation = await scope.open(self.conversation, step)
         try:
-            if self._recipe is not recipe or self.closed:  # stopped meanwhile
+            if self._recipe is not recipe or self.closed:  # stopped in the meantime
                 return
             self._scope = scope
             conversation = scope.enter(conversation, step, recipe)

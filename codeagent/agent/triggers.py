@@ -188,7 +188,7 @@ class Triggers:
         return max(0.0, min(times, default=now + _LONGEST_WAIT) - now)
 
     async def _fire_due(self, *, resting: bool = False) -> bool:
-        """Fire what is due; True if something was. `resting`: no run may have begun meanwhile."""
+        """Fire what is due; True if something was. `resting`: no run may have begun since."""
         happened = [(trigger, await self._happened(trigger)) for trigger in self.triggers()]
         if resting and self._busy():
             return False
@@ -226,7 +226,7 @@ class Triggers:
         return True
 
     def _next(self, trigger: Trigger) -> float | None:
-        """When it is due again; times that have passed meanwhile are left out."""
+        """When it is due again; times that have already passed are left out."""
         now = self.now()
         if trigger.kind == "schedule":
             with suppress(Failed):

@@ -48,7 +48,7 @@ class ChildOpener:
             model, in_use = await self.open_model(*_model(definition, parent.model))
             stack.push_async_callback(model.close)
             store = SessionStore(place.state_dir, place.redactor)
-            # Two small files: in a thread, a call that is cancelled meanwhile would leave them open.
+            # Two small files: in a thread, a call that is cancelled in between would leave them open.
             log = store.create_child(parent.session_id)
             stack.callback(log.close)
             own = replace(
@@ -80,9 +80,9 @@ def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDep
     allowed = AllowList().narrowed(definition.tools)
     info = Info(lambda: tools, own.skills, own.read_about)
     files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
-    anew = {tool.name: tool for tool in (*own.built_in(), *files, info)}
+    remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     tools = ToolRegistry(
-        anew.get(tool.name, tool) if tool.source == "builtin" else tool
+        remade.get(tool.name, tool) if tool.source == "builtin" else tool
         for tool in above
         if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN
     )

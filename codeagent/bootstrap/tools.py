@@ -124,7 +124,7 @@ class ToolDependencies:
 
     @cached_property
     def servers(self) -> "McpServers | None":
-        """The configured MCP servers; None if there is no file of them. Blocks on small files."""
+        """The configured MCP servers; None if no file configures any. Blocks on small files."""
         place, root = self.place, self.workspace.root
         own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
         if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     checking = actions.add_parser("check", help="verify a session log: records, order, one result per call")
     add_session_argument(checking)
-    exporting = actions.add_parser("export", help="write a session down for people, or its events; secrets are masked")
+    exporting = actions.add_parser("export", help="save a session as Markdown, HTML or events; secrets are masked")
     add_session_argument(exporting)
     exporting.add_argument(
         "--format", choices=FORMATS, help="Markdown, one HTML page, or events (default: by --output's ending, else md)"

@@ -31,7 +31,7 @@ class AgentDefinition:
     parallel: bool = False
     """Its calls run beside other calls even if it may change files."""
     where: str = ""
-    """Its file as people write it; empty for a built-in one."""
+    """Its path as the user would write it; empty for a built-in one."""
 
 
 GENERAL = AgentDefinition("general", "any task, with your tools")

@@ -47,12 +47,12 @@ class ServerConfig:
     """Seconds that it may take until its tools are listed."""
     enabled: bool = True
     origin: str = ""
-    """The file that names it, for people."""
+    """The file that names it, as the user is shown it."""
 
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """One configured server, as people see it."""
+    """One configured server, as the user sees it."""
 
     name: str
     transport: Literal["stdio", "http"]

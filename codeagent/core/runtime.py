@@ -99,7 +99,7 @@ class AgentHandle(Protocol):
 
     @property
     def servers(self) -> ServerBook | None:
-        """The configured MCP servers; None if there is no file of them."""
+        """The configured MCP servers; None if no file configures any."""
 
 
 @dataclass(frozen=True)

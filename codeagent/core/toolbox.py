@@ -9,7 +9,7 @@ from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
 SourceState = Literal["waiting", "starting", "ready", "failed"]
-"""waiting: it is started once somebody asks for it. failed: it is started again, later and later."""
+"""waiting: it starts on first use. failed: it is started again, at growing intervals."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ FORMATS = ("md", "html", "jsonl")
 def written_down(store: SessionStore, session_id: str, form: str, redactor: Redactor) -> Iterator[str]:
     """Yield the pieces of a session's export: one of FORMATS. Raises SessionError before the first."""
     events = store.read(session_id).events
-    summary = next(one for one in store.summaries() if one.id == session_id)
+    summary = store.summary(session_id)
 
     def clean(text: str) -> str:
         return visible(redactor.clean(text))

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
+from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
-from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import open_file, open_folder
+from codeagent.disk.opens import open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
+from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording, reader_of
 from codeagent.session.repair import cut_torn_tail
@@ -34,99 +34,6 @@ _HEAD = _END = 256 * 1024
 """Bytes at the start of a log that say how the session began, and at its end that fill more than a screen."""
 _FIRST_RUN = 64 * 1024
 """Bytes of a log that hold its first `run.started`."""
-_PATIENCE = 2.0
-"""Seconds to wait for a lock whose holder is gone."""
-
-
-class SessionLock:
-    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file says.
-
-    The file names the holder, for messages; what counts is the kernel's lock.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-
-    def acquire(self) -> None:
-        """Raises SessionInUse when another process, or another log of this one, holds it."""
-        fd = open_lock_file(self._path)
-        if not _acquired(fd):
-            in_use = _in_use(self._path, fd)
-            os.close(fd)
-            raise in_use
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        self._fd = fd
-
-    def release(self) -> None:
-        """Idempotent."""
-        if self._fd < 0:
-            return
-        os.ftruncate(self._fd, 0)
-        os.close(self._fd)
-        self._fd = -1
-
-
-def check_free(path: Path) -> None:
-    """Raise SessionInUse if a process holds the lock now; a lock that was never taken is free."""
-    try:
-        fd = open_file(path)
-    except OSError:
-        return
-    try:
-        if not _acquired(fd, shared=True):
-            raise _in_use(path, fd)
-    finally:
-        os.close(fd)
-
-
-def is_locked(path: Path) -> bool:
-    """Tell whether a process holds the lock now; a lock that was never taken is free."""
-    try:
-        check_free(path)
-    except SessionInUse:
-        return True
-    return False
-
-
-def _acquired(fd: int, *, shared: bool = False) -> bool:
-    """Lock the file; False if a living process holds it.
-
-    For a moment something other than its holder may have it: a command that a process forked just before it was
-    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
-    """
-    deadline = time.monotonic() + _PATIENCE
-    while not try_lock(fd, shared=shared):
-        holder = _pid(os.pread(fd, 32, 0))
-        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _in_use(path: Path, fd: int) -> SessionInUse:
-    pid = _pid(os.pread(fd, 32, 0))
-    holder = f"by process {pid}" if pid is not None else "by another process"
-    text = (
-        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
-    )
-    return SessionInUse(text, pid)
-
-
-def _pid(text: bytes) -> int | None:
-    digits = text.strip()
-    return int(digits) if digits.isdigit() else None
 
 
 class SessionStore:
@@ -271,11 +178,28 @@ class SessionStore:
             if (beginning := known.get(session_id)) is None:
                 beginning = self._beginning(session_id)
                 known.put(session_id, beginning)
-            facts = (session_id, log.st_mtime, log.st_size, beginning.workspace, beginning.model, beginning.prompt)
-            in_use = locked and is_locked(self.folder(session_id) / LOCK)
-            found.append(SessionSummary(*facts, in_use, titles.get(session_id, "")))
+            title = titles.get(session_id, "")
+            found.append(self._summary(session_id, log, beginning, title, locked=locked))
         known.save({summary.id for summary in found})
         return sorted(found, key=lambda summary: (summary.modified, summary.id), reverse=True)
+
+    def summary(self, session_id: str) -> SessionSummary:
+        """Describe one session. Raises SessionNotFound, SessionError."""
+        self._require(session_id)
+        try:
+            log = self._stat(session_id)
+        except OSError as error:
+            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
+        title = self.titles.all().get(session_id, "")
+        return self._summary(session_id, log, self._beginning(session_id), title, locked=True)
+
+    def _summary(
+        self, session_id: str, log: os.stat_result, beginning: Beginning, title: str, *, locked: bool
+    ) -> SessionSummary:
+        """`locked`: whether the lock names a holder."""
+        in_use = locked and is_locked(self.folder(session_id) / LOCK)
+        facts = (log.st_mtime, log.st_size, beginning.workspace, beginning.model, beginning.prompt)
+        return SessionSummary(session_id, *facts, in_use, title)
 
     @property
     def titles(self) -> SessionTitles:

@@ -14,9 +14,10 @@ from codeagent.core.events import MessageAdded, Notice, RunStarted
 from codeagent.core.messages import UserMessage
 from codeagent.core.runtime import SessionSummary
 from codeagent.session.listing import bytes_below
+from codeagent.session.lock import SessionLock
 from codeagent.session.log import FIRST, checksum_of, opened, seal
 from codeagent.session.memory import NAME
-from codeagent.session.store import LOCK, LOG, SessionLock, SessionStore
+from codeagent.session.store import LOCK, LOG, SessionStore
 
 _REMOVED = ".removed-"
 """Begins the name of a folder that is being removed: no session."""
@@ -53,10 +54,10 @@ def prunable(store: SessionStore, rule: PruneRule, now: float) -> Iterator[Pruna
     """Yield the sessions that the rule is for, the last written first; `now` in seconds since the epoch."""
     total = 0
     for place, summary in enumerate(store.summaries()):
-        size = bytes_below(store.folder(summary.id))
-        total += size
+        size = None if rule.max_bytes is None else bytes_below(store.folder(summary.id))
+        total += size or 0
         if rule.is_for(now - summary.modified, place, total):
-            yield Prunable(summary, size)
+            yield Prunable(summary, bytes_below(store.folder(summary.id)) if size is None else size)
 
 
 def remove(store: SessionStore, session_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Agents from files: Markdown with front matter as people know it, and more that other programs do not know."""
+"""Agents from Markdown files: the front matter that other programs use, and further keys of our own."""
 
 import re
 from typing import Annotated, Any, get_args

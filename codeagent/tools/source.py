@@ -70,7 +70,7 @@ class ToolSource(Protocol):
 
 
 class BuiltInSet:
-    """A source of built-in tools that are made, and whose modules are imported, only once somebody asks for them."""
+    """A source of built-in tools that are made, and whose modules are imported, on first use."""
 
     def __init__(self, name: str, about: str, names: Sequence[str], make: Callable[[], Sequence[Tool[Any]]]) -> None:
         """`make` returns the tools called `names`, in that order; it runs in a thread and imports what it needs.

@@ -85,7 +85,7 @@ async def test_it_stops_at_the_first_step_that_does_not_end_well_and_says_what_w
     assert (stopped.step, stopped.done, stopped.left, stopped.error) == ("fails", ("look",), ("write",), None)
     assert stopped.text == (
         "the recipe notes stopped at step fails; done: look; not begun: write; "
-        "codeagent run --recipe notes with the same inputs and --continue goes on with fails"
+        "codeagent run --recipe notes with the same inputs and --continue resumes at fails"
     )
 
 
@@ -128,7 +128,7 @@ async def test_the_mode_of_a_step_is_not_that_of_the_session_even_if_the_log_bre
     assert [event.approval for event in of(await s.run(), ToolResultAdded)] == ["user"]
 
 
-async def test_a_mode_that_the_user_chooses_meanwhile_stays() -> None:
+async def test_a_mode_that_the_user_chooses_in_between_stays() -> None:
     s = scene(Turn("", (do("ok"),)), Turn("done"), Turn("again"))
     s.agent.observe(lambda event: isinstance(event, ToolResultAdded) and s.act(SetMode("accept-edits")))
     await run(s, act(RecipeStep("a", "x", mode="plan")))
@@ -198,7 +198,7 @@ async def test_a_stop_ends_the_step_and_begins_no_other() -> None:
     assert not s.agent.running and of(s.events, RecipeStopped)[0].done == ()
 
 
-async def test_text_that_is_queued_meanwhile_is_read_in_the_step_that_runs() -> None:
+async def test_text_that_is_queued_in_between_is_read_in_the_step_that_runs() -> None:
     s = scene(Turn("one"), Turn("and that"), Turn("two"))
     s.agent.observe(
         lambda event: isinstance(event, TurnStarted) and len(s.model.requests) == 0 and s.agent.do(FollowUp("too"))

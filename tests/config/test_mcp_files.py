@@ -1,4 +1,4 @@
-"""`mcpServers` is read as people write it for other programs, and a project's starts nothing before it is trusted."""
+"""`mcpServers` is read as users write it for other programs, and a project's starts nothing before it is trusted."""
 
 import json
 import os

@@ -23,7 +23,8 @@ STEP = re.compile(r"```(console|yaml|json)\n(.*?)```", re.DOTALL)
 def test_the_tutorial_about_a_recipe_is_true(product: Product) -> None:
     (product.workspace / ".codeagent" / "commands").mkdir(parents=True)
     (product.workspace / "app").mkdir()
-    (product.workspace / "app" / "main.py").write_text("total = 0  # TODO: count\n")  # as the page makes it
+    # As the page makes it: the recipe that is written there finds such comments, and lists them in TODO.md.
+    (product.workspace / "app" / "main.py").write_text("total = 0  # TODO: count\n")
     done = []
     for kind, text in STEP.findall(TUTORIAL):
         if kind != "console":

@@ -141,7 +141,7 @@ def test_a_lock_that_is_held_only_for_a_moment_is_waited_for(
     holder = os.open(store.folder(log.session_id) / "lock", os.O_RDWR)
     os.pwrite(holder, f"{gone.pid}\n".encode() if named == "a process that is gone" else b"", 0)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    monkeypatch.setattr("codeagent.session.store.time.sleep", lambda seconds: fcntl.flock(holder, fcntl.LOCK_UN))
+    monkeypatch.setattr("codeagent.session.lock.time.sleep", lambda seconds: fcntl.flock(holder, fcntl.LOCK_UN))
     again, _ = store.open(log.session_id)
     again.close()
     os.close(holder)
@@ -150,7 +150,7 @@ def test_a_lock_that_is_held_only_for_a_moment_is_waited_for(
 def test_the_lock_of_a_dead_process_is_no_obstacle(store: SessionStore) -> None:
     session_id = finished(store)
     hold = (
-        "import sys; from pathlib import Path; from codeagent.session.store import SessionLock\n"
+        "import sys; from pathlib import Path; from codeagent.session.lock import SessionLock\n"
         "lock = SessionLock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); input()"
     )
     command = [sys.executable, "-c", hold, str(store.folder(session_id) / "lock")]

@@ -1,5 +1,6 @@
 """The tools over triggers: set a timer or a schedule, watch files, list them, stop one (FEATURES F31)."""
 
+from abc import abstractmethod
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -76,9 +77,9 @@ class _SetTool(Tool[ArgsT]):
         trigger = await self._set(args)
         return ToolResult.from_text(f"Set: {trigger_line(trigger, self._book.now())}", details={"trigger": trigger.id})
 
+    @abstractmethod
     async def _set(self, args: ArgsT) -> Trigger:
-        """Raises ToolError."""
-        raise NotImplementedError
+        """Set the trigger. Raises ToolError."""
 
 
 class AddTimer(_SetTool[TimerArgs]):

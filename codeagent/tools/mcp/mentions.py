@@ -14,7 +14,7 @@ from codeagent.tools.mcp.answer import result_of
 _RESOURCE = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)", re.ASCII)
 _PROMPT = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)(?:\s+(.*))?", re.ASCII | re.DOTALL)
 _AT_THE_END = ".,;:!?)]}'\""
-"""What follows a name in a sentence, and is no part of it."""
+"""Punctuation that follows a name in a sentence and does not belong to it."""
 _MOST = 5
 _LONGEST = 40_000
 

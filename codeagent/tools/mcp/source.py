@@ -340,7 +340,7 @@ class McpSource:
             raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
-        """Implement `connection.Listener`: ask in the name of the call that runs; its time does not count meanwhile."""
+        """Implement `connection.Listener`: ask in the name of the call that runs; the time it waits does not count."""
         running = self._calls[-1] if self._calls else None
         if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
             return Reaction("decline")

@@ -52,7 +52,7 @@ class PromptFields(_Scope):
     """The front matter of `NAME.md`; the text below it is the prompt."""
 
     name: str | None = Field(default=None, pattern=f"^{NAME.pattern}$", description="Default: the file's.")
-    version: Version = Field(default="", description="For people; it changes nothing.")
+    version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="One line for the list.")
     inputs: list[InputFields] = Field(default_factory=list, description="What the user gives.")
 

@@ -185,9 +185,9 @@ class ToolFields(YamlSection):
 class FileFields(YamlSection):
     """Several tools, and what they share."""
 
-    name: str = Field(default="", description="For people; it changes nothing.")
-    version: Version = Field(default="", description="For people; it changes nothing.")
-    description: str = Field(default="", description="For people; it changes nothing.")
+    name: str = Field(default="", description="For readers; it has no effect.")
+    version: Version = Field(default="", description="For readers; it has no effect.")
+    description: str = Field(default="", description="For readers; it has no effect.")
     inputs: list[InputFields] = Field(default_factory=list, description="Of all tools of the file.")
     tools: list[Any] = Field(min_length=1, max_length=MOST_TOOLS, description="The tools.")
 
