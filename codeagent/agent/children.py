@@ -1,8 +1,9 @@
 """The agents that calls start: each is a child with its own history, log, tools and limits, and ends with its call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, replace
+from typing import Any
 
 from codeagent.agent.approvals import NarrowedPermissions, Permissions
 from codeagent.agent.calls import ToolEnvironment
@@ -103,7 +104,7 @@ class Origin:
         return replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
 
 
-OpenChild = Callable[[AgentDefinition, Parent], Awaitable[AgentHandle]]
+OpenChild = Callable[[AgentDefinition, Parent], Coroutine[Any, Any, AgentHandle]]
 """Opens an agent in a new session of its own. Raises CodeagentError, and leaves nothing open then."""
 
 
@@ -161,7 +162,7 @@ class Children:
         self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, call_id: str
     ) -> ToolResult:
         try:
-            child = await token.guard(self._opened(definition, self._parent(call_id, self._depth + 1)))
+            child = await token.guard(self.open_child(definition, self._parent(call_id, self._depth + 1)))
         except RunCancelled:
             raise
         except CodeagentError as error:
@@ -179,9 +180,6 @@ class Children:
             token.close()
             del self._running[child.session_id]
             await child.close()
-
-    async def _opened(self, definition: AgentDefinition, parent: Parent) -> AgentHandle:
-        return await self.open_child(definition, parent)
 
 
 @dataclass(frozen=True)
@@ -219,16 +217,20 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
 async def _run(child: AgentHandle, prompt: str, token: CancelToken) -> _Ended:
     """One run of the child to its end. Raises RunCancelled if it was to stop before it began."""
     token.raise_if_cancelled()
+    finished: RunFinished | None = None
     limit: LimitReached | None = None
+    # Read to the end: a reader that stops early stops the run, or the next one.
     async for event in child.run(prompt):
         match event:
             case LimitReached():
                 limit = event
             case RunFinished():
-                return _Ended(event, limit)
+                finished = event
             case _:
                 pass
-    raise Failed("the run of the agent was not begun")
+    if finished is None:
+        raise Failed("the run of the agent was not begun")
+    return _Ended(finished, limit)
 
 
 def _fault(ended: _Ended, check: Check) -> str:

@@ -1,7 +1,7 @@
 """Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,7 @@ class ChildOpener:
             store = SessionStore(place.state_dir, place.redactor)
             # Two small files: in a thread, a call that is cancelled in between would leave them open.
             log = store.create_child(parent.session_id)
+            stack.callback(store.discard_if_empty, log.session_id)
             stack.callback(log.close)
             own = replace(
                 self.dependencies,
@@ -82,11 +83,24 @@ def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDep
     files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     tools = ToolRegistry(
-        remade.get(tool.name, tool) if tool.source == "builtin" else tool
+        _own(tool, remade, own.reads)
         for tool in above
         if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN
     )
     return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
+
+
+def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
+    """Return the child's own tool in place of its parent's."""
+    match tool.source:
+        case "builtin":
+            return remade.get(tool.name, tool)
+        case "yaml":
+            from codeagent.tools.user.yaml_tools import rebound  # only if there are such tools
+
+            return rebound(tool, remade, reads)
+        case _:
+            return tool
 
 
 def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:

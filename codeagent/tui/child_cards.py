@@ -67,6 +67,11 @@ class ChildCards:
                 pass
         main.document.touch_card(child.call_id)
 
+    def end_recording(self) -> None:
+        """Show no child as still at work: it ended with the process that was cut short."""
+        for child in self._shown.values():
+            child.view.phase = ""
+
 
 def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
     """Count what a request used; `context`: it was one of the conversation itself, and not of a child."""

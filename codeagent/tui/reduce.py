@@ -171,8 +171,9 @@ class Reducer:
         self._state, self._document, self._live = state, state.document, True
 
     def end_recording(self) -> None:
-        """End what was going on when the recording stopped: questions, a pause, jobs."""
+        """End what was going on when the recording stopped: questions, a pause, jobs, children."""
         self._state.approvals.clear()
+        self._children.end_recording()
         if isinstance(self._state.boundary.now, Paused):
             self._state.boundary.set(None)
         for row in self._state.jobs.rows:

@@ -31,7 +31,7 @@ from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.session.recording import Recording
 from codeagent.session.repair import check_recording
 from tests.agent.doubles import Turn, do, of
-from tests.agent.family import HELPER, Family, ask, family
+from tests.agent.family import HELPER, ChildJournal, Family, ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import until
 from tests.effort import times
@@ -385,6 +385,17 @@ async def test_an_answer_that_does_not_fit_is_repaired_once() -> None:
     assert text_of(only(f).content) == '{"n": 3}'
     assert "Your answer is not in the format that was asked for: it is not JSON" in prompts(f)[1]
     assert only(f).details["turns"] == 2
+
+
+async def test_the_repair_is_not_stopped_by_the_end_of_the_run_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(journal: ChildJournal) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(ChildJournal, "sync", slow)
+    f = family(Turn(calls=(ask(output_format=SCHEMA),)), helper=[Turn("three"), Turn('{"n": 3}')])
+    await f.run()
+    assert (only(f).error, text_of(only(f).content)) == (None, '{"n": 3}')
 
 
 async def test_an_answer_that_does_not_fit_twice_is_an_error_with_what_was_said() -> None:

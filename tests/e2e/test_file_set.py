@@ -107,3 +107,18 @@ def test_a_child_changes_files_only_as_it_read_them_itself(product: Product) -> 
     assert "a.txt was not read in this session" in first["error"]["message"]
     assert second["error"] is None
     assert (product.workspace / "a.txt").read_text() == "two\n"
+
+
+def test_a_narrowed_tool_of_a_child_knows_what_the_child_has_read_and_nothing_else(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["agents"]\n')
+    put(product.home, "config/codeagent/tools/edit.yaml", "name: edit\nbuiltin: true\n")
+    put(product.workspace, "a.txt", "one\n")
+    change = ("edit", {"path": "a.txt", "old_string": "one", "new_string": "two", "replace_all": True})
+    child = product.script(calls(change), calls(read("a.txt")), calls(change), say("changed"))
+    describe(product, "maker", child)
+    model = product.script(calls(read("a.txt")), calls(agent("maker")), calls(change), say("ok"))
+    events = product.run(model, "--yes", "--output", "jsonl").events
+    unread, _, changed = [event for event in results(events) if event["agent"] == "maker.1"]
+    assert unread["error"] is not None and changed["error"] is None
+    (stale,) = [event for event in results(events) if (event["agent"], event["name"]) == ("main", "edit")]
+    assert "changed" in stale["error"]["message"]

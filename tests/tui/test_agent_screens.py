@@ -141,8 +141,14 @@ def test_a_child_that_ended_is_folded_to_its_line_and_opens_to_all_of_it() -> No
     assert "│ review src/dates.py" in opened and "│ I read it first." in opened
 
 
+def test_a_child_that_was_cut_short_is_not_shown_as_still_at_work() -> None:
+    state, _ = replayed(working().events)
+    shown = printed(state.document.blocks, 100, "normal", working().now)
+    assert "  tester.2\n" in f"{shown}\n" and "working" not in shown
+
+
 def test_a_replay_of_the_merged_logs_shows_what_was_shown_live() -> None:
-    recording = one_done()
+    recording = child(one_done(), "tester.2", Recording().run("").finish())
     live, recorded = show(recording.events), replayed(recording.events)[0]
     assert printed(live.document.blocks, 100, "full", recording.now) == printed(
         recorded.document.blocks, 100, "full", recording.now

@@ -3,7 +3,8 @@
 import json
 import posixpath
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
@@ -243,6 +244,19 @@ class BuiltinTool(Tool[OpenArgs]):
         given = {**(args.model_extra or {}), **self._preset}
         inner: BaseModel = self._inner.Args.model_validate_json(json.dumps(given))
         return inner
+
+
+def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
+    """Return the tool for another agent, which has these built-in tools and has read other files."""
+    other = copy(tool)
+    match other:
+        case BuiltinTool():
+            other._inner = builtins[other._inner.name]
+        case CommandTool():
+            other._reads = reads
+        case _:
+            pass
+    return other
 
 
 class CommandTool(Tool[OpenArgs]):
