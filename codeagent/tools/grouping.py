@@ -43,6 +43,8 @@ class ToolGroup:
     """It exists only while the source has exactly the tools with this digest; empty: always."""
 
     def selects(self, tool: ListedTool) -> bool:
+        if self.digest:  # a split has names only; as patterns, those of a thousand tools would take a second
+            return tool.name in self.tools
         return (
             any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
             or any(tag in self.tags for tag in tool.tags)
@@ -82,7 +84,7 @@ def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[T
     if missing := sorted(known - set(named)):
         raise NoPartition(f"it leaves out {missing[0]}, and {len(missing)} of {len(known)} tools in all")
     titles = [title for title, _, _ in sets]
-    if len(set(titles)) < len(titles) or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in titles):
+    if not all(isinstance(one, str) and _NAME.fullmatch(one) for one in titles) or len(set(titles)) < len(titles):
         raise NoPartition("its sets do not have different names of letters, digits, . _ and -")
     digest = digest_of(tools)
     return tuple(

@@ -147,6 +147,8 @@ class SourceRun:
         self._started = asyncio.Event()
         self._moved = asyncio.Event()
         self._again = asyncio.Event()
+        self._ending = asyncio.Lock()
+        self._closed = False
 
     @property
     def listing(self) -> Listing:
@@ -159,8 +161,8 @@ class SourceRun:
             return self._failed(error)
 
     def begin(self) -> None:
-        """Start it, unless that was done; an event loop is running."""
-        if self._task is None:
+        """Start it, unless that was done or it was closed; an event loop is running."""
+        if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
 
     def try_again(self) -> None:
@@ -171,10 +173,11 @@ class SourceRun:
 
     async def restart(self) -> None:
         """End it, and begin again."""
-        await self.close()
-        self._task, self._broken = None, None
-        self._started.clear()
-        self.begin()
+        async with self._ending:
+            await self._end()
+            self._task, self._broken = None, None
+            self._started.clear()
+            self.begin()
 
     async def settled(self, seconds: float) -> None:
         """Return once it is started or has failed, or the seconds are over."""
@@ -184,6 +187,12 @@ class SourceRun:
                 await self._started.wait()
 
     async def close(self) -> None:
+        """End it for good."""
+        self._closed = True
+        async with self._ending:
+            await self._end()
+
+    async def _end(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from codeagent.core.allow import AllowList
@@ -82,7 +83,9 @@ class Toolsets:
         self.moved = False
         """Whether there is something to take in."""
         self._groups = {group.name: group for group in groups}
-        self._digests: dict[str, tuple[Listing, str]] = {}
+        self._seen: list[Listing] = []
+        self._found: Mapping[str, Toolset] = {}
+        """The sets of the listings that were seen last."""
         for source in sources:
             self.add(source)
 
@@ -138,10 +141,26 @@ class Toolsets:
         if cancelled:
             raise asyncio.CancelledError
 
-    def all(self) -> dict[str, Toolset]:
-        """Every set by name, with the tools that may be used: the sources as they are, then groups of their tools."""
-        found = {name: _whole(name, run.listing, self.allow) for name, run in self._runs.items()}
-        groups = (one for one in self._groups.values() if one.source in found and self._exists(one))
+    def all(self) -> Mapping[str, Toolset]:
+        """Every set by name, with the tools that may be used: the sources as they are, then groups of their tools.
+
+        The same object as before if no listing changed.
+        """
+        listings = [run.listing for run in self._runs.values()]
+        if len(listings) != len(self._seen) or any(map(is_not, listings, self._seen)):
+            self._seen, self._found = listings, self._sets(dict(zip(self._runs, listings, strict=True)))
+        return self._found
+
+    def _sets(self, listings: Mapping[str, Listing]) -> Mapping[str, Toolset]:
+        found = {name: _whole(name, listing, self.allow) for name, listing in listings.items()}
+        digests: dict[str, str] = {}
+        for source in {group.source for group in self._groups.values() if group.digest and group.source in found}:
+            from codeagent.tools.grouping import digest_of  # only if a model divided a source
+
+            digests[source] = digest_of(listings[source].tools)
+        groups = (
+            one for one in self._groups.values() if one.source in found and one.digest in ("", digests.get(one.source))
+        )
         return found | {one.name: _group(one, found[one.source]) for one in groups}
 
     def facts(self) -> tuple[ToolsetFacts, ...]:
@@ -167,7 +186,7 @@ class Toolsets:
         lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
         missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
         for group in self._groups.values():
-            if group.source not in self._runs:
+            if group.source not in self._runs and not group.digest:  # a split is kept for wherever its source is
                 nearest = nearest_or_all(group.source, self._runs)
                 missing.append(ToolProblem(group.name, f"there is no source of tools named {group.source}{nearest}"))
         return (*(problem for run in self._runs.values() for problem in run.listing.problems), *missing)
@@ -184,8 +203,9 @@ class Toolsets:
 
     def parts(self, source: str) -> tuple[str, ...]:
         """The names of the sets that a model divided the source's present tools into."""
+        found = self.all()
         groups = (one for one in self._groups.values() if one.source == source and one.digest)
-        return tuple(one.name for one in groups if self._exists(one))
+        return tuple(one.name for one in groups if one.name in found)
 
     def where(self, tool: str) -> Toolset | None:
         """The smallest set that has the tool, on or not."""
@@ -194,17 +214,18 @@ class Toolsets:
 
     async def ready(self, name: str) -> Toolset:
         """Wait until the set is started or has failed; one that had failed is tried again. Raises NotFound."""
-        found = self.all()
-        if name not in found and (group := self._groups.get(name)) is not None and group.source in found:
+        group = self._groups.get(name)
+        if name not in self.all() and group is not None and group.source in self._runs:
             await self._runs[group.source].settled(_START_SECONDS)  # a split holds only for the tools that it has then
-            found = self.all()
-        if name not in found:
-            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
-        if found[name].state != "ready":
-            run = self._runs[found[name].source]
+        toolset = self.all().get(name)
+        if toolset is not None and toolset.state != "ready":
+            run = self._runs[toolset.source]
             run.try_again()
             await run.settled(_START_SECONDS)
-        return self.all()[name]
+            toolset = self.all().get(name)
+        if toolset is None:
+            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, self.all())}")
+        return toolset
 
     async def use(self, name: str, tools: Sequence[str] = ()) -> tuple[Choice, tuple[ListedTool, ...]]:
         """Turn on a set, or only these of its tools, from the next boundary on. Raises ToolError."""
@@ -307,19 +328,6 @@ class Toolsets:
         problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
         return None
 
-    def _exists(self, group: "ToolGroup") -> bool:
-        return not group.digest or group.digest == self._digest(group.source)
-
-    def _digest(self, source: str) -> str:
-        """That of the source's tools, calculated once for a listing."""
-        from codeagent.tools.grouping import digest_of  # as above
-
-        listing = self._runs[source].listing
-        known = self._digests.get(source)
-        if known is None or known[0] is not listing:
-            known = self._digests[source] = (listing, digest_of(listing.tools))
-        return known[1]
-
     @property
     def _all_on(self) -> bool:
         """Whether everything that may be used is on, because the model may not turn it on."""
@@ -328,7 +336,9 @@ class Toolsets:
     def _wanted_sources(self) -> set[str]:
         """The sources of what is on, or will be once they have told their tools."""
         found = self.all()
-        wanted = {found[choice.toolset].source for choice in self._choices if choice.toolset in found}
+        sources = {group.name: group.source for group in self._groups.values()}
+        sources |= {one.name: one.source for one in found.values()}
+        wanted = {sources.get(choice.toolset, "") for choice in self._choices} & self._runs.keys()
         if self._all_on:
             wanted |= {one.source for one in found.values() if one.tools}
             if self.allow.unknown({*self._others, *self.names()}):

@@ -1,5 +1,6 @@
 """Groups of a source's tools are sets of their own, by name, tag and path."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -10,12 +11,17 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import text_of
+from codeagent.core.tool import NotFound
 from codeagent.tools.grouping import NoPartition, ToolGroup, ask_for_split, digest_of, read_split
 from codeagent.tools.source import ListedTool, Listing
-from codeagent.tools.toolsets import Toolsets
+from codeagent.tools.toolsets import Choice, Toolsets
 from tests.table import for_each
 from tests.tools.toolset_setting import Source, catalog_of, names
 
+SPLIT = ToolGroup(
+    "hub-2", "hub", tools=("two",), digest=digest_of((ListedTool("two", "Does two."), ListedTool("one", "Does one.")))
+)
+"""One of the two sets that a model made of `Source("hub", "one", "two")`."""
 TOOLS = (
     ListedTool("get_user", "Get a user.", ("users",), "/users/{id}"),
     ListedTool("list_users", "List users.", ("users", "lists"), "/users"),
@@ -89,21 +95,43 @@ def test_a_group_of_an_unknown_source_is_a_problem_and_a_name_that_is_taken_an_e
 async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_tools() -> None:
     source = Source("hub", "one", "two")
     group = ToolGroup("hub-1", "hub", tools=("one",))
-    split = ToolGroup(
-        "hub-2",
-        "hub",
-        tools=("two",),
-        digest=digest_of((ListedTool("two", "Does two."), ListedTool("one", "Does one."))),
-    )
-    toolsets = Toolsets([source], groups=[group, split])
+    toolsets = Toolsets([source], groups=[group, SPLIT])
     await toolsets.ready("hub")
-    assert list(toolsets.all()) == ["hub", "hub-1", "hub-2"]
+    assert (list(toolsets.all()), toolsets.parts("hub")) == (["hub", "hub-1", "hub-2"], ("hub-2",))
     source.have("one", "two", "three")
-    assert list(toolsets.all()) == ["hub", "hub-1"]
+    assert (list(toolsets.all()), toolsets.parts("hub")) == (["hub", "hub-1"], ())
+    with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
+        await toolsets.ready("hub-2")
     await toolsets.close()
 
 
-def answer(*sets: tuple[str, list[Any]]) -> str:
+async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -> None:
+    source = Source("hub", "one", "two", held=True)
+    toolsets = Toolsets([source], groups=[ToolGroup("hub-2", "hub", tools=("two",), digest=digest_of(()))])
+    awaited = asyncio.create_task(toolsets.ready("hub-2"))
+    await asyncio.sleep(0)
+    source.release.set()
+    with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
+        await awaited
+    await toolsets.close()
+
+
+@for_each("waiting", [True, False])
+async def test_a_group_of_a_split_that_is_on_starts_its_source_and_is_awaited_like_any_set(waiting: bool) -> None:
+    toolsets = Toolsets([Source("hub", "one", "two", waiting=waiting)], [Choice("hub-2")], groups=[SPLIT])
+    catalog = catalog_of(toolsets)
+    toolsets.begin(after=3600)
+    await toolsets.first_ready()
+    await catalog.refresh()
+    assert names(catalog)[2:] == ["two"]
+    await toolsets.close()
+
+
+def test_a_split_of_a_source_that_is_not_here_is_no_problem() -> None:
+    assert Toolsets([Source("lab")], groups=[SPLIT]).problems() == ()
+
+
+def answer(*sets: tuple[Any, list[Any]]) -> str:
     return "Here: " + json.dumps({"sets": [{"name": name, "about": "x", "tools": tools} for name, tools in sets]})
 
 
@@ -122,6 +150,7 @@ EVERY = [tool.name for tool in TOOLS]
         (answer(("a", EVERY[:2])), "leaves out get_order, and 2 of 4 tools in all"),
         (answer(("a", EVERY[:2]), ("a", EVERY[2:])), "do not have different names"),
         (answer(("a b", EVERY)), "do not have different names of letters"),
+        (answer((["a"], EVERY)), "do not have different names of letters"),
     ],
 )
 def test_a_split_that_is_no_partition_is_refused_with_the_reason(text: str, why: str) -> None:

@@ -496,7 +496,37 @@ async def test_sources_leave_the_first_request_a_head_start_unless_they_are_need
     await toolsets.use("asked")
     assert (wanted.starts, other.starts, asked.starts) == (1, 0, 1)
     await toolsets.close()
+    assert (wanted.closed, other.closed, asked.closed) == (1, 1, 1)
+    later = Source("later", "four")
+    toolsets = Toolsets([later])
     toolsets.begin(after=0.001)
-    await other.ready.wait()
+    await later.ready.wait()
     await toolsets.close()
-    assert (wanted.closed, other.closed, asked.closed) == (2, 2, 2)
+
+
+async def test_a_source_that_is_restarted_twice_at_once_runs_once(opened: Open) -> None:
+    toolsets = opened(Source("hub", "one"))
+    await toolsets.ready("hub")
+    await asyncio.gather(toolsets.restart("hub"), toolsets.restart("hub"))
+    await toolsets.ready("hub")
+    assert [task.get_name() for task in asyncio.all_tasks()].count("tools of hub") == 1
+
+
+async def test_a_source_that_is_closed_while_it_restarts_stays_closed(opened: Open) -> None:
+    toolsets = opened(hub := Source("hub", "one"))
+    await toolsets.ready("hub")
+    restarting = asyncio.create_task(toolsets.restart("hub"))
+    await asyncio.sleep(0)
+    await toolsets.close()
+    await restarting
+    await toolsets.ready("hub")
+    assert (hub.starts, hub.closed) == (1, 2)
+
+
+def test_the_sets_are_worked_out_once_for_each_change() -> None:
+    hub = Source("hub")
+    toolsets = Toolsets([hub, Source("lab")])
+    before = toolsets.all()
+    assert toolsets.all() is before
+    hub.have("one")
+    assert list(toolsets.all()["hub"].tools) == list(hub.list().tools) and toolsets.all() is not before

@@ -120,7 +120,7 @@ class YamlLoader:
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 report_invalid(details, path, report, SECTIONS)
-            _check_names(value, path, report)
+            _check_names(value, shared, path, report)
             return None
         declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
         _check_inputs(fields, declared, path, report)
@@ -255,12 +255,13 @@ def _check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Pat
                 report.error((*here, "paths"), f"{found.source} names no input{hint}", source=found.source)
 
 
-def _check_names(value: dict[str, Any], path: Path, report: YamlReport) -> None:
+def _check_names(value: dict[str, Any], shared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
     """Check the placeholders of a tool that is broken elsewhere, so that everything is reported at once."""
-    parameters = value.get("parameters", [])
-    if not isinstance(parameters, list):
+    lists = [value.get("parameters", []), value.get("inputs", [])]
+    if not all(isinstance(one, list) for one in lists):
         return
-    names = [one["name"] for one in parameters if isinstance(one, dict) and isinstance(one.get("name"), str)]
+    every = [one.get("name") for declared in lists for one in declared if isinstance(one, dict)]
+    names = [*(name for name in every if isinstance(name, str)), *(one.name for one in shared)]
     argv = value.get("argv")
     texts: list[tuple[Path, Any]] = [(("command",), value.get("command"))]
     texts += [(("argv", at), item) for at, item in enumerate(argv)] if isinstance(argv, list) else []

@@ -192,3 +192,12 @@ def test_no_input_at_all_widens_a_restriction_beyond_the_workspace(tmp_path_fact
         with pytest.raises(Denied):
             tool._checked(OpenArgs(path=outside), box.workspace)  # type: ignore[attr-defined]  # of a BuiltinTool
     box.workspace.close()
+
+
+def test_the_inputs_of_a_tool_that_is_broken_elsewhere_are_known(box: InputBox) -> None:
+    shared = "inputs: [{name: x}]\ntools:\n- {name: t, description: D., inputs: [{name: y}], "
+    loaded = box.load(shared + "argv: [p, '{{inputs.x}}', '{{inputs.y}}', '{{inputs.z}}'], timeout: soon}\n")
+    assert [problem.text.partition(",")[0] for problem in loaded.problems] == [
+        "a number is expected",
+        "{{inputs.z}} names no parameter; there are y",
+    ]
