@@ -216,7 +216,10 @@ class SourceRun:
             async with asyncio.timeout(seconds):
                 await self._again.wait()
         self._again.clear()
-        return self.listing.state == "failed"
+        if self.listing.state == "failed":
+            return True
+        self._started.set()  # it recovered by itself: nobody has to wait for another start
+        return False
 
     async def _start(self) -> None:
         self._started.clear()

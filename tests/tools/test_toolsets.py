@@ -476,7 +476,7 @@ async def test_a_source_that_recovers_by_itself_is_not_started_again(
     source.have("one")
     for _ in range(20):
         await asyncio.sleep(0)
-    assert source.starts == 1 and (await started).state == "ready"
+    assert source.starts == 1 and (await asyncio.wait_for(started, 5)).state == "ready"
 
 
 async def test_a_start_that_is_cancelled_from_within_is_a_failure(opened: Open) -> None:
