@@ -97,6 +97,6 @@ async def test_what_hides_in_a_container_with_a_way_out_does_not_see_the_next_cr
             await sandbox.run(Command(f"{thief}; {hide}", "call", hosts=("one.example",)), Ran())
         (workspace_dir / "stolen").unlink(missing_ok=True)
         ran = Ran()
-        await sandbox.run(Command("echo $http_proxy; sleep 1; cat stolen", "call", hosts=("one.example",)), ran)
+        await sandbox.run(Command("echo $http_proxy; sleep 0.4; cat stolen", "call", hosts=("one.example",)), ran)
         assert ran.stdout.startswith(b"http://")
         assert not (workspace_dir / "stolen").exists()

@@ -20,10 +20,11 @@ from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
+from tests.effort import part
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, run, sandbox_spec
 from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
-pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.soak(tried=len(PROBES))]
 PYTHON = (
     "$(for p in python3 "
     + f"{sys.base_prefix}/bin/python3; do $p -c 'import ensurepip' 2> /dev/null && echo $p && break; done)"
@@ -54,9 +55,9 @@ class Ground:
         return script
 
 
-@pytest.fixture(scope="module", params=[0, 1000], ids=["owned-by-root", "owned-by-1000"])
+@pytest.fixture(scope="module", params=part([1000, 0], 1), ids=lambda uid: f"owned-by-{uid}")
 def owner(request: pytest.FixtureRequest) -> int:
-    """Work runs as whoever owns the workspace; both kinds must hold."""
+    """Work runs as whoever owns the workspace; both kinds must hold, and other tests run as root."""
     uid: int = request.param
     if uid != os.getuid() and os.getuid() != 0:
         return os.getuid()

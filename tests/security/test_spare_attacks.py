@@ -103,6 +103,7 @@ while time.monotonic() < ends:
 """
 
 
+@pytest.mark.soak(tried=times(100))
 async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: DockerSandbox) -> None:
     await run(box, f"cat > /tmp/hopper.py <<'end'\n{HOPPER}end\nrm -f beats; setsid -f python3 /tmp/hopper.py")
     beats, looks, missed = box.spec.root / "beats", 0, 0
@@ -110,7 +111,7 @@ async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: Dock
         while not beats.exists():  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.01)
     before = beats.stat().st_size
-    while beats.stat().st_size < before + 300 or looks < 300:
+    while beats.stat().st_size < before + times(100) or looks < times(100):
         looks, missed = looks + 1, missed + (len(inside(box)) <= KEEPERS)
         assert box._default._spare is None
         await asyncio.sleep(0)

@@ -17,6 +17,7 @@ import pytest
 
 from codeagent.core.policy import Policy
 from codeagent.core.sanitize import visible
+from tests.effort import part
 from tests.tools.mcp.hostile import BEHAVIOURS
 from tests.tools.mcp.setting import Setting, answer_of, hostile
 
@@ -122,7 +123,8 @@ def test_every_behaviour_has_its_case() -> None:
     assert len(CASES) >= 40
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.behaviour)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("case", part(CASES, 24), ids=lambda case: case.behaviour)
 async def test_a_hostile_server_does_no_harm(case: Case, tmp_path: Path) -> None:
     before, began = memory(), time.monotonic()
     async with hostile(case.behaviour, tmp_path, **case.fields) as setting:

@@ -16,6 +16,7 @@ from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.source import listed_operations, longest_name
 from codeagent.tools.schema import problems_of
 from codeagent.workspace.files import LocalWorkspace
+from tests.effort import FACTOR, part
 from tests.tools.openapi.real_documents import fetched_or_skip
 from tests.tools.openapi.test_calls import opened
 
@@ -28,10 +29,11 @@ def fetched() -> Path:
     return fetched_or_skip()
 
 
+@pytest.mark.soak(tried=100)
 def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetched: Path) -> None:
     counted: Counter[str] = Counter()
-    files = [path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml")]
-    for path in files:
+    files = sorted(path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml"))
+    for path in part(files, 40):
         try:
             document = ApiDocument.read(path.read_bytes())
         except BadDocument as error:
@@ -45,7 +47,8 @@ def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetch
         for one in operations[:: max(1, len(operations) // _SAMPLES)]:
             assert problems_of(plan_of(document, one).schema) == (), (path, one.name)
         counted[document.version[:3]] += 1
-    assert counted["3.0"] >= 30 and counted["3.1"] >= 10 and counted["refused"] > 0
+    if FACTOR:
+        assert counted["3.0"] >= 30 and counted["3.1"] >= 10 and counted["refused"] > 0
     assert max(path.stat().st_size for path in files) > 5_000_000
 
 
