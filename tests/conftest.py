@@ -104,7 +104,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What a soak tried, and how often."""
     if not FACTOR:
         return
-    tried = {report.nodeid: dict(report.user_properties)["tried"] for report in terminalreporter.getreports("passed")}
+    passed = {report.nodeid: dict(report.user_properties) for report in terminalreporter.getreports("passed")}
+    tried = {name: properties["tried"] for name, properties in passed.items() if "tried" in properties}
     terminalreporter.section(f"{len(tried)} tests tried {sum(tried.values()):,} cases")
     for name, number in sorted(tried.items()):
         terminalreporter.write_line(f"{number:>9,}  {name}")

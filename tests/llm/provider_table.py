@@ -10,7 +10,7 @@ import copy
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -257,12 +257,17 @@ def changed(body: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (body | change).items() if value is not None}
 
 
-async def table(library: Any) -> dict[str, dict[str, Any]]:
+def providers(library: Any) -> list[str]:
     from litellm.llms.openai_like.json_loader import JSONProviderRegistry
 
     names = {str(provider.value) for provider in library.provider_list} | set(JSONProviderRegistry.list_providers())
+    return sorted(names)
+
+
+async def table(library: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return what litellm says of each of these providers."""
     rows = {}
-    for name in sorted(names):
+    for name in names:
         asked = needed_keys(library, name) + TOKENS.get(name, [])
         row = Row(keys=asked)
         if name in KNOWN:
@@ -284,4 +289,5 @@ def text(rows: dict[str, dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(asyncio.run(table(litellm_model._import()))))
+    installed = litellm_model._import()
+    FILE.write_text(text(asyncio.run(table(installed, providers(installed)))))
