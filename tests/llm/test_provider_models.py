@@ -566,7 +566,10 @@ async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> N
     [
         ("openai/gpt-4o", "openai/gpt-4o: no key; set OPENAI_API_KEY in the environment"),
         ("claude-sonnet-4-5", "claude-sonnet-4-5: no key; set ANTHROPIC_API_KEY in the environment"),
-        ("gemini/gemini-2.5-flash", "set GEMINI_API_KEY or GOOGLE_API_KEY"),
+        pytest.param(
+            *("gemini/gemini-2.5-flash", "set GEMINI_API_KEY or GOOGLE_API_KEY"),
+            marks=pytest.mark.xdist_group("litellm"),
+        ),
         ("no-such-model", "no-such-model: no provider has this model; write provider/model"),
     ],
 )

@@ -417,7 +417,7 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.soak(tried=1)
-@pytest.mark.parametrize("name", part([*VECTORS], 24))
+@pytest.mark.parametrize("name", part([*VECTORS], 14))
 def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
