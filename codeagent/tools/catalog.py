@@ -120,6 +120,8 @@ class ToolCatalog(ToolRegistry):
         self._states: tuple[FolderState, ...] | None = None
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
+        self._refused: dict[str, str] = {}
+        """Why built-in tools are refused, by name: a broken file narrows them."""
         self.agents: tuple[AgentDefinition, ...] = ()
         """Those of the files in use; the first of a name keeps it."""
         self._always = tuple(self)
@@ -144,6 +146,8 @@ class ToolCatalog(ToolRegistry):
         """Raises NotFound, which names the closest tools or says how to turn this one on, or Denied."""
         if name in self:
             return super().get(name)
+        if name in self._refused:
+            raise Denied(self._refused[name])
         if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
             raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
         if (toolset := self.toolsets.where(name)) is not None:
@@ -235,6 +239,10 @@ class ToolCatalog(ToolRegistry):
             untrusted += () if wanted else (file.shown for file in state.files)
         self._loaded = {file: self._loaded.get(file) or self.load(file) for file in files}
         problems += [problem for loaded in self._loaded.values() for problem in loaded.problems]
+        self._refused = {}
+        for name, fault in self._unnarrowed():
+            self._refused.setdefault(name, f"{name} is refused until {fault.where} is mended: {fault.text}")
+            problems.append(ToolProblem(fault.where, f"{name} is refused until this is mended: the file narrows it"))
         agents: dict[str, AgentDefinition] = {}
         for agent in (agent for loaded in self._loaded.values() for agent in loaded.agents):
             if (there := agents.setdefault(agent.name, agent)) is not agent:
@@ -243,6 +251,12 @@ class ToolCatalog(ToolRegistry):
         if (known := tuple(agents.values())) != self.agents:
             self.agents = known
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
+
+    def _unnarrowed(self) -> Iterator[tuple[str, ToolProblem]]:
+        """Yield the built-in tools that broken files narrow, each with the first error of its file."""
+        for loaded in self._loaded.values():
+            errors = [problem for problem in loaded.problems if problem.level == "error"]
+            yield from ((name, errors[0]) for name in loaded.unnarrowed)
 
     def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
         """The project's folders that have files."""
@@ -272,10 +286,10 @@ class ToolCatalog(ToolRegistry):
         before, old = self._tools, self._now
         self.toolsets.moved = False
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
-        reserved = self._elsewhere - {tool.name for tool in self._builtin}
+        reserved = (self._elsewhere - {tool.name for tool in self._builtin}) | self._refused.keys()
         builtin, found = _narrowed(self._builtin, found)
         kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, reserved)
-        own = self._allowed((*builtin, *kept))
+        own = self._allowed((*(tool for tool in builtin if tool.name not in self._refused), *kept))
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))

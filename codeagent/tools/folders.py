@@ -36,6 +36,8 @@ class Loaded:
     """In the order of the file; none if there is an error."""
     problems: tuple[ToolProblem, ...] = ()
     agents: tuple[AgentDefinition, ...] = ()
+    unnarrowed: tuple[str, ...] = ()
+    """Built-in tools that the file narrows, but for an error: they are refused until it is mended."""
 
 
 class ToolLoader(Protocol):

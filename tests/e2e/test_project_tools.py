@@ -144,3 +144,23 @@ def test_a_further_tool_changes_the_prompt_only_behind_its_place(product: Produc
     line = f"- {name}_words: Join the first words of a list.\n"
     assert after.replace(line, "") == before
     assert before.startswith(after[: after.index(line)])
+
+
+def test_a_built_in_tool_is_refused_while_the_file_that_narrows_it_is_broken(product: Product) -> None:
+    file = own_folder(product) / "bash.yaml"
+    text = "name: bash\nbuiltin: true\nrestrictions: {comands: [echo]}\n"
+    file.write_text(text)
+    repair = f"sed -i s/comands/commands/ {file}"
+    model = product.script(calls(bash(repair)), say("I cannot"))
+    done = product.run(model, "--yes", "--output", "jsonl")
+    [refused] = results(done.events)
+    assert refused["error"]["kind"] == "denied"
+    assert f"bash is refused until {file}:3: restrictions.comands is mended: no such key" in text_of(refused)
+    assert file.read_text() == text
+    assert "bash" not in listed(product)
+    assert "bash is refused until this is mended" in product.call("tools", "list").err
+    file.write_text(text.replace("comands", "commands"))
+    allowed, denied = results(
+        product.run(product.script(calls(bash("echo 1"), bash("id")), say("so")), "--yes", "--output", "jsonl").events
+    )
+    assert (allowed["error"], denied["error"]["kind"]) == (None, "denied")

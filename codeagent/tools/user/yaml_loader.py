@@ -2,23 +2,30 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from codeagent.core.hosts import HostRule
 from codeagent.core.ports import OutputStore
 from codeagent.core.recipes import RecipeInput, Values
-from codeagent.core.tool import Denied, Tool
+from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.tools.schema import kind_of, nearest_or_all
-from codeagent.tools.shell.syntax import command_key
 from codeagent.tools.user.lint import lint
+from codeagent.tools.user.restrictions import (
+    PATHS,
+    Restrictions,
+    ToolInputs,
+    check_builtin_restrictions,
+    check_commands,
+    check_inputs,
+    check_paths,
+    reachable_hosts,
+)
 from codeagent.tools.user.shell_script import DECIDES
 from codeagent.tools.user.templates import (
     ArgvTemplate,
@@ -35,22 +42,16 @@ from codeagent.tools.user.yaml_model import (
     SECTIONS,
     VARIABLE_NAME,
     FileFields,
-    RestrictionFields,
     ToolFields,
-    YamlArguments,
     narrowed_arguments,
     own_arguments,
 )
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents
-from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool, Restrictions, ToolInputs
+from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool
 
 _TIMEOUT = 120.0
-_PATHS: dict[str, Literal["read", "write"]] = {
-    "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
-}  # fmt: skip
-"""Built-in tools with an argument `path`, and what they do with it."""
-_TREES = frozenset({"list", "search"})
-"""Built-in tools that go through whole folders."""
+_BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
+_NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 
 
 class YamlLoader:
@@ -83,7 +84,9 @@ class YamlLoader:
         try:
             found = documents(file.content)
         except Unreadable as error:
-            return Loaded((), (ToolProblem(f"{file.shown}:{error.line}", str(error)),))
+            text = file.content.decode("utf-8", "replace")
+            mentioned = _NAMES.findall(text) if _BUILTIN_KEY.search(text) else []
+            return self._broken((ToolProblem(f"{file.shown}:{error.line}", str(error)),), mentioned)
         if not found:
             return Loaded((), (ToolProblem(f"{file.shown}:1", "it defines no tool", "warning"),))
         tools: list[Tool[Any]] = []
@@ -102,11 +105,16 @@ class YamlLoader:
                 tools.append(tool)
             problems += report.problems
         if any(problem.level == "error" for problem in problems):
-            return Loaded((), tuple(problems))
+            return self._broken(problems, (name for document in found for name in _narrowed_names(document.value)))
         return Loaded(
             tuple(tools),
             (*problems, *(one for tool in tools if tool.in_place_of is None for one in lint(tool, tool.origin))),
         )
+
+    def _broken(self, problems: Iterable[ToolProblem], named: Iterable[str]) -> Loaded:
+        """What a file with errors gives: its problems, and which of the tools `named` are built in."""
+        names = dict.fromkeys(named)
+        return Loaded((), tuple(problems), unnarrowed=tuple(name for name in names if name in self._builtins))
 
     def _tool(
         self, file: ToolFile, path: Path, value: Any, shared: tuple[RecipeInput, ...], report: YamlReport
@@ -123,7 +131,7 @@ class YamlLoader:
             _check_names(value, shared, path, report)
             return None
         declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
-        _check_inputs(fields, declared, path, report)
+        check_inputs(fields, declared, path, report)
         inputs = ToolInputs(declared, self._running)
         make = self._command if fields.builtin is None else self._builtin
         tool = make(file, fields, inputs, path, report)
@@ -139,16 +147,16 @@ class YamlLoader:
         if not fields.description:
             report.error(path, "description is missing; the model chooses by the description")
         arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
-        hosts = _hosts(fields, path, report)
+        hosts = reachable_hosts(fields, path, report)
         known = arguments.parameters | {one.name: _as_parameter(one) for one in inputs.declared}
         template = _template(fields, known, path, report)
         _check_environment(fields, known, path, report)
         _check_folder(fields, path, report)
         if template is None or report.has_errors:
             return None
-        restrictions = Restrictions.of(fields)
-        _check_paths(fields, arguments, path, report)
-        _check_commands(restrictions, template, known, (*path, "restrictions", "commands"), report)
+        restrictions = Restrictions.of(fields, hosts)
+        check_paths(fields, arguments, path, report)
+        check_commands(restrictions, template, known, (*path, "restrictions", "commands"), report)
         used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
         for at, one in enumerate(fields.parameters):
             if one.name not in used:
@@ -158,7 +166,7 @@ class YamlLoader:
             fields,
             arguments,
             template,
-            hosts,
+            restrictions,
             self._outputs,
             self._reads,
             origin=origin,
@@ -181,10 +189,10 @@ class YamlLoader:
             report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
             return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
-        _check_builtin_restrictions(fields, inner, path, report)
+        check_builtin_restrictions(fields, inner, path, report)
         if report.has_errors:
             return None
-        access = _PATHS.get(inner.name)
+        access = PATHS.get(inner.name)
         about = None if access is None else ("path", access)
         tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about, inputs=inputs)
         return _described(tool, file, fields, path, report)
@@ -226,33 +234,24 @@ def _entries(document: YamlDocument, report: YamlReport) -> tuple[list[tuple[Pat
     return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs
 
 
+def _narrowed_names(value: Any) -> Iterator[str]:
+    """Yield the names of the built-in tools that the entries of a file seem to narrow, however broken they are."""
+    match value:
+        case dict():
+            named = value.get("name", value.get("builtin"))
+            limited = "restrictions" in value and not value.keys() & {"argv", "command"}
+            if isinstance(named, str) and ("builtin" in value or limited):
+                yield named
+            for inner in value.values():
+                yield from _narrowed_names(inner)
+        case list():
+            for inner in value:
+                yield from _narrowed_names(inner)
+
+
 def _as_parameter(one: RecipeInput) -> Parameter:
     kind = "string" if one.type == "choice" else one.type
     return Parameter(one.name, kind, may_be_missing=not one.required and one.default is None)
-
-
-def _check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
-    """Refuse names that are taken, and restrictions that anything but an input would decide."""
-    names = [one.name for one in declared]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        report.error((*path, "inputs"), f"there is another input {name}")
-    for at, one in enumerate(fields.parameters):
-        if one.name in names:
-            report.error((*path, "parameters", at, "name"), "there is an input of that name")
-    given = fields.restrictions or RestrictionFields()
-    here: Path = (*path, "restrictions")
-    for text in given.commands or ():
-        if placeholders(text):
-            report.error((*here, "commands"), "it is fixed: placeholders are for paths")
-    globs = [] if given.paths is None else [*(given.paths.read or ()), *(given.paths.write or ())]
-    for glob in dict.fromkeys(globs):
-        for found in placeholders(glob):
-            if any(one.name == found.name for one in fields.parameters):
-                said = f"{found.source} is given by the model, which must not choose its own restriction"
-                report.error((*here, "paths"), f"{said}; make it an input", source=found.source)
-            elif found.name not in names:
-                hint = nearest_or_all(found.name, names, lambda name: f"{{{{inputs.{name}}}}}")
-                report.error((*here, "paths"), f"{found.source} names no input{hint}", source=found.source)
 
 
 def _check_names(value: dict[str, Any], shared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
@@ -284,81 +283,6 @@ def _template(
     for flaw in template.flaws():
         report.flaw((*path, key), flaw)
     return template
-
-
-def _hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...]:
-    """The hosts that may be reached; empty: no network."""
-    allowed = None if fields.restrictions is None else fields.restrictions.hosts
-    if fields.network is False:
-        if allowed is not None:
-            report.error((*path, "restrictions", "hosts"), "there is nothing to reach without network; set network")
-        return ()
-    if fields.network is True:
-        return tuple(allowed or ("*",))
-    rules = None if allowed is None else [HostRule.parse(host) for host in allowed]
-    for host in fields.network:
-        if rules is not None and not any(rule.covers(HostRule.parse(host)) for rule in rules):
-            report.error((*path, "network"), f"{host} is not among restrictions.hosts")
-    return tuple(fields.network)
-
-
-def _check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
-    """Refuse a list that no argument is checked against: it would be a restriction in name only."""
-    here = (*path, "restrictions", "paths")
-    rules = None if fields.restrictions is None else fields.restrictions.paths
-    if rules is None:
-        return
-    if not arguments.paths:
-        report.error(here, "no parameter is of type path, so the list restricts nothing")
-        return
-    given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
-    for word, globs in given.items():
-        if globs is not None and not rules.alike and not any(access in (None, word) for access in wanted):
-            report.error((*here, word), f"no parameter of type path has access {word}")
-    for at, one in enumerate(fields.parameters):
-        if one.access is not None and given[one.access] is None:
-            report.error((*path, "parameters", at, "access"), f"restrictions.paths says nothing about {one.access}")
-
-
-def _check_commands(
-    restrictions: Restrictions,
-    template: ArgvTemplate | ShellTemplate,
-    parameters: Parameters,
-    here: Path,
-    report: YamlReport,
-) -> None:
-    """Check the command with harmless values; a call's own values are checked at the call."""
-    if restrictions.commands is None:
-        return
-    samples: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": ["x"]}
-    line = template.command_line({name: samples.get(one.type, "x") for name, one in parameters.items()})
-    key = command_key(line)
-    programs = tuple(begins.split(" ")[0] for begins in restrictions.commands)
-    held = replace(restrictions, commands=programs if template.names else restrictions.commands)
-    try:
-        held.check_commands(key, complete=True)
-    except Denied as error:
-        report.error(here, str(error))
-
-
-def _check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path, report: YamlReport) -> None:
-    here: Path = (*path, "restrictions")
-    given = fields.restrictions
-    if given is None:
-        return
-    if given.hosts is not None:
-        report.error((*here, "hosts"), f"they do not apply to {inner.name}")
-    if given.commands is not None and inner.name != "bash":
-        report.error((*here, "commands"), f"{inner.name} runs no commands")
-    if (rules := given.paths) is None:
-        return
-    access = _PATHS.get(inner.name)
-    for word, globs in (("read", rules.read), ("write", rules.write)):
-        if globs is not None and access != word and not (rules.alike and access is not None):
-            does = "has no argument path" if access is None else f"does not {word} its path"
-            report.error((*here, "paths", word), f"it does not apply to {inner.name}, which {does}")
-        elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
-            report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")
 
 
 def _check_environment(fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport) -> None:

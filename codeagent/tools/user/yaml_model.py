@@ -3,6 +3,7 @@
 Errors, documentation and the editors' schema come from this one model.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeGuard
 
@@ -12,7 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
-from codeagent.tools.user.templates import Parameter
+from codeagent.tools.user.templates import Parameter, filled, placeholders
 from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
@@ -46,8 +47,14 @@ def _argv_item(value: Any) -> str | list[str]:
 
 
 def _host(value: str) -> str:
-    HostRule.parse(value)
-    return value.lower()
+    HostRule.parse(host_sample(value))
+    return value if placeholders(value) else value.lower()
+
+
+def host_sample(host: str) -> str:
+    """The host with a name in place of each input, the same one for the same input."""
+    names = {one.name for one in placeholders(host)}
+    return filled(host, {name: f"x{hashlib.sha256(name.encode()).hexdigest()[:16]}.x" for name in names})
 
 
 def _paths(value: Any) -> Any:

@@ -5,23 +5,22 @@ import posixpath
 import shlex
 from collections.abc import AsyncGenerator, Mapping
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
-from codeagent.core.recipes import RecipeInput, leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
+from codeagent.tools.user.restrictions import Restrictions, ToolInputs
 from codeagent.tools.user.templates import (
     ArgvTemplate,
     ShellTemplate,
@@ -31,117 +30,9 @@ from codeagent.tools.user.templates import (
     refuse_nul,
     text_of,
 )
-from codeagent.tools.user.yaml_model import AccessWord, PathRules, RestrictionFields, ToolFields, YamlArguments
+from codeagent.tools.user.yaml_model import AccessWord, ToolFields, YamlArguments
 
 _LONGEST_RULE = 200
-
-
-@dataclass(frozen=True)
-class ToolInputs:
-    """What `{{inputs.x}}` stands for in a tool: what the running recipe was given, else the tool file's own default."""
-
-    declared: tuple[RecipeInput, ...] = ()
-    running: Values = field(default_factory=dict)
-    """The inputs of the recipe whose step is running now; none between them."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Those that are there and fit."""
-        found = ((one.name, self._value(one)) for one in self.declared)
-        return {name: value for name, value in found if value is not None}
-
-    def require(self) -> None:
-        """Raises Denied if one is needed and not there, or does not fit."""
-        for one in self.declared:
-            if one.required and self._value(one) is None:
-                given = "is not what this tool takes" if one.name in self.running else "is not given"
-                raise Denied(f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}")
-
-    def _value(self, one: RecipeInput) -> Any:
-        if one.name not in self.running:
-            return one.default
-        try:
-            return one.parse(text_of(self.running[one.name]))
-        except ConfigError:
-            return None
-
-
-@dataclass(frozen=True)
-class Restrictions:
-    """What a tool must not go beyond, whatever its arguments are (FEATURES F14); None: not restricted.
-
-    Globs and beginnings of commands mean what they mean in rules; a glob may hold inputs.
-    """
-
-    read: tuple[str, ...] | None = None
-    write: tuple[str, ...] | None = None
-    commands: tuple[str, ...] | None = None
-    """Beginnings of commands by whole words, as `git log`."""
-
-    @classmethod
-    def of(cls, fields: ToolFields) -> "Restrictions":
-        given = fields.restrictions or RestrictionFields()
-        paths = given.paths or PathRules()
-        return cls(*(None if one is None else tuple(one) for one in (paths.read, paths.write, given.commands)))
-
-    def with_inputs(self, inputs: ToolInputs) -> "Restrictions":
-        """These, with the inputs in the globs. Raises Denied for one that is missing or would widen its glob."""
-        values = inputs.values
-        read, write = (
-            None if globs is None else tuple(_with_inputs(glob, values) for glob in globs)
-            for globs in (self.read, self.write)
-        )
-        return replace(self, read=read, write=write)
-
-    def told(self, hosts: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-        """The restrictions as the user is shown them: `Tool.restricted`."""
-        found = {"paths.read": self.read, "paths.write": self.write, "commands": self.commands, "hosts": hosts or None}
-        return {name: values for name, values in found.items() if values is not None}
-
-    def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
-        """Raises Denied unless the path fits, both as it is written and where its links lead.
-
-        `access` None: every list that is given applies.
-        """
-        try:
-            places = dict.fromkeys((workspace.relative(path), workspace.resolve(path)))
-        except WorkspaceError as error:
-            raise Denied(f"argument '{name}': {error}") from None
-        lists = {"read": self.read, "write": self.write}
-        for word, globs in lists.items():
-            if globs is None or access not in (None, word):
-                continue
-            for place in places:
-                if not any(Rule("auto", "x", glob).matches(place, "path") for glob in globs):
-                    led = "" if place == path else f" (which is {one_line(place, 200)})"
-                    only = f"this tool may {word} only {', '.join(globs)}"
-                    raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
-
-    def check_commands(self, key: ApprovalKey, *, complete: bool) -> None:
-        """Raises Denied unless every command of the line begins like one of those allowed.
-
-        `complete`: a line that may run more than can be seen is denied, too.
-        """
-        if self.commands is None:
-            return
-        allowed = ", ".join(self.commands)
-        if complete and key.opaque:
-            raise Denied(f"the line may run more than can be seen; this tool may run only {allowed}")
-        for part in key.parts:
-            if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
-                raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
-
-
-def _with_inputs(glob: str, values: Values) -> str:
-    """The glob with its inputs, each a plain path that stays in the workspace. Raises Denied."""
-    found = placeholders(glob)
-    for one in found:
-        text = text_of(values.get(one.name, ""))
-        if not leads_inside(text) or any(letter in text for letter in "*?"):
-            raise Denied(
-                f"the input '{one.name}' is {one_line(text, 100)!r}, which is not a plain path in the workspace"
-            )
-    return posixpath.normpath(filled(glob, values)) if found else glob
 
 
 class BuiltinTool(Tool[OpenArgs]):
@@ -272,7 +163,7 @@ class CommandTool(Tool[OpenArgs]):
         fields: ToolFields,
         arguments: YamlArguments,
         template: ArgvTemplate | ShellTemplate,
-        hosts: tuple[str, ...],
+        restrictions: Restrictions,
         outputs: OutputStore,
         reads: ReadTracker,
         *,
@@ -280,7 +171,7 @@ class CommandTool(Tool[OpenArgs]):
         always_ask: str | None = None,
         inputs: ToolInputs,
     ) -> None:
-        """`hosts` may be reached. `always_ask` is why no mode may answer for the user, only one of their rules.
+        """`always_ask` is why no mode may answer for the user, only one of their rules.
 
         The caller sets what the file says about the tool.
         """
@@ -290,9 +181,8 @@ class CommandTool(Tool[OpenArgs]):
         self._template = template
         self._environment = dict(fields.env)
         self._folder = None if fields.cwd is None else posixpath.normpath(fields.cwd)
-        self._hosts = hosts
-        self._restrictions = Restrictions.of(fields)
-        self.restricted = self._restrictions.told(hosts)
+        self._restrictions = restrictions
+        self.restricted = restrictions.told()
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
@@ -300,7 +190,7 @@ class CommandTool(Tool[OpenArgs]):
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """The arguments in the order of the parameters, then the inputs, each quoted as in a shell if it must be; one
         that is missing in the middle is `''`."""
-        values, hosts = self._values(args), self._hosts
+        values, hosts = self._values(args), self._hosts()
         names = (*self._arguments.parameters, *(one.name for one in self._inputs.declared))
         words = [self._word(name, values) for name in names]
         while words and words[-1] is None:
@@ -340,13 +230,13 @@ class CommandTool(Tool[OpenArgs]):
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         script = self._checked(args, ctx.workspace)
         facts = [f"{self.name} comes from {self.origin}."]
-        if self._hosts:
-            facts.append(f"It may reach {', '.join(self._hosts)}.")
+        if hosts := self._hosts():
+            facts.append(f"It may reach {', '.join(hosts)}.")
         return Preview(self.target(args), (TerminalBlock(command=script), TextBlock(text=" ".join(facts))))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
         script = self._checked(args, ctx.workspace)
-        command = Command(script, ctx.call_id, ctx.read_only, self._hosts)
+        command = Command(script, ctx.call_id, ctx.read_only, self._hosts())
         return await run_for_model(command, ctx, self._outputs, self._reads)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
@@ -357,13 +247,20 @@ class CommandTool(Tool[OpenArgs]):
             if name in values:
                 restrictions.check_path(workspace, name, text_of(values[name]), access)
         script = self._script(values)
-        self._restrictions.check_commands(command_key(self._template.command_line(values)), complete=False)
+        restrictions.check_commands(command_key(self._template.command_line(values)), complete=False)
         if self._folder is not None:
             try:
                 workspace.resolve(self._folder)
             except WorkspaceError as error:
                 raise Denied(f"its folder {one_line(self._folder, 100)}: {error}") from None
         return script
+
+    def _hosts(self) -> tuple[str, ...]:
+        """What it may reach now; as the file has it if an input does not fit: then the call fails before it runs."""
+        try:
+            return self._restrictions.with_inputs(self._inputs).hosts
+        except Denied:
+            return self._restrictions.hosts
 
     def _script(self, values: Values) -> str:
         """The script for bash; a variable of which an argument is missing is left out. Raises InvalidArgs."""

@@ -161,8 +161,14 @@ def test_the_model_neither_sees_nor_sets_an_input(box: InputBox) -> None:
          "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
         ("parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{inputs.q}}/**']\n",
          "{{inputs.q}} names no input; there are none"),
-        ("inputs: [{name: x}]\nargv: [git, '{{inputs.x}}']\nrestrictions: {commands: ['git {{inputs.x}}']}\n",
-         "it is fixed: placeholders are for paths"),
+        ("inputs: [{name: x}]\nargv: [git, '{{inputs.x}}']\nrestrictions: {commands: ['git {{inputs.y}}']}\n",
+         "restrictions.commands: {{inputs.y}} names no input; there are x"),
+        ("parameters: [{name: p}]\nargv: [git, '{{args.p}}']\nrestrictions: {commands: ['git {{args.p}}']}\n",
+         "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
+        ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.y}}.example.org']\n",
+         "network: {{inputs.y}} names no input; there are x"),
+        ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.x}}.example.org']\nrestrictions: {hosts: [a.b]}\n",
+         "{{inputs.x}}.example.org is not among restrictions.hosts"),
         ("inputs: [{name: x}]\nparameters: [{name: x}]\nargv: [p, '{{args.x}}']\n", "there is an input of that name"),
         ("inputs: [{name: x}]\nargv: [p, '{{inputs.y}}']\n", "{{inputs.y}} names no parameter; there are x"),
         ("inputs: [{name: x}]\ncommand: 'bash -c \"{{inputs.x}}\"'\n", "is not allowed here"),
@@ -192,6 +198,36 @@ def test_no_input_at_all_widens_a_restriction_beyond_the_workspace(tmp_path_fact
         with pytest.raises(Denied):
             tool._checked(OpenArgs(path=outside), box.workspace)  # type: ignore[attr-defined]  # of a BuiltinTool
     box.workspace.close()
+
+
+async def test_an_input_decides_the_beginning_of_a_command_and_is_one_plain_word(box: InputBox) -> None:
+    tool = box.tool("name: bash\nbuiltin: true\ninputs: [{name: x}]\nrestrictions: {commands: ['make {{inputs.x}}']}\n")
+    box.inputs["x"] = "test"
+    checked = tool._checked(OpenArgs(command="make test -j2"), box.workspace)  # type: ignore[attr-defined]  # as below
+    assert checked.command == "make test -j2"
+    for line in ("make deploy", "make", "make testing", "make test; make deploy"):
+        with pytest.raises(Denied, match="is not among what this tool may run: make test"):
+            tool._checked(OpenArgs(command=line), box.workspace)  # type: ignore[attr-defined]  # of a BuiltinTool
+    for wide in ("*", "te?t", "test deploy", "", "a;b", "$(x)", "'"):
+        box.inputs["x"] = wide
+        with pytest.raises(Denied, match=r"the input 'x' is .* which is not a plain word"):
+            tool._checked(OpenArgs(command="make deploy"), box.workspace)  # type: ignore[attr-defined]  # as above
+
+
+async def test_an_input_decides_the_host_that_is_reached_and_is_a_plain_name(box: InputBox) -> None:
+    tool = box.tool(
+        HEAD + "inputs: [{name: Env}]\nargv: [curl]\nnetwork: ['{{inputs.Env}}.Example.org']\n"
+        "restrictions: {hosts: ['{{inputs.Env}}.example.org', '*.example.com']}\n"
+    )
+    box.inputs["Env"] = "staging"
+    assert "It may reach staging.example.org." in str(
+        await tool.preview(OpenArgs(), tool_context(box.workspace, box.sandbox))
+    )
+    assert key(tool).sensitive == "with network access to staging.example.org"
+    for wide in ("*", "*.evil", "evil.net/", "evil.net:80#", "a b", "-x", "a..b"):
+        box.inputs["Env"] = wide
+        with pytest.raises(Denied):
+            await box.shown(tool)
 
 
 def test_the_inputs_of_a_tool_that_is_broken_elsewhere_are_known(box: InputBox) -> None:

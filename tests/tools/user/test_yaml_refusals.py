@@ -318,3 +318,23 @@ def test_a_parameter_that_is_used_nowhere_is_warned_about() -> None:
     loaded = load(HEAD + ARGS + "argv: [ls]\n")
     assert "words.yaml:3: parameters[0]: p is not used" in map(str, loaded.problems)
     assert len(loaded.tools) == 1
+
+
+@for_each(
+    "text, names",
+    [
+        ("name: bash\nbuiltin: true\nrestrictions: {comands: [git]}\n", ("bash",)),
+        ("tools: [{name: bash, builtin: true}, {name: read, builtin: read, a: 1}]\n", ("bash", "read")),
+        ("name: bash\nbultin: true\nrestrictions: {commands: [git]}\n", ("bash",)),
+        ("builtin: search\nrestrictions: [src/**]\n", ("search",)),
+        ("name: bash\nbuiltin: true\nrestrictions: {commands: [git\n", ("bash",)),
+        ("name: 'read'\nbuiltin: true\nname: read\n", ("read",)),
+        ("name: docs\nbuiltin: read\nrestrictions: {comands: [git]}\n", ()),
+        ("name: docs\nbuiltin: read\nrestrictions: {commands: [git\n", ()),
+        ("name: bash\nargv: ls\nrestrictions: {commands: [git]}\n", ()),
+        (HEAD + "argv: ls\nparameters: [{name: search}]\n", ()),
+    ],
+)  # fmt: skip
+def test_a_broken_file_says_which_built_in_tools_it_would_narrow(text: str, names: tuple[str, ...]) -> None:
+    assert errors(text)
+    assert load(text).unnarrowed == names

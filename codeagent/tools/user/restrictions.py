@@ -1,0 +1,293 @@
+"""What a YAML tool must not go beyond: its restrictions, the inputs in them, and what a file may say of both."""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Literal
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.hosts import HostRule
+from codeagent.core.policy import ApprovalKey, Rule
+from codeagent.core.ports import Workspace
+from codeagent.core.recipes import RecipeInput, leads_inside
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Denied, Tool
+from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.shell.syntax import command_key
+from codeagent.tools.user.templates import (
+    ArgvTemplate,
+    Parameters,
+    ShellTemplate,
+    Values,
+    filled,
+    placeholders,
+    text_of,
+)
+from codeagent.tools.user.yaml_model import (
+    AccessWord,
+    PathRules,
+    RestrictionFields,
+    ToolFields,
+    YamlArguments,
+    host_sample,
+)
+from codeagent.tools.user.yaml_text import Path, YamlReport
+
+PATHS: Mapping[str, Literal["read", "write"]] = {
+    "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
+}  # fmt: skip
+"""Built-in tools with an argument `path`, and what they do with it."""
+_TREES = frozenset({"list", "search"})
+"""Built-in tools that go through whole folders."""
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=-]+")
+"""What an input in the beginning of a command can be: nothing that a shell or a rule reads as more than itself."""
+_PLAIN_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+
+
+@dataclass(frozen=True)
+class ToolInputs:
+    """What `{{inputs.x}}` stands for in a tool: what the running recipe was given, else the tool file's own default."""
+
+    declared: tuple[RecipeInput, ...] = ()
+    running: Values = field(default_factory=dict)
+    """The inputs of the recipe whose step is running now; none between them."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Those that are there and fit."""
+        found = ((one.name, self._value(one)) for one in self.declared)
+        return {name: value for name, value in found if value is not None}
+
+    def require(self) -> None:
+        """Raises Denied if one is needed and not there, or does not fit."""
+        for one in self.declared:
+            if one.required and self._value(one) is None:
+                given = "is not what this tool takes" if one.name in self.running else "is not given"
+                raise Denied(f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}")
+
+    def _value(self, one: RecipeInput) -> Any:
+        if one.name not in self.running:
+            return one.default
+        try:
+            return one.parse(text_of(self.running[one.name]))
+        except ConfigError:
+            return None
+
+
+@dataclass(frozen=True)
+class Restrictions:
+    """What a tool must not go beyond, whatever its arguments are (FEATURES F14); None: not restricted.
+
+    Globs and beginnings of commands mean what they mean in rules. Each can hold inputs.
+    """
+
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    commands: tuple[str, ...] | None = None
+    """Beginnings of commands by whole words, as `git log`."""
+    hosts: tuple[str, ...] = ()
+    """What may be reached; empty: no network."""
+
+    @classmethod
+    def of(cls, fields: ToolFields, hosts: tuple[str, ...] = ()) -> "Restrictions":
+        given = fields.restrictions or RestrictionFields()
+        paths = given.paths or PathRules()
+        read, write, commands = (
+            None if one is None else tuple(one) for one in (paths.read, paths.write, given.commands)
+        )
+        return cls(read, write, commands, hosts)
+
+    def with_inputs(self, inputs: ToolInputs) -> "Restrictions":
+        """These, with the inputs in them. Raises Denied for an input that is missing or would widen what it is in."""
+        values = inputs.values
+        return replace(
+            self,
+            read=_all_with_inputs(self.read, values, _is_plain_path, "plain path in the workspace"),
+            write=_all_with_inputs(self.write, values, _is_plain_path, "plain path in the workspace"),
+            commands=_all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word"),
+            hosts=tuple(_host_with_inputs(host, values) for host in self.hosts),
+        )
+
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """The restrictions as the user is shown them: `Tool.restricted`."""
+        found = {
+            "paths.read": self.read,
+            "paths.write": self.write,
+            "commands": self.commands,
+            "hosts": self.hosts or None,
+        }
+        return {name: values for name, values in found.items() if values is not None}
+
+    def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
+        """Raises Denied unless the path fits, both as it is written and where its links lead.
+
+        `access` None: every list that is given applies.
+        """
+        try:
+            places = dict.fromkeys((workspace.relative(path), workspace.resolve(path)))
+        except WorkspaceError as error:
+            raise Denied(f"argument '{name}': {error}") from None
+        lists = {"read": self.read, "write": self.write}
+        for word, globs in lists.items():
+            if globs is None or access not in (None, word):
+                continue
+            for place in places:
+                if not any(Rule("auto", "x", glob).matches(place, "path") for glob in globs):
+                    led = "" if place == path else f" (which is {one_line(place, 200)})"
+                    only = f"this tool may {word} only {', '.join(globs)}"
+                    raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
+
+    def check_commands(self, key: ApprovalKey, *, complete: bool) -> None:
+        """Raises Denied unless every command of the line begins like one of those allowed.
+
+        `complete`: a line that may run more than can be seen is denied, too.
+        """
+        if self.commands is None:
+            return
+        allowed = ", ".join(self.commands)
+        if complete and key.opaque:
+            raise Denied(f"the line may run more than can be seen; this tool may run only {allowed}")
+        for part in key.parts:
+            if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
+                raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
+
+
+def _all_with_inputs(
+    patterns: tuple[str, ...] | None, values: Values, fits: Callable[[str], object], what: str
+) -> tuple[str, ...] | None:
+    return None if patterns is None else tuple(_with_inputs(one, values, fits, what) for one in patterns)
+
+
+def _with_inputs(pattern: str, values: Values, fits: Callable[[str], object], what: str) -> str:
+    """The pattern with its inputs, each of which fits: a plain one leads to one place only. Raises Denied."""
+    found = placeholders(pattern)
+    for one in found:
+        text = text_of(values.get(one.name, ""))
+        if not fits(text):
+            raise Denied(f"the input '{one.name}' is {one_line(text, 100)!r}, which is not a {what}")
+    text = filled(pattern, values) if found else pattern
+    return posixpath.normpath(text) if found and fits is _is_plain_path else text
+
+
+def _is_plain_path(text: str) -> bool:
+    return leads_inside(text) and not any(letter in text for letter in "*?")
+
+
+def _host_with_inputs(host: str, values: Values) -> str:
+    """Raises Denied."""
+    found = _with_inputs(host, values, _PLAIN_HOST.fullmatch, "plain name of a host").lower()
+    try:
+        HostRule.parse(found)
+    except ValueError as error:
+        raise Denied(f"with the inputs as they are, {error}") from None
+    return found
+
+
+def check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
+    """Refuse names that are taken, and restrictions that anything but an input would decide."""
+    names = [one.name for one in declared]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        report.error((*path, "inputs"), f"there is another input {name}")
+    for at, one in enumerate(fields.parameters):
+        if one.name in names:
+            report.error((*path, "parameters", at, "name"), "there is an input of that name")
+    given = fields.restrictions or RestrictionFields()
+    paths = given.paths or PathRules()
+    network = fields.network if isinstance(fields.network, list) else []
+    patterns: dict[Path, Iterable[str]] = {
+        ("restrictions", "paths"): dict.fromkeys([*(paths.read or ()), *(paths.write or ())]),
+        ("restrictions", "commands"): given.commands or (),
+        ("restrictions", "hosts"): given.hosts or (),
+        ("network",): network,
+    }
+    for key, texts in patterns.items():
+        for text in texts:
+            _check_input_names(text, fields, names, (*path, *key), report)
+
+
+def _check_input_names(text: str, fields: ToolFields, names: Sequence[str], path: Path, report: YamlReport) -> None:
+    for found in placeholders(text):
+        if any(one.name == found.name for one in fields.parameters):
+            said = f"{found.source} is given by the model, which must not choose its own restriction; make it an input"
+            report.error(path, said, source=found.source)
+        elif found.name not in names:
+            hint = nearest_or_all(found.name, names, lambda name: f"{{{{inputs.{name}}}}}")
+            report.error(path, f"{found.source} names no input{hint}", source=found.source)
+
+
+def reachable_hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...]:
+    """The hosts that may be reached; empty: no network."""
+    allowed = None if fields.restrictions is None else fields.restrictions.hosts
+    if fields.network is False:
+        if allowed is not None:
+            report.error((*path, "restrictions", "hosts"), "there is nothing to reach without network; set network")
+        return ()
+    if fields.network is True:
+        return tuple(allowed or ("*",))
+    rules = None if allowed is None else [HostRule.parse(host_sample(host)) for host in allowed]
+    for host in fields.network:
+        if rules is not None and not any(rule.covers(HostRule.parse(host_sample(host))) for rule in rules):
+            report.error((*path, "network"), f"{host} is not among restrictions.hosts")
+    return tuple(fields.network)
+
+
+def check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
+    """Refuse a list that no argument is checked against: it would be a restriction in name only."""
+    here = (*path, "restrictions", "paths")
+    rules = None if fields.restrictions is None else fields.restrictions.paths
+    if rules is None:
+        return
+    if not arguments.paths:
+        report.error(here, "no parameter is of type path, so the list restricts nothing")
+        return
+    given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
+    for word, globs in given.items():
+        if globs is not None and not rules.alike and not any(access in (None, word) for access in wanted):
+            report.error((*here, word), f"no parameter of type path has access {word}")
+    for at, one in enumerate(fields.parameters):
+        if one.access is not None and given[one.access] is None:
+            report.error((*path, "parameters", at, "access"), f"restrictions.paths says nothing about {one.access}")
+
+
+def check_commands(
+    restrictions: Restrictions,
+    template: ArgvTemplate | ShellTemplate,
+    parameters: Parameters,
+    here: Path,
+    report: YamlReport,
+) -> None:
+    """Check the command with harmless values; a call's own values are checked at the call."""
+    if restrictions.commands is None:
+        return
+    samples: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": ["x"]}
+    values = {name: samples.get(one.type, "x") for name, one in parameters.items()}
+    key = command_key(template.command_line(values))
+    allowed = tuple(filled(begins, values) for begins in restrictions.commands)
+    programs = tuple(begins.split(" ")[0] for begins in allowed)
+    held = replace(restrictions, commands=programs if template.names else allowed)
+    try:
+        held.check_commands(key, complete=True)
+    except Denied as error:
+        report.error(here, str(error))
+
+
+def check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path, report: YamlReport) -> None:
+    here: Path = (*path, "restrictions")
+    given = fields.restrictions
+    if given is None:
+        return
+    if given.hosts is not None:
+        report.error((*here, "hosts"), f"they do not apply to {inner.name}")
+    if given.commands is not None and inner.name != "bash":
+        report.error((*here, "commands"), f"{inner.name} runs no commands")
+    if (rules := given.paths) is None:
+        return
+    access = PATHS.get(inner.name)
+    for word, globs in (("read", rules.read), ("write", rules.write)):
+        if globs is not None and access != word and not (rules.alike and access is not None):
+            does = "has no argument path" if access is None else f"does not {word} its path"
+            report.error((*here, "paths", word), f"it does not apply to {inner.name}, which {does}")
+        elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
+            report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")
