@@ -62,6 +62,10 @@ class Inspection:
         """Whether something that a command started may still be running."""
         self._due = False
         """Whether something ended that was not inspected yet."""
+        self._moment: object = None
+        """What had run in the sandbox when it was swept last, see `Swept`."""
+        self._compared: object = None
+        """What had run when the baseline was taken."""
         self._agreed: set[str] = set()
         """Paths that the user accepted for this session, whatever they hold."""
         self._written: dict[str, str] = {}
@@ -76,7 +80,7 @@ class Inspection:
         """Prepare for a call that runs commands."""
         async with self._lock:
             self._tell_model(await self._sweep())
-            if not self._needed:
+            if self._baseline is None or not self._owed:
                 await self._begin()
             self._open += 1
 
@@ -132,6 +136,8 @@ class Inspection:
             await self._sweep()
             if not self._needed:
                 return
+            if not self._owed:
+                await self._begin()
             await self._sandbox.close()
             await self._look(None)
 
@@ -140,16 +146,28 @@ class Inspection:
         """Whether the baseline is needed: something is running, or was not inspected yet."""
         return bool(self._open) or self._alive or self._due
 
+    @property
+    def _owed(self) -> bool:
+        """Whether something may have run since the baseline was taken; what is alive may have slept all the time."""
+        ran = self._moment is None or self._moment != self._compared
+        return bool(self._open) or self._due or (self._alive and ran)
+
     async def _begin(self) -> None:
-        self._written.clear()
-        self._baseline = None
+        """Take the baseline; a present one stays if something ran meanwhile: its changes are compared with that."""
         if self._store is None:
             return
+        moment = self._moment
         try:
-            self._baseline = await self._store.take()
+            baseline = await self._store.take()
             self._blind = False
         except CheckpointError as error:
             self._tell_blind(error)
+            return
+        if self._alive:
+            self._tell_model(await self._sweep())
+        if self._baseline is None or self._moment == moment:
+            self._baseline, self._compared = baseline, moment
+            self._written.clear()
 
     async def _sweep(self) -> list[str]:
         """Have the sandbox move away what was planted, and tell the user; a sentence for each thing it moved."""
@@ -161,14 +179,17 @@ class Inspection:
             self._warn(f"the workspace could not be searched for planted repositories: {error}")
             return []
         self._due = self._due or (self._alive and not swept.alive)
-        self._alive = swept.alive
+        self._alive, self._moment = swept.alive, swept.moment
         for notice in swept.notices:
             self._warn(notice)
         return list(swept.notices)
 
     async def _look(self, token: CancelToken | None) -> None:
-        """Sweep and inspect, and tell the model of both at the next boundary."""
-        self._tell_model([*await self._sweep(), *await self._inspect(token)])
+        """Sweep, inspect if something may have changed, and tell the model of both at the next boundary."""
+        notes = await self._sweep()
+        if self._owed:
+            notes += await self._inspect(token)
+        self._tell_model(notes)
         self._settle()
 
     async def _inspect(self, token: CancelToken | None) -> list[str]:
@@ -179,6 +200,7 @@ class Inspection:
         """
         if self._store is None or self._baseline is None:
             return []
+        moment = self._moment
         try:
             # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
             async with self._frozen() if token is not None else nullcontext():
@@ -200,6 +222,7 @@ class Inspection:
                 self._warn(remark)
             notes = await self._undo(refused, why)
             self._baseline, self._due = await self._store.take() if refused else now, False
+            self._compared = moment
         except (CodeagentError, OSError) as error:
             self._tell_blind(error)
             return []

@@ -209,6 +209,8 @@ class Swept:
     """What commands had planted and is moved out of the workspace, a sentence each."""
     alive: bool = False
     """Something that a command started may still run."""
+    moment: object = None
+    """Equal to that of an earlier look if nothing has run inside in between; None if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +238,9 @@ class RunsCommands(Protocol):
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.
 
-        When the awaiting task is cancelled, everything the command started is stopped (TERM, two
-        seconds, KILL) and a result with `stopped` is returned in place of the CancelledError.
-        Raises SandboxUnavailable before anything ran (also where `read_only` cannot be had),
-        SandboxLost when the effect is unknown.
+        When the awaiting task is cancelled, everything the command started is stopped (TERM, two seconds, KILL) and a
+        result with `stopped` is returned in place of the CancelledError. Raises SandboxUnavailable before anything ran
+        (also if `read_only` is not possible), SandboxLost if the effect is unknown.
         """
 
 
@@ -337,8 +338,7 @@ class Skills(Protocol):
     def read(self, name: str, file: str | None = None) -> SkillText:
         """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
 
-        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads elsewhere, or is not
-        text.
+        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads elsewhere, or is not text.
         """
 
 

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import field
+from functools import partial
 from itertools import count
 
 from codeagent.core.dataclass import dataclass
@@ -146,6 +147,11 @@ class SessionContainer:
         except (SandboxLost, SandboxUnavailable, EngineError):
             return frozenset()
 
+    @property
+    def moment(self) -> object:
+        """Equal to an earlier one if nothing has run inside in between; None if that is not known."""
+        return None if self._stale else () if self._container is None else self._container.moment
+
     async def is_empty(self, beside: int = 0) -> bool:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
         container, started, nothing_starts = self._container, self._started, not self._running
@@ -276,9 +282,7 @@ class SessionContainer:
 
     async def _ready(self) -> Container:
         self._resources.open()
-        if self._container is not None:
-            return self._container
-        return await asyncio.shield(self._being_made())
+        return await asyncio.shield(self._being_made()) if self._container is None else self._container
 
     def _being_made(self) -> asyncio.Task[Container]:
         if self._making is None or self._making.done():
@@ -291,16 +295,13 @@ class SessionContainer:
         root, engine = self._resources.open()
         loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
 
-        def work() -> Container:
-            return launch(spec, self._resources, self._instance, stale, report)
-
         def report(text: str) -> None:
             loop.call_soon_threadsafe(on_progress, text)
 
+        work = partial(launch, spec, self._resources, self._instance, stale, report)
         async with report_waiting(f"waiting for the Docker engine at {engine.socket_path}", on_progress):
             container = await in_thread(work, Container.disconnect)
-        self._stale = None
-        self._left = False
+        self._stale, self._left = None, False
         self._guard.begin(container)
         try:
             async with self._freeze_lock.activity():

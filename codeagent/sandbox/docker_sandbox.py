@@ -24,7 +24,7 @@ from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.programs import ContainerPrograms
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import LOOK_SECONDS, Room, in_thread, within_disk
+from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
 
 
@@ -152,7 +152,7 @@ class DockerSandbox:
             await asyncio.wait({self._looking})
         alive = self._unswept and await self._look()
         found, self._found = self._found, ()
-        return Swept(found, alive)
+        return Swept(found, alive, self._moment)
 
     async def set_aside(self, path: str) -> str:
         """See the port."""
@@ -169,8 +169,10 @@ class DockerSandbox:
         self._resources.shut = True
         if self._watching is not None:
             self._watching.cancel()
-        await self._programs.close()
-        await asyncio.gather(self._default.close(), self._read_only.close(), self._egress.close())
+        try:
+            await self._programs.close()
+        finally:
+            await all_done(self._default.close(), self._read_only.close(), self._egress.close())
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
@@ -190,8 +192,8 @@ class DockerSandbox:
         """Move away what was planted; return whether something may still run that could plant more."""
         self._unswept, alive = False, True
         try:
-            others = self._egress.busy or bool(self._programs.containers)
-            alive = others or not await self._default.is_quiet()
+            quiet = await self._default.is_quiet()
+            alive = not quiet or self._egress.busy or bool(self._programs.containers)
             self._found += self._planted()
             return alive
         finally:
@@ -202,12 +204,16 @@ class DockerSandbox:
         known = self._resources.guarded
         return () if known is None else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
 
+    @property
+    def _moment(self) -> object:
+        """What has run where the workspace can be changed, see `Swept`."""
+        places = (self._default, *self._egress.containers, *self._programs.containers)
+        moments = tuple(container.moment for container in places)
+        return None if None in moments else moments
+
     async def _pause(self) -> None:
         """Pause all; if one fails, the others are waited for first, so that resuming comes after every pause."""
-        ends = await asyncio.gather(*(container.pause() for container in self._containers()), return_exceptions=True)
-        for end in ends:
-            if end is not None:
-                raise end
+        await all_done(*(container.pause() for container in self._containers()))
 
     async def _resume(self) -> None:
         await asyncio.gather(*(container.resume() for container in self._containers()))

@@ -195,6 +195,24 @@ def living(processes: Path | None) -> frozenset[int]:
         return frozenset()
 
 
+def processor_time(processes: Path | None) -> int | None:
+    """Return what a container's processes have used of the processors, dead ones included: it grows if one runs.
+
+    `processes` is what `process_list` returned. None if this machine does not show it.
+    """
+    if processes is None:
+        return None
+    old = Path("/sys/fs/cgroup/pids")
+    try:
+        if processes.is_relative_to(old):
+            accounts = Path("/sys/fs/cgroup/cpuacct") / processes.parent.relative_to(old)
+            return int((accounts / "cpuacct.usage").read_bytes())
+        used = processes.with_name("cpu.stat").read_bytes().split()
+        return int(used[used.index(b"usage_usec") + 1])
+    except (OSError, ValueError):
+        return None
+
+
 async def only_keepers(processes: Path | None) -> bool:
     """Tell whether the last of a container's commands has just ended, with all it started; soon, or it is False."""
     for _ in range(_MOST_LOOKS):

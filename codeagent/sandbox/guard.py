@@ -16,6 +16,7 @@ from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec_stream import ExecTarget
+from codeagent.sandbox.freeze import processor_time
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -179,6 +180,12 @@ class Container:
     def guarded(self) -> tuple[tuple[str, int], ...]:
         """Names or paths, and inodes, of what must be the same inside."""
         return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+
+    @property
+    def moment(self) -> tuple[str, int] | None:
+        """Equal to an earlier one if nothing has run inside in between; None if that is not known."""
+        used = processor_time(self.processes)
+        return None if used is None else (self.container_id, used)
 
     def target(self, root: PinnedRoot) -> ExecTarget:
         """Return where the workspace's owner runs commands."""

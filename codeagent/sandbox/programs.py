@@ -23,7 +23,7 @@ from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
 from codeagent.sandbox.process_tree import MARK, ProcessTree, stop_all, ticks
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import in_thread, run_to_end
+from codeagent.sandbox.tasks import all_done, in_thread, run_to_end
 
 _PIECE = 64 * 1024
 _BEGIN_SECONDS = 30.0
@@ -120,17 +120,21 @@ class ContainerPrograms:
         return frozenset(root.protected()) | self._resources.secrets().masked
 
     async def _drop(self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None) -> None:
+        """End what was made for a program; its container stays on the list until it has ended, for a freeze to find."""
         if grant is not None:
             self._proxy.end(grant)
         if forwarder is not None:
             forwarder.close()
-        self._open.pop(container, None)
         await container.close()
+        self._open.pop(container, None)
 
     async def close(self) -> None:
-        """End every program."""
-        await asyncio.gather(*(program.close() for program in list(self._open.values()) if program is not None))
-        await asyncio.gather(*(container.close() for container in list(self._open)))
+        """End every program, and every container whatever became of its program; then raise what went wrong first."""
+        try:
+            await all_done(*(program.close() for program in self._open.values() if program is not None))
+        finally:
+            await all_done(*(container.close() for container in self._open))
+            self._open.clear()
 
 
 async def _begun(stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], None]) -> list[Piece]:
@@ -199,11 +203,13 @@ class _ContainerProgram:
 
     async def _close(self) -> int | None:
         code: int | None = None
-        with suppress(EngineError):
-            state = await self._engine.ask(lambda api: api.exec_inspect(self._exec_id))
-            code = state.get("ExitCode") if not state.get("Running") else None
-        self._stream.close()
-        await self._drop()
+        try:
+            with suppress(EngineError):
+                state = await self._engine.ask(lambda api: api.exec_inspect(self._exec_id))
+                code = state.get("ExitCode") if not state.get("Running") else None
+            self._stream.close()
+        finally:
+            await self._drop()
         return code
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +80,13 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError:
             continue
     return task.result()
+
+
+async def all_done(*work: Awaitable[object]) -> None:
+    """Wait until every one has ended, however; then raise what the first that failed raised."""
+    for end in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(end, BaseException):
+            raise end
 
 
 class Room:

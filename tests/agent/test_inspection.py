@@ -41,11 +41,15 @@ class Walled(HostSandbox):
         self._state = state
         self.planted: tuple[str, ...] = ()
         self.closed = False
+        self.server = False
+        """Whether a program is there that outlives every command."""
+        self.moment: int | None = None
+        """As in `Swept`: raised for each time that the program does something."""
 
     async def sweep(self) -> Swept:
         swept = await super().sweep()
         planted, self.planted = self.planted, ()
-        return Swept(planted, swept.alive and not self.closed)
+        return Swept(planted, (swept.alive or self.server) and not self.closed, self.moment)
 
     async def set_aside(self, path: str) -> str:
         root = PinnedRoot(self._root)
@@ -307,6 +311,35 @@ async def test_what_a_rule_allows_is_not_reported_as_something_to_look_at(stage:
     await tell(stage)
     await asyncio.to_thread((stage.root / "done").read_text)
     await tell(stage)
+
+
+async def test_a_server_that_is_always_there_does_not_hide_what_commands_leave(stage: Stage) -> None:
+    stage.sandbox.server = True
+    await stage.run(bash("echo P > .envrc"))
+    assert [asked.target for asked in stage.asked] == [".envrc"]
+    assert stage.files() == {}
+    await closed(stage)
+
+
+async def test_what_the_user_changes_while_a_server_sleeps_is_not_taken_for_its_work(stage: Stage) -> None:
+    stage.sandbox.server, stage.sandbox.moment = True, 1
+    await stage.run(bash("touch a"), attended=False)
+    (stage.root / "Makefile").write_text("mine:\n")
+    assert stage.scene is not None
+    stage.scene.model.turns += [Turn("", (bash("touch b"),)), Turn("done")]
+    await stage.scene.run()
+    await closed(stage)
+    assert (stage.files(), stage.warned) == ({"Makefile": "mine:\n", "a": "", "b": ""}, [])
+
+
+@pytest.mark.parametrize("moment", [2, None], ids=["it ran", "that is not known"])
+async def test_what_a_server_may_have_done_is_undone_if_nobody_is_there(stage: Stage, moment: int | None) -> None:
+    stage.sandbox.server, stage.sandbox.moment = True, 1
+    await stage.run(bash("touch a"), attended=False)
+    (stage.root / "Makefile").write_text("evil:\n")
+    stage.sandbox.moment = moment
+    await closed(stage)
+    assert stage.files() == {"a": ""}
 
 
 async def closed(stage: Stage) -> None:

@@ -105,6 +105,41 @@ async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
 
 
 @pytest.mark.docker
+async def test_a_program_that_sleeps_leaves_the_moment_as_it_was(sandbox: DockerSandbox) -> None:
+    program = await sandbox.start_program(bash("while read -r line; do echo $line; done"))
+    output = program.output()
+    await program.send(b"one\n")
+    assert await anext(output) == ("stdout", b"one\n")
+    asleep = await sandbox.sweep()
+    while (again := await sandbox.sweep()) != asleep:
+        asleep = again
+    assert asleep.alive
+    await program.send(b"two\n")
+    assert await anext(output) == ("stdout", b"two\n")
+    assert (await sandbox.sweep()).moment not in (asleep.moment, None)
+    await program.close()
+
+
+@pytest.mark.docker
+async def test_every_container_is_closed_even_if_a_program_does_not_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(make_repository(tmp_path / "p"), tmp_path / "s") as sandbox:
+        programs = [await sandbox.start_program(bash("read -r line")) for _ in range(2)]
+        await run(sandbox, "true")
+        places = (*sandbox._programs.containers, sandbox._default)
+
+        async def broken() -> None:
+            raise OSError("the stream is gone")
+
+        monkeypatch.setattr(programs[0], "_drop", broken)
+        with pytest.raises(OSError, match="the stream is gone"):
+            await sandbox.close()
+        assert [place._container for place in places] == [None] * 3
+        assert len(places) == 3 and all(place._stale is None for place in places)
+
+
+@pytest.mark.docker
 async def test_a_program_is_outdated_once_something_to_protect_appears(sandbox: DockerSandbox, project: Path) -> None:
     program = await sandbox.start_program(bash("read -r line"))
     assert await program.outdated() == ""

@@ -18,7 +18,7 @@ from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.profile import KEEPER, PROXY_FOLDER
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import run_to_end
+from codeagent.sandbox.tasks import all_done, run_to_end
 
 _START_SECONDS = 20.0
 _LONGEST_WORD = 4096
@@ -176,8 +176,7 @@ class EgressContainers:
 
     async def close(self) -> None:
         """Close; the session's resources are shut before, and closed after this."""
-        await self._proxy.close()
-        await asyncio.gather(*(self._drop(entry) for entry in tuple(self._containers.values())))
+        await all_done(self._proxy.close(), *(self._drop(entry) for entry in tuple(self._containers.values())))
 
     async def _entry(self, scope: _Scope) -> _EgressContainer:
         """Return the container of this scope; a new one replaces those of other scopes that nobody uses."""
