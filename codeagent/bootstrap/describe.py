@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
 from codeagent.bootstrap.place import Place, SandboxKind
-from codeagent.bootstrap.sources import open_toolsets
+from codeagent.bootstrap.sources import open_catalog
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for
 from codeagent.config.settings import Settings
 from codeagent.core.redact import Redactor
@@ -35,8 +35,7 @@ def read_recipes(place: Place) -> "RecipeBook":
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    catalog = dependencies.catalog(open_toolsets(settings or Settings(), dependencies))
-    catalog.look()
+    catalog, _ = open_catalog(settings or Settings(), dependencies)
     return catalog
 
 

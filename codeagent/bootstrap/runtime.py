@@ -21,7 +21,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import ChildOpener
 from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import may_send, open_toolsets
+from codeagent.bootstrap.sources import may_send, open_catalog
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -136,10 +136,7 @@ def _read_files(
     settings: Settings, dependencies: ToolDependencies, history: History, rules: Sequence[Rule], tell: Tell
 ) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
-    catalog = dependencies.catalog(open_toolsets(settings, dependencies, history))
-    if dependencies.servers is not None:
-        dependencies.servers.connect(catalog.toolsets)
-    first_look = catalog.look()
+    catalog, first_look = open_catalog(settings, dependencies, history)
     misnamed = _misnamed(catalog, rules)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
     if dependencies.servers is not None:

@@ -26,6 +26,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
+from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ListedTool, Listing, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
@@ -154,21 +155,34 @@ _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...]
 """In the order in which a set is looked for, and listed."""
 
 
-def open_toolsets(settings: Settings, dependencies: ToolDependencies, history: History | None = None) -> Toolsets:
-    """Make the sets of a conversation, with those turned on that the settings name, or were on in the session.
+def open_catalog(
+    settings: Settings, dependencies: ToolDependencies, history: History | None = None
+) -> tuple[ToolCatalog, CatalogChange | None]:
+    """Make the catalog of a conversation's tools, and take the first look at files; no source is started.
 
-    Nothing is started. Blocks on small files. Raises ConfigError.
+    Blocks on small files. Raises ConfigError.
     """
+    catalog = dependencies.catalog(_toolsets(settings, dependencies, history))
+    if dependencies.servers is not None:
+        dependencies.servers.connect(catalog.toolsets)
+    change = catalog.look()
+    known = catalog.toolsets.known
+    for name in settings.toolsets.use:
+        if name not in known:
+            waiting = ", ".join(catalog.now.untrusted)
+            hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
+            raise ConfigError(f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run")
+    return catalog, change
+
+
+def _toolsets(settings: Settings, dependencies: ToolDependencies, history: History | None) -> Toolsets:
+    """Make the sets of a conversation, with those turned on that the settings name, or were on in the session."""
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
     if sources and dependencies.may_have_agents and all(source.name != AGENTS for source in sources):
         sources.append(_agent_set(dependencies))  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
-    known = {*toolsets.all(), *(group.name for group in groups)}
-    for name in settings.toolsets.use:
-        if name not in known:
-            raise ConfigError(f"there is no toolset {name}{nearest_or_all(name, known)}; nothing was run")
     for item in () if history is None else history.details:
         if item.name == "toolset_use":
             toolsets.restore(item.details)

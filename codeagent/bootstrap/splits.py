@@ -14,7 +14,7 @@ from codeagent.core.messages import Usage
 from codeagent.core.model import ModelAnswer
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 from codeagent.tools.grouping import NoPartition, ToolGroup, ask_for_split, read_split
-from codeagent.tools.toolsets import Toolset
+from codeagent.tools.source import Toolset
 
 
 @dataclass(frozen=True)

@@ -251,6 +251,7 @@ def _check(path: Path, shown: str, place: Place) -> int:
     else:
         loaded = tools.load(file)
         names, trusted = [tool.name for tool in loaded.tools], True
+        names += [f"toolset {group.name}" for group in loaded.groups]
     for problem in loaded.problems:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if any(problem.level == "error" for problem in loaded.problems):

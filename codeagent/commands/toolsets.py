@@ -15,7 +15,7 @@ from codeagent.core.messages import Usage
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.toolsets import Toolset
+from codeagent.tools.source import Toolset
 
 _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed"}
 

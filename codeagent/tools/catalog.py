@@ -284,6 +284,7 @@ class ToolCatalog(ToolRegistry):
 
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
+        self.toolsets.define(tuple(group for loaded in self._loaded.values() for group in loaded.groups))
         self.toolsets.moved = False
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         reserved = (self._elsewhere - {tool.name for tool in self._builtin}) | self._refused.keys()

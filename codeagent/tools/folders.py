@@ -3,13 +3,16 @@
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import open_below, open_folder, read_regular
+
+if TYPE_CHECKING:
+    from codeagent.tools.grouping import ToolGroup  # few files have one
 
 LARGEST_FILE = 256 * 1024
 """Bytes of one file."""
@@ -30,7 +33,7 @@ class ToolFile:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The tools of a file or a package, and its problems."""
+    """What a file or a package adds, and its problems."""
 
     tools: tuple[Tool[Any], ...] = ()
     """In the order of the file; none if there is an error."""
@@ -38,6 +41,8 @@ class Loaded:
     agents: tuple[AgentDefinition, ...] = ()
     unnarrowed: tuple[str, ...] = ()
     """Built-in tools that the file narrows, but for an error: they are refused until it is mended."""
+    groups: "tuple[ToolGroup, ...]" = ()
+    """Sets of tools that other sources bring."""
 
 
 class ToolLoader(Protocol):

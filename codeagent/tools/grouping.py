@@ -41,6 +41,8 @@ class ToolGroup:
     """Patterns over the paths of operations; `*` also stands for a slash."""
     digest: str = ""
     """It exists only while the source has exactly the tools with this digest; empty: always."""
+    origin: str = ""
+    """`file:line`; empty if no tool file defines it."""
 
     def selects(self, tool: ListedTool) -> bool:
         if self.digest:  # a split has names only; as patterns, those of a thousand tools would take a second

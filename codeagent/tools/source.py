@@ -41,6 +41,20 @@ class Listing:
     """One line for the model: what these tools are good for."""
 
 
+@dataclass(frozen=True)
+class Toolset:
+    """A set as it is now."""
+
+    name: str
+    state: SourceState
+    about: str
+    tools: tuple[ListedTool, ...]
+    source: str
+    """The name of the source that its tools come from."""
+    reason: str = ""
+    """Why the source failed, in one line."""
+
+
 class ToolSource(Protocol):
     """Tools of one origin. It never raises for what it cannot reach: that is a problem in its listing.
 

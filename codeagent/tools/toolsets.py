@@ -12,9 +12,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
-from codeagent.core.toolbox import SourceState, ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import ToolProblem, ToolsetFacts
 from codeagent.tools.schema import nearest_or_all, shown_schema
-from codeagent.tools.source import ListedTool, Listing, SourceRun, ToolSource
+from codeagent.tools.source import ListedTool, Listing, SourceRun, Toolset, ToolSource
 
 if TYPE_CHECKING:
     from codeagent.tools.grouping import ToolGroup  # only a configuration with groups needs it
@@ -27,20 +27,6 @@ _START_SECONDS = 30.0
 """How long a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
 """How long the first request waits for the sets that were turned on beforehand."""
-
-
-@dataclass(frozen=True)
-class Toolset:
-    """A set as it is now."""
-
-    name: str
-    state: SourceState
-    about: str
-    tools: tuple[ListedTool, ...]
-    source: str
-    """The name of the source that its tools come from."""
-    reason: str = ""
-    """Why the source failed, in one line."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,11 @@ class Toolsets:
         self._later: asyncio.TimerHandle | None = None
         self.moved = False
         """Whether there is something to take in."""
-        self._groups = {group.name: group for group in groups}
+        self._own = {group.name: group for group in groups}
+        self._defined: tuple[ToolGroup, ...] = ()
+        """The groups of tool files."""
+        self._groups = self._own
+        """Those in use: of one name the user's own, then the first."""
         self._seen: list[Listing] = []
         self._found: Mapping[str, Toolset] = {}
         """The sets of the listings that were seen last."""
@@ -94,11 +84,21 @@ class Toolsets:
 
     def add(self, source: ToolSource) -> None:
         """Add a source; once the others run, it is started, too. Raises ConfigError if the name is taken."""
-        if source.name in self._runs or source.name in self._groups:
+        if source.name in self._runs or source.name in self._own:
             raise ConfigError(f"two toolsets are named {source.name}; give one of them another name")
         self._runs[source.name] = run = SourceRun(source, self._note)
         if self._begun:
             self._begin(run)
+
+    def define(self, groups: "tuple[ToolGroup, ...]") -> None:
+        """Use these groups of tool files, and no others. One whose name is taken is a problem, and is not used."""
+        if groups == self._defined:
+            return
+        self._defined = groups
+        self._groups = dict(self._own)
+        for group in groups:
+            self._groups.setdefault(group.name, group)
+        self._seen = []
 
     async def restart(self, name: str) -> None:
         """End a source and start it again; return before it has started."""
@@ -122,8 +122,7 @@ class Toolsets:
 
     async def all_started(self, seconds: float) -> None:
         """Start every source that does not wait to be asked for, and wait until all have started or failed."""
-        if not self._begun:
-            self._begin_all()
+        self._begin_all()
         starting = [run for run in self._runs.values() if run.listing.state == "starting"]
         await asyncio.gather(*(run.settled(seconds) for run in starting))
 
@@ -158,10 +157,14 @@ class Toolsets:
             from codeagent.tools.grouping import digest_of  # only if a model divided a source
 
             digests[source] = digest_of(listings[source].tools)
-        groups = (
-            one for one in self._groups.values() if one.source in found and one.digest in ("", digests.get(one.source))
-        )
-        return found | {one.name: _group(one, found[one.source]) for one in groups}
+        groups = (one for one in self._groups.values() if one.source in found and one.name not in found)
+        parts: dict[str, Toolset] = {}
+        for group in groups:
+            if group.digest in ("", digests.get(group.source)):
+                whole = found[group.source]
+                tools = tuple(filter(group.selects, whole.tools))
+                parts[group.name] = replace(whole, name=group.name, about=group.about or whole.about, tools=tools)
+        return found | parts
 
     def facts(self) -> tuple[ToolsetFacts, ...]:
         on = {(source, tool.name) for tool, source in self._held.items()}
@@ -185,10 +188,12 @@ class Toolsets:
         }
         lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
         missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
-        for group in self._groups.values():
+        for group in (*self._own.values(), *self._defined):
             if group.source not in self._runs and not group.digest:  # a split is kept for wherever its source is
-                nearest = nearest_or_all(group.source, self._runs)
-                missing.append(ToolProblem(group.name, f"there is no source of tools named {group.source}{nearest}"))
+                text = f"there is no source of tools named {group.source}{nearest_or_all(group.source, self._runs)}"
+                missing.append(_problem_of(group, text))
+            elif group.name in self._runs or self._groups[group.name] is not group:
+                missing.append(_problem_of(group, f"another toolset is named {group.name}, and is used"))
         return (*(problem for run in self._runs.values() for problem in run.listing.problems), *missing)
 
     @property
@@ -197,15 +202,19 @@ class Toolsets:
         listings = (run.listing for run in self._runs.values())
         return all(one.state == "ready" or (one.state == "waiting" and one.tools) for one in listings)
 
+    @property
+    def known(self) -> frozenset[str]:
+        """The names of all sets, also of those whose source has not told its tools yet."""
+        return frozenset((*self._runs, *self._groups))
+
     def names(self) -> Iterator[str]:
         """Yield the names of all tools that are known, allowed or not."""
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
 
     def parts(self, source: str) -> tuple[str, ...]:
         """The names of the sets that a model divided the source's present tools into."""
-        found = self.all()
-        groups = (one for one in self._groups.values() if one.source == source and one.digest)
-        return tuple(one.name for one in groups if one.name in found)
+        digested = {one.name for one in self._groups.values() if one.source == source and one.digest}
+        return tuple(name for name in self.all() if name in digested)
 
     def where(self, tool: str) -> Toolset | None:
         """The smallest set that has the tool, on or not."""
@@ -318,8 +327,9 @@ class Toolsets:
     def _get(self, source: str, name: str, problems: list[ToolProblem]) -> Tool[Any] | None:
         try:
             tool = self._runs[source].source.get(name)
-            if tool not in self._held:
-                _refuse_unsendable(tool)
+            schema = {"type": "object"} if tool in self._held else shown_schema(tool)
+            if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
+                raise ValueError("the schema of its arguments is not that of an object")  # it would spoil all requests
         except Exception as error:  # a plug-in may raise anything
             problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
             return None
@@ -358,11 +368,9 @@ class Toolsets:
         self.moved = True
 
 
-def _refuse_unsendable(tool: Tool[Any]) -> None:
-    """Raise ValueError for arguments that no provider takes: one such tool would spoil every request."""
-    schema = shown_schema(tool)
-    if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
-        raise ValueError("the schema of its arguments is not that of an object")
+def _problem_of(group: "ToolGroup", text: str) -> ToolProblem:
+    """A warning if a tool file defines the group: its source may well be one that only others of the project have."""
+    return ToolProblem(group.origin or group.name, text, "warning" if group.origin else "error")
 
 
 def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
@@ -370,11 +378,6 @@ def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
     tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
     return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200))
-
-
-def _group(group: "ToolGroup", source: Toolset) -> Toolset:
-    tools = tuple(tool for tool in source.tools if group.selects(tool))
-    return replace(source, name=group.name, about=group.about or source.about, tools=tools)
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:

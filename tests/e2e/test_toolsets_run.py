@@ -196,6 +196,35 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     assert text_of(results(configured.events)[1]) == "it rains"
 
 
+GROUPS = """\
+name: for readers
+toolsets:
+  - {name: sky, source: weather, about: what it is like outside, tools: ["weather_*"]}
+"""
+
+
+def test_a_project_groups_tools_once_it_is_trusted_and_turns_nothing_on(product: Product) -> None:
+    file = product.workspace / ".codeagent" / "tools" / "sets.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(GROUPS)
+    assert product.call("tools", "check", ".codeagent/tools/sets.yaml").out.endswith("sets.yaml: toolset sky\n")
+    model = product.script(calls(("toolset_use", {"name": "sky"})), calls(("weather_today", {})), say("done"))
+    unknown, _ = results(product.run(model, "--output", "jsonl").events)
+    assert "there is no toolset 'sky'" in text_of(unknown)
+    refused = product.run(model, "--toolset", "sky")
+    assert refused.code == 2 and "there is no toolset sky" in refused.err and "not loaded: .codeagent" in refused.err
+    product.call("tools", "trust")
+    used, called = results(product.run(model, "--output", "jsonl").events)
+    assert "sky is on" in text_of(used) and text_of(called) == "it rains"
+    listing = product.script(calls(("toolset_list", {})), calls(("weather_today", {})), say("done"))
+    listed, off = results(product.run(listing, "--output", "jsonl").events)
+    assert "sky (off, 1 tool): what it is like outside" in text_of(listed)
+    assert 'toolset_use(name="weather") turns it on' in text_of(off)
+    narrow = product.run(model, "--output", "jsonl", "--tools", "read,toolset_use")
+    assert "is not among the tools that may be used here" in text_of(results(narrow.events)[1])
+    assert "weather_today" in product.call("tools", "list", "--toolset", "sky").out
+
+
 MANY = """\
 from codeagent.core.tool import NotFound
 from codeagent.tools.source import ListedTool, Listing

@@ -92,6 +92,31 @@ def test_a_group_of_an_unknown_source_is_a_problem_and_a_name_that_is_taken_an_e
         Toolsets([Source("github")], groups=[ToolGroup("github", "github", tools=("*",))])
 
 
+async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_and_goes_with_its_file() -> None:
+    own = ToolGroup("mine", "hub", "my own", tools=("one",))
+    toolsets = Toolsets([Source("hub", "one", "two"), Source("lab")], groups=[own])
+    await toolsets.ready("hub")
+    toolsets.define(
+        tuple(
+            ToolGroup(name, source, "of a file", tools=("*",), origin=f"t.yaml:{line}")
+            for line, (name, source) in enumerate([("all", "hub"), ("mine", "hub"), ("lab", "hub"), ("far", "away")], 1)
+        )
+    )
+    assert {one.name: one.about for one in toolsets.all().values()} == {
+        "hub": "about hub", "lab": "about lab", "mine": "my own", "all": "of a file",
+    }  # fmt: skip
+    assert [f"{one.level} {one}" for one in toolsets.problems()] == [
+        "warning t.yaml:2: another toolset is named mine, and is used",
+        "warning t.yaml:3: another toolset is named lab, and is used",
+        "warning t.yaml:4: there is no source of tools named away; there are hub, lab",
+    ]
+    toolsets.add(Source("all"))
+    assert toolsets.all()["all"].about == "about all"
+    toolsets.define(())
+    assert list(toolsets.all()) == ["hub", "lab", "all", "mine"] and toolsets.problems() == ()
+    await toolsets.close()
+
+
 async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_tools() -> None:
     source = Source("hub", "one", "two")
     group = ToolGroup("hub-1", "hub", tools=("one",))

@@ -14,6 +14,7 @@ from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.user.lint import lint
 from codeagent.tools.user.restrictions import (
@@ -43,6 +44,7 @@ from codeagent.tools.user.yaml_model import (
     VARIABLE_NAME,
     FileFields,
     ToolFields,
+    ToolsetFields,
     narrowed_arguments,
     own_arguments,
 )
@@ -92,9 +94,11 @@ class YamlLoader:
         tools: list[Tool[Any]] = []
         problems: list[ToolProblem] = []
         names: dict[str, str] = {}
+        groups: list[ToolGroup] = []
         for document in found:
             report = YamlReport(file, document)
-            entries, shared = _entries(document, report)
+            entries, shared, defined = _entries(document, report)
+            groups += defined
             for path, value in entries:
                 tool = self._tool(file, path, value, shared, report)
                 if tool is None:
@@ -109,6 +113,7 @@ class YamlLoader:
         return Loaded(
             tuple(tools),
             (*problems, *(one for tool in tools if tool.in_place_of is None for one in lint(tool, tool.origin))),
+            groups=tuple(groups),
         )
 
     def _broken(self, problems: Iterable[ToolProblem], named: Iterable[str]) -> Loaded:
@@ -216,22 +221,33 @@ def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, 
     return tool
 
 
-def _entries(document: YamlDocument, report: YamlReport) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...]]:
-    """The tools of a document, each with its path, and the inputs that they share."""
+def _entries(
+    document: YamlDocument, report: YamlReport
+) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...], tuple[ToolGroup, ...]]:
+    """The tools of a document, each with its path, the inputs that they share, and its toolsets."""
     value = document.value
     if isinstance(value, dict) and "steps" in value:
         report.error(("steps",), "a file with steps is a recipe: put it into .codeagent/commands; tools stay here")
-        return [], ()
-    if not (isinstance(value, dict) and "tools" in value):
-        return [((), value)], ()
+        return [], (), ()
+    if not (isinstance(value, dict) and ("tools" in value or "toolsets" in value)):
+        return [((), value)], (), ()
     inputs: tuple[RecipeInput, ...] = ()
+    groups: tuple[ToolGroup, ...] = ()
     try:
-        inputs = declared_inputs(FileFields.model_validate(value).inputs, ("inputs",), report)
+        fields = FileFields.model_validate(value)
+        inputs = declared_inputs(fields.inputs, ("inputs",), report)
+        groups = tuple(_group(one, report.where(("toolsets", at))) for at, one in enumerate(fields.toolsets))
     except ValidationError as error:
         for details in error.errors(include_url=False):
             report_invalid(details, (), report, FILE_SECTIONS)
-    tools = value["tools"] if isinstance(value["tools"], list) else []
-    return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs
+    tools = value["tools"] if isinstance(value.get("tools"), list) else []
+    return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs, groups
+
+
+def _group(one: ToolsetFields, origin: str) -> ToolGroup:
+    return ToolGroup(
+        one.name, one.source, one.about, tuple(one.tools), tuple(one.tags), tuple(one.paths), origin=origin
+    )
 
 
 def _narrowed_names(value: Any) -> Iterator[str]:

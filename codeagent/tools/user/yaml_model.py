@@ -5,9 +5,9 @@ Errors, documentation and the editors' schema come from this one model.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Annotated, Any, Literal, Self, TypeGuard
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
@@ -189,14 +189,37 @@ class ToolFields(YamlSection):
     )
 
 
+class ToolsetFields(YamlSection):
+    """Some tools of one source as a set of their own: those that fit any of the names, tags and paths."""
+
+    name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="What the model turns on.")
+    source: str = Field(min_length=1, description="A server, a document or another set, by its name.")
+    about: str = Field(default="", description="What the tools are good for, in one line, for the model.")
+    tools: list[str] = Field(default_factory=list, description="Names of tools; `*` and `?` stand for parts.")
+    tags: list[str] = Field(default_factory=list, description="Of the operations in an API document.")
+    paths: list[str] = Field(default_factory=list, description="Of operations, such as `/users/*`.")
+
+    @model_validator(mode="after")
+    def _selects_something(self) -> Self:
+        if not (self.tools or self.tags or self.paths):
+            raise ValueError("give tools, tags or paths")
+        return self
+
+
 class FileFields(YamlSection):
-    """Several tools, and what they share."""
+    """Several tools or toolsets, and what the tools share."""
 
     name: str = Field(default="", description="For readers; it has no effect.")
     version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="For readers; it has no effect.")
     inputs: list[InputFields] = Field(default_factory=list, description="Of all tools of the file.")
-    tools: list[Any] = Field(min_length=1, max_length=MOST_TOOLS, description="The tools.")
+    tools: list[Any] = Field(default_factory=list, min_length=1, max_length=MOST_TOOLS, description="The tools.")
+    toolsets: list[ToolsetFields] = Field(
+        default_factory=list,
+        min_length=1,
+        max_length=MOST_TOOLS,
+        description="Sets of tools that other sources bring; each is off until it is turned on.",
+    )
 
 
 def file_schema() -> dict[str, Any]:
@@ -205,10 +228,11 @@ def file_schema() -> dict[str, Any]:
     definitions = many.pop("$defs", {}) | tool.pop("$defs", {})
     definitions["Tool"] = tool
     many["properties"]["tools"]["items"] = {"$ref": "#/$defs/Tool"}
+    many["anyOf"] = [{"required": ["tools"]}, {"required": ["toolsets"]}]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A tool file of codeagent",
-        "description": "One tool, or a list of them under `tools`.",
+        "description": "One tool, or lists under `tools` and `toolsets`.",
         "anyOf": [{"$ref": "#/$defs/Tool"}, many],
         "$defs": definitions,
     }
@@ -222,7 +246,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "paths": PathRules,
 }
 """By the key that holds it: what the keys of a tool may be."""
-FILE_SECTIONS = SECTIONS | {"": FileFields}
+FILE_SECTIONS = SECTIONS | {"": FileFields, "toolsets": ToolsetFields}
 
 
 @dataclass(frozen=True)

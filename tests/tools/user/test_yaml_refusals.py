@@ -247,6 +247,20 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         f"{HEAD}argv: [ls]\n---\n{HEAD}argv: [ls]\n",
         ["words.yaml:5: name: words.yaml:1 already has a tool named count"],
     ),
+    # toolsets
+    (
+        "toolsets:\n- {name: a b, source: hub, tools: [x]}\n- name: c\n  source: hub\n- {name: d, tags: [x]}\n"
+        "- {name: e, source: hub, tool: [x], paths: [y]}\n",
+        [
+            "words.yaml:2: toolsets[0].name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -, and no digit "
+            "or - first",
+            "words.yaml:3: toolsets[1]: give tools, tags or paths",
+            "words.yaml:5: toolsets[2]: source is missing",
+            "words.yaml:6: toolsets[3].tool: no such key; did you mean tools?",
+        ],
+    ),
+    ("toolsets: []\n", ["words.yaml:1: toolsets: it is empty"]),
+    ("tools: []\ntoolsets: [{name: a, source: hub, tools: [x]}]\n", ["words.yaml:1: tools: it is empty"]),
 ]  # fmt: skip
 
 
