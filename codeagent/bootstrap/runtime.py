@@ -80,7 +80,7 @@ async def open_runtime(
     """
     if settings.model is None:
         raise ConfigError("no model is set")
-    uncounted = await asyncio.to_thread(_uncounted, settings, attended) if settings.limits.budget else ()
+    uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
     strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
@@ -162,7 +162,7 @@ def _environment(
         sandbox.kind,
         dependencies.outputs,
         policy,
-        _limits(settings),
+        limits_of(settings),
         files.hooks,
         objection=partial(_objection, files.catalog),
         unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
@@ -192,7 +192,7 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
     return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
 
 
-def _uncounted(settings: Settings, attended: bool) -> tuple[Told, ...]:
+def check_counted(settings: Settings, *, attended: bool = False) -> tuple[Told, ...]:
     """Return a notice about a budget that counts nothing; if nobody would read it, raise ConfigError."""
     why = uncounted_budget(settings)
     if why and not attended:
@@ -300,7 +300,7 @@ def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy
     return Policy(settings.mode, (*parse_rules(settings.rules), *kept), settings.read_only_commands == "ask")
 
 
-def _limits(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> Limits:
     same = settings.limits.model_dump(exclude={"budget", "model_timeout"})
     return Limits(**same, max_cost_usd=settings.limits.budget)
 

@@ -193,8 +193,7 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     """Make the sets that the settings define, and load those that models made, unless their name is taken."""
     if not settings.toolsets.groups and not may_exist(place.splits):
         return []
-    from codeagent.bootstrap.splits import load_splits  # only if there are such sets
-    from codeagent.tools.grouping import ToolGroup  # as above
+    from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
     configured = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
     taken = {*taken, *settings.toolsets.groups}

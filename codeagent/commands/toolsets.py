@@ -69,7 +69,7 @@ async def split_set(args: argparse.Namespace, place: Place) -> int:
             print(f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again")
             return 0
         try:
-            made = await split(toolset, settings, place)
+            made = await split(toolset.source, catalog.toolsets.listing(toolset.source), settings, place)
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")
             return 1

@@ -1,24 +1,29 @@
-"""Groups of a source's tools, each a toolset of its own: by name, tag or path, or as a model divided them."""
+"""Groups of a source's tools, each a toolset of its own: by name, tag or path, or as a model divided them.
 
-import hashlib
+How a model divided a source is a split: it is kept, and holds until the source has other tools.
+"""
+
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import UserMessage
-from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
+from codeagent.disk.private import UnsafeFile, read_private, replace_private
 from codeagent.tools.source import ListedTool
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
-_INSTRUCTIONS = (
+SPLITTING = (
     "You divide a long list of tools into sets, so that a coding agent can turn on only what a task needs. Tools that "
     "are used together belong together. Aim at 5 to 25 tools in a set. Every tool belongs to exactly one set. Answer "
     'with JSON only: {"sets": [{"name": "short-name", "about": "what it is good for, in one line", "tools": ["name"]}]}'
 )
+"""The system prompt of the model that divides a source's tools."""
 
 
 class NoPartition(Exception):
@@ -57,16 +62,16 @@ class ToolGroup:
 def digest_of(tools: Iterable[ListedTool]) -> str:
     """SHA-256 (hex) over all that a listing tells of its tools, in any order."""
     told = sorted([tool.name, tool.summary, list(tool.tags), tool.path] for tool in tools)
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return sha256(json.dumps(told).encode()).hexdigest()
 
 
-def ask_for_split(source: str, tools: Iterable[ListedTool]) -> ModelRequest:
-    """The request with which a model divides a source's tools into sets."""
-    lines = [f"The tools of {source}:"]
+def split_prompt(source: str, tools: Iterable[ListedTool]) -> str:
+    """What a model is asked to divide a source's tools into sets."""
+    lines = [f"Divide the tools of {source} into sets:"]
     for tool in tools:
-        about = " ".join(part for part in (tool.path, one_line(tool.summary, 120)) if part)
+        about = " ".join(part for part in (one_line(tool.path, 120), one_line(tool.summary, 120)) if part)
         lines.append(f"- {tool.name}: {about}")
-    return ModelRequest(_INSTRUCTIONS, (UserMessage.from_text("\n".join(lines)),), ())
+    return "\n".join(lines)
 
 
 def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[ToolGroup, ...]:
@@ -94,3 +99,26 @@ def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[T
         for title, about, names in sets
         if names
     )
+
+
+def keep_split(folder: Path, source: str, groups: Iterable[ToolGroup]) -> None:
+    """Keep the sets in place of those that the source was divided into before. Blocks; raises OSError."""
+    file = folder / f"{sha256(source.encode()).hexdigest()[:16]}.json"
+    replace_private(file, json.dumps([asdict(group) for group in groups], indent=1).encode())
+
+
+def load_splits(folder: Path) -> tuple[ToolGroup, ...]:
+    """Load the sets of all splits that are kept; one that cannot be read is passed over. Blocks on small files."""
+    groups: list[ToolGroup] = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            kept = json.loads(read_private(file) or b"[]")
+            groups += [ToolGroup(**{**one, **_tuples(one)}) for one in kept]
+        except (UnsafeFile, ValueError, TypeError, KeyError):
+            continue  # it can be made again, and nothing depends on it
+    return tuple(groups)
+
+
+def _tuples(kept: dict[str, object]) -> dict[str, tuple[str, ...]]:
+    lists = {name: kept[name] for name in ("tools", "tags", "paths")}
+    return {name: tuple(map(str, value)) for name, value in lists.items() if isinstance(value, list)}

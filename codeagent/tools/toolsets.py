@@ -211,6 +211,10 @@ class Toolsets:
         """Yield the names of all tools that are known, allowed or not."""
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
 
+    def listing(self, source: str) -> Listing:
+        """All that the source has now, allowed or not."""
+        return self._runs[source].listing
+
     def parts(self, source: str) -> tuple[str, ...]:
         """The names of the sets that a model divided the source's present tools into."""
         digested = {one.name for one in self._groups.values() if one.source == source and one.digest}

@@ -187,6 +187,8 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     right = product.script(say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}'))
     made = product.call("tools", "split", "weather", "--model", right)
     assert made.code == 0 and made.out.startswith("weather-today: 1 tool, the sky\n") and "tokens in" in made.out
+    stats = product.call("stats", "--all", "--json")
+    assert json.loads(stats.out)["turns"] == 2 and json.loads(stats.out)["usage"]["input_tokens"] > 0
     again = product.call("tools", "split", "weather", "--model", wrong)
     assert again.code == 0 and "weather is split, and has the same tools: weather-today" in again.out
     model = product.script(calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done"))
@@ -194,6 +196,24 @@ def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(prod
     assert text_of(results(done.events)[1]) == "it rains"
     configured = product.run(model, "--output", "jsonl", "--toolset", "weather-today")
     assert text_of(results(configured.events)[1]) == "it rains"
+
+
+def test_a_split_is_held_to_the_limits_and_holds_whatever_tools_are_allowed(product: Product) -> None:
+    folder = product.home / "config" / "codeagent"
+    folder.mkdir(parents=True)
+    config = folder / "config.toml"
+    whole = say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}')
+    cut_off = {"text": "{", "stop": "length"}
+    config.write_text("[limits]\nmax_turns = 1\n")
+    limited = product.call("tools", "split", "weather", "--model", product.script(cut_off, whole))
+    assert limited.code == 1 and "weather stays one set: a limit was reached" in limited.err
+    config.write_text("[limits]\nbudget = 0.5\n")
+    uncounted = product.call("tools", "split", "weather", "--model", product.script(whole))
+    assert uncounted.code == 2 and "no price is known" in uncounted.err
+    config.write_text('tools = ["read", "toolset_use"]\n')
+    assert product.call("tools", "split", "weather", "--model", product.script(whole)).code == 0
+    config.write_text("")
+    assert "weather-today" in product.call("tools", "sets").out
 
 
 GROUPS = """\

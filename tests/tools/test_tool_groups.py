@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.messages import text_of
 from codeagent.core.tool import NotFound
-from codeagent.tools.grouping import NoPartition, ToolGroup, ask_for_split, digest_of, read_split
+from codeagent.tools.grouping import (
+    NoPartition,
+    ToolGroup,
+    digest_of,
+    keep_split,
+    load_splits,
+    read_split,
+    split_prompt,
+)
 from codeagent.tools.source import ListedTool, Listing
 from codeagent.tools.toolsets import Choice, Toolsets
 from tests.table import for_each
@@ -199,6 +207,17 @@ def test_a_split_is_taken_exactly_if_each_tool_is_in_one_set(data: st.DataObject
         assert {group.source for group in groups} == {"src"}
 
 
-def test_a_model_is_asked_with_every_name_and_no_tools() -> None:
-    request = ask_for_split("shop", TOOLS)
-    assert request.tools == () and all(f"- {name}: " in text_of(request.messages[0].content) for name in EVERY)
+def test_a_model_is_asked_with_every_name() -> None:
+    lines = split_prompt("shop", TOOLS).splitlines()
+    assert lines[1] == "- get_user: /users/{id} Get a user." and len(lines) == 1 + len(TOOLS)
+
+
+def test_a_split_is_kept_until_the_next_one_and_one_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
+    first, second = (ToolGroup("hub-1", "hub", tools=("one",), digest=digest) for digest in "ab")
+    other = ToolGroup("lab-1", "lab", "about", ("x",), digest="c")
+    for group in (first, other, second):
+        keep_split(tmp_path, group.source, [group])
+    assert set(load_splits(tmp_path)) == {second, other}
+    for damaged in ("{", "[1]", "[{}]", '["x"]', "7"):
+        (tmp_path / "0.json").write_text(damaged)
+        assert set(load_splits(tmp_path)) == {second, other}
