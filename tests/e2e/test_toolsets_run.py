@@ -208,7 +208,9 @@ def test_a_split_is_held_to_the_limits_and_holds_whatever_tools_are_allowed(prod
     limited = product.call("tools", "split", "weather", "--model", product.script(cut_off, whole))
     assert limited.code == 1 and "weather stays one set: a limit was reached" in limited.err
     config.write_text("[limits]\nbudget = 0.5\n")
-    uncounted = product.call("tools", "split", "weather", "--model", product.script(whole))
+    uncounted = product.call(
+        "tools", "split", "weather", "--model", "openai/own", "--api-base", "http://127.0.0.1:9/v1"
+    )
     assert uncounted.code == 2 and "no price is known" in uncounted.err
     config.write_text('tools = ["read", "toolset_use"]\n')
     assert product.call("tools", "split", "weather", "--model", product.script(whole)).code == 0
