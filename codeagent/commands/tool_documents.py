@@ -68,7 +68,7 @@ def add_document_arguments(actions: Any) -> None:
     )
     adding.add_argument("--private", action="store_true", help="the hosts may be at addresses that are not public")
     adding.add_argument("--project", action="store_true", help="keep it in this project, for everyone who trusts it")
-    removing = actions.add_parser("remove", help="remove a document of yours, and its tools")
+    removing = actions.add_parser("remove", help="remove a document of yours, else of this project, and its tools")
     removing.add_argument("name", metavar="NAME")
     add_cwd(adding, removing)
 

@@ -121,11 +121,12 @@ class DocumentFiles:
         return folder
 
     def remove(self, name: str) -> Path:
-        """Remove a document of the user's, and return its folder. Raises ConfigError."""
-        folder = self._folder
-        if _NAME.fullmatch(name) is None or not (folder / f"{name}{_RECORD}").exists():
-            known = ", ".join(_names(folder)) or "none"
-            raise ConfigError(f"no document of yours is named {name[:80]!r}; there are {known}")
+        """Remove a document of the user's, else the project's, and return its folder. Raises ConfigError."""
+        own = () if self._own is None else (self._own / DOCUMENTS,)
+        places = (self._workspace / PROJECT_DOCUMENTS, *own)
+        folders: dict[str, Path] = {one: folder for folder in places for one in _names(folder)}
+        if (folder := folders.get(name)) is None:
+            raise ConfigError(f"no document is named {name[:80]!r}; there are {', '.join(sorted(folders)) or 'none'}")
         try:
             (folder / f"{name}{_RECORD}").unlink()
             (folder / f"{name}{_DOCUMENT}").unlink(missing_ok=True)

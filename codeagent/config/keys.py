@@ -4,11 +4,13 @@ import json
 import re
 import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from codeagent.core.errors import ConfigError
+from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 SERVICE = "codeagent"
@@ -85,19 +87,24 @@ class KeyStore:
 
         if _limited(write_and_read, _WRITE_SECONDS) is True:
             return "the system's keyring"
-        self._write({**self._read(), variable: value})
+        with self._changing() as kept:
+            kept[variable] = value
         return f"{self._file}, which only you can read"
 
     def forget(self, variable: str) -> None:
-        """Remove what is kept under a name. Raises ConfigError if the file cannot be read or changed."""
+        """Remove what is kept under a name. Raises ConfigError if it is still there."""
 
-        def delete() -> None:
-            self._open_keyring().delete_password(SERVICE, variable)
+        def delete_and_read() -> str | None:
+            ring = self._open_keyring()
+            with suppress(Exception):  # as of a key that it does not have
+                ring.delete_password(SERVICE, variable)
+            return ring.get_password(SERVICE, variable)
 
-        _limited(delete, _WRITE_SECONDS)
-        kept = self._read()
-        if kept.pop(variable, None) is not None:
-            self._write(kept)
+        if _limited(delete_and_read, _WRITE_SECONDS):
+            raise ConfigError(f"{variable} is still in the system's keyring; unlock it, or remove it there")
+        if variable in self._read():
+            with self._changing() as kept:
+                kept.pop(variable, None)
 
     def _read(self) -> dict[str, str]:
         try:
@@ -108,13 +115,20 @@ class KeyStore:
             raise ConfigError(f"{self._file} is not a TOML file; {_UNUSED}") from error
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
-    def _write(self, keys: dict[str, str]) -> None:
-        """Write the file. Values are printable ASCII, for which JSON's strings are TOML's."""
-        text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, str]]:
+        """Hold the file's lock, yield its keys, and write them as they are left. Raises ConfigError.
+
+        Values are printable ASCII, for which JSON's strings are TOML's.
+        """
         try:
-            replace_private(self._file, text.encode())
+            with locked(self._file.with_suffix(".lock")):
+                keys = self._read()
+                yield keys
+                text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
+                replace_private(self._file, text.encode())
         except OSError as error:
-            raise ConfigError(f"the key could not be kept in {self._file} ({error.strerror})") from error
+            raise ConfigError(f"{self._file} was not changed: it cannot be written to ({error.strerror})") from error
 
 
 def _limited(work: Callable[[], object], seconds: float) -> object:

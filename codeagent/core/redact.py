@@ -48,6 +48,9 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
+        self._by_start: dict[str, list[str]] = {}
+        self._by_end: dict[str, list[str]] = {}
+        self._longest = 0
         self._pattern: re.Pattern[str] | None = None
         self._add((name, value) for name, value in environment.items() if is_secret_name(name))
         logins = ((name, login) for name, value in environment.items() for login in _LOGIN.finditer(value))
@@ -63,6 +66,11 @@ class Redactor:
                 self._names |= dict.fromkeys(_spellings(value), name)
         longest_first = sorted(self._names, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._longest = max(map(len, longest_first), default=0)
+        self._by_start, self._by_end = {}, {}
+        for secret in longest_first:
+            self._by_start.setdefault(secret[:_SHORTEST_PART], []).append(secret)
+            self._by_end.setdefault(secret[-_SHORTEST_PART:], []).append(secret)
 
     def clean(self, text: str) -> str:
         """Also masks the part of a secret that is left where a text was cut short, which an ellipsis shows."""
@@ -73,18 +81,24 @@ class Redactor:
             return cleaned
         pieces = _CUT.split(cleaned)
         for at in range(0, len(pieces), 2):
-            pieces[at] = self._clean_ends(pieces[at], begins=at > 0, ends=at < len(pieces) - 1)
+            piece = pieces[at] if at == len(pieces) - 1 else self._without_begun(pieces[at])
+            pieces[at] = self._without_ended(piece) if at else piece
         return "".join(pieces)
 
-    def _clean_ends(self, text: str, *, begins: bool, ends: bool) -> str:
-        """`begins` and `ends` say where the text was cut."""
-        for secret, name in self._names.items():
-            if ends and secret[:_SHORTEST_PART] in text[-len(secret) :]:
-                left = _overlap(text, secret)
-                text = f"{text[:-left]}[secret {name}]" if left >= _SHORTEST_PART else text
-            if begins and secret[-_SHORTEST_PART:] in text[: len(secret)]:
-                left = _overlap(secret, text)
-                text = f"[secret {name}]{text[left:]}" if left >= _SHORTEST_PART else text
+    def _without_begun(self, text: str) -> str:
+        """Mask the longest beginning of a secret at the end of the text; linear in its length."""
+        for at in range(max(0, len(text) - self._longest), len(text) - _SHORTEST_PART + 1):
+            for secret in self._by_start.get(text[at : at + _SHORTEST_PART], ()):
+                if secret.startswith(text[at:]):
+                    return f"{text[:at]}[secret {self._names[secret]}]"
+        return text
+
+    def _without_ended(self, text: str) -> str:
+        """Mask the longest end of a secret at the beginning of the text; linear in its length."""
+        for end in range(min(len(text), self._longest), _SHORTEST_PART - 1, -1):
+            for secret in self._by_end.get(text[end - _SHORTEST_PART : end], ()):
+                if secret.endswith(text[:end]):
+                    return f"[secret {self._names[secret]}]{text[end:]}"
         return text
 
     def open_end(self, text: str) -> int:

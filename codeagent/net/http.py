@@ -85,7 +85,7 @@ class Response:
         self._chunks: list[bytes] = []
         self._held = 0
         self._paused = False
-        self._begun = False
+        self._head_begun = self._begun = False
         self._done: asyncio.Future[pycurl.Curl] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._heard, self._sent = self._loop.time(), 0
@@ -169,9 +169,11 @@ class Response:
 
     def _take_header(self, line: bytes) -> None:
         """Take one line of a head: the status, a field, or the empty one that ends it."""
-        if line.startswith(b"HTTP/") and not self._begun:
+        if not (self._head_begun or self._begun):
+            self._head_begun = True
             self.status, self.headers = int(line.split(maxsplit=2)[1]), {}
         elif line in (b"\r\n", b"\n"):
+            self._head_begun = False
             self._begun = self._begun or self.status >= 200
             self._wake()
         elif not self._begun:
@@ -252,11 +254,13 @@ def _sendable(value: str) -> bool:
 
 def _options(url: str, headers: Mapping[str, str], idle: float, proxy: str) -> dict[int, Any]:
     """Return the request and its rules, for libcurl, except the method and the body."""
+    # With an `expect` of its own, libcurl would make a large body wait for permission, and it calls any body a form.
+    unsent = ["expect:"] if any(name.lower() == "content-type" for name in headers) else ["expect:", "content-type:"]
     pairs = headers.items()
     options = {
         pycurl.URL: url.encode(),
-        # Without an empty `expect`, a large body would wait for permission; `name;` sends a header without a value.
-        pycurl.HTTPHEADER: ["expect:", *(f"{name}: {value}" if value else f"{name};" for name, value in pairs)],
+        # `name;` sends a header without a value
+        pycurl.HTTPHEADER: [*unsent, *(f"{name}: {value}" if value else f"{name};" for name, value in pairs)],
         pycurl.USERAGENT: f"codeagent/{__version__}",
         pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
         pycurl.ACCEPT_ENCODING: "",

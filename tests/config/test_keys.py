@@ -85,7 +85,35 @@ def test_without_a_keyring_that_works_it_is_a_file_only_its_owner_reads(tmp_path
     assert (keys.find("OPENAI_API_KEY"), keys.find("MISTRAL_API_KEY")) == (KEY, KEY + "2")
     assert stat.S_IMODE(keys.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(keys.file.parent.stat().st_mode) == 0o700
-    assert [path.name for path in keys.file.parent.iterdir()] == ["keys.toml"]
+    assert {path.name for path in keys.file.parent.iterdir()} == {"keys.toml", "keys.lock"}
+
+
+def test_processes_that_keep_keys_at_once_lose_none(tmp_path: Path) -> None:
+    names = [f"KEY_{at}" for at in range(12)]
+    at_once = threading.Barrier(len(names))
+
+    def keep(name: str) -> None:
+        at_once.wait()
+        store(tmp_path, NoKeyring()).keep(name, KEY)
+
+    threads = [threading.Thread(target=keep, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys = store(tmp_path, NoKeyring())
+    assert [keys.find(name) for name in names] == [KEY] * len(names)
+
+
+def test_a_keyring_that_does_not_give_up_a_key_is_reported(tmp_path: Path) -> None:
+    class Locked(MemoryKeyring):
+        def delete_password(self, service: str, name: str) -> None:
+            raise RuntimeError("locked")
+
+    keys = store(tmp_path, Locked())
+    keys.keep("OPENAI_API_KEY", KEY)
+    with pytest.raises(ConfigError, match="still in the system's keyring"):
+        keys.forget("OPENAI_API_KEY")
 
 
 def test_a_keyring_that_hangs_is_waited_for_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

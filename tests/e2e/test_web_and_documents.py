@@ -140,6 +140,7 @@ def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -
     record = product.workspace / ".codeagent/openapi/echo.json"
     record.write_text(record.read_text().replace(api.place, "127.0.0.1:1"))
     assert answers(product, turns)[0]["error"]["kind"] == "not_found"
+    assert ".codeagent/openapi" in product.call("tools", "remove", "echo").out and not record.exists()
 
 
 def test_a_document_that_changed_on_disk_is_not_used(product: Product, api: Api) -> None:

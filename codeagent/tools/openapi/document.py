@@ -15,7 +15,7 @@ GENERIC = "generic_request"
 """The name of the tool for any other request; no operation gets it."""
 LONGEST_SUMMARY = 120
 _MOST_OPERATIONS = 10_000
-_MOST_STEPS = 32
+MOST_STEPS = 32
 """References that lead to references."""
 _WORD = re.compile(r"[^A-Za-z0-9-]+")
 _INDEX = re.compile(r"[0-9]{1,6}")
@@ -98,7 +98,7 @@ class ApiDocument:
 
     def follow(self, node: Any) -> dict[str, Any]:
         """The object that a reference leads to, or the object itself. Raises BadDocument."""
-        for _ in range(_MOST_STEPS):
+        for _ in range(MOST_STEPS):
             if not isinstance(node, dict):
                 raise BadDocument("an object was expected where there is none")
             reference = node.get("$ref")
@@ -114,8 +114,11 @@ class ApiDocument:
         shown = one_line(reference, 200)
         if not reference.startswith("#"):
             raise BadDocument(f"it refers to another document, {shown}; bundle both into one first")
+        start, *parts = unquote(reference[1:]).split("/")
+        if start:
+            raise BadDocument(f"the reference {shown} is not a path like #/components/schemas/Name")
         node: Any = self.root
-        for part in unquote(reference[1:]).split("/")[1:]:
+        for part in parts:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and key in node:
                 node = node[key]

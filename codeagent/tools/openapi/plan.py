@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
+from codeagent.core.sanitize import one_line
 from codeagent.tools.openapi.document import ApiDocument, Operation
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.schemas import Schemas, described
@@ -106,7 +107,9 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
         required += [parameter.argument] if parameter.required else []
     missing = set(re.findall(r"\{([^{}]+)\}", operation.path)) - {one.name for one in parameters if one.place == "path"}
     if missing:
-        raise BadDocument(f"its path has {', '.join(sorted(missing))}, which is not among its parameters")
+        raise BadDocument(
+            f"its path has {one_line(', '.join(sorted(missing)), 200)}, which is not among its parameters"
+        )
     body, body_schema = _body(document, raw, schemas)
     if body is not None:
         properties[BODY] = body_schema
@@ -151,7 +154,8 @@ def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     exploded = explode if isinstance(explode, bool) else style == "form"
     content = node.get("content")
     media = next(iter(content), "") if isinstance(content, dict) else ""
-    written = Style(str(style), exploded, node.get("allowReserved") is True, str(media))
+    reserved = place == "query" and node.get("allowReserved") is True  # in a path, a / would name another one
+    written = Style(str(style), exploded, reserved, str(media))
     return ApiParameter(argument, name, place, written, place == "path" or node.get("required") is True)
 
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from codeagent.core.sanitize import one_line
-from codeagent.tools.openapi.document import ApiDocument
+from codeagent.tools.openapi.document import MOST_STEPS, ApiDocument
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.schema import pattern_problem
 
@@ -67,6 +67,8 @@ class Schemas:
         name = reference.rpartition("/")[2]
         if reference in within:
             return {"type": "object", "description": f"as {one_line(name, 60)} above"}
+        if len(within) > _DEEPEST + MOST_STEPS:
+            raise BadDocument(f"a reference leads to references without end: {one_line(reference, 200)}")
         target = self._document.target(reference)
         found = self._schema(target, (*within, reference), depth)
         said = node.get("description")

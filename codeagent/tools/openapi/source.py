@@ -8,6 +8,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.openapi.document import GENERIC, ApiDocument, Operation
@@ -23,6 +24,7 @@ from codeagent.tools.web.url import WebUrl
 SEPARATOR = "__"
 KINDS = ("id", "tag", "path", "method")
 _MOST_PROBLEMS = 20
+_LONGEST_PATH = 200
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,9 @@ def longest_name(document: str) -> int:
 def listed_operations(document: str, operations: Sequence[Operation]) -> tuple[ListedTool, ...]:
     """The tools of a document, the generic one last."""
     found = [
-        ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {one.path}", one.tags, one.path)
+        ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {path}", one.tags, path)
         for one in operations
+        for path in [one_line(one.path, _LONGEST_PATH)]
     ]
     generic = ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server.")
     return (*found, generic)

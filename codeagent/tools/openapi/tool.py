@@ -1,5 +1,6 @@
 """A tool for each operation of a document, and one for any other request to its server."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import field
@@ -50,7 +51,7 @@ class Caller:
         """What to say if the server refuses a call that had no credentials; empty if it had them, or takes none."""
         if not security or self.way(security) or () in security:
             return ""
-        names = " or ".join("+".join(one.id for one in way) for way in security)
+        names = one_line(" or ".join("+".join(one.id for one in way) for way in security), 200)
         return (
             f"it was called without credentials, and takes {names}: the user can name a secret with "
             f"codeagent tools add openapi … --name {self.document} --secret SCHEME=NAME"
@@ -84,7 +85,7 @@ class Caller:
         sent = WebRequest(request.method, whole, checked_headers(headers), request.body)
         response = await self.client.send(sent, follow=lambda target: f"{target.path}/".startswith(base))
         hint = self.hint(security) if response.status in (401, 403) else ""
-        return result_of(response, self.secrets.clean, hint=hint)
+        return await asyncio.to_thread(result_of, response, self.secrets.clean, hint=hint)
 
 
 class OperationTool(Tool[OpenArgs]):

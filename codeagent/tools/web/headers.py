@@ -1,5 +1,6 @@
 """The headers of requests, guarded, and of responses: what their body is and how it is read as text."""
 
+import codecs
 import re
 from collections.abc import Mapping
 
@@ -18,6 +19,8 @@ _TEXT = re.compile(
     r"text/|application/(?:[a-z0-9.+-]*\+)?(?:json|xml|yaml|javascript|x-ndjson|x-www-form-urlencoded)\b"
 )
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.I)
+_NOT_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
+"""Encodings that fail whatever the body is, take quadratic time, or read what it says in another way."""
 
 
 def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
@@ -58,6 +61,7 @@ class ResponseHeaders:
             return None
         named = _CHARSET.search(self.get("content-type"))
         try:
-            return body.decode(named[1] if named else "utf-8", "replace")
+            codec = codecs.lookup(named[1] if named else "utf-8").name
+            return body.decode("utf-8" if codec in _NOT_CHARSETS else codec, "replace")
         except LookupError:
             return body.decode("utf-8", "replace")

@@ -1,5 +1,6 @@
 """The `http_request` tool: one request to one host, with secrets by reference."""
 
+import asyncio
 import json
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
@@ -91,11 +92,11 @@ class HttpRequest(Tool[HttpRequestArgs]):
     async def run(self, args: HttpRequestArgs, ctx: ToolContext) -> ToolResult:
         url = parsed_url(args.url)
         query = await self._secrets.filled(args.query, url)
-        headers = checked_headers(await self._secrets.filled(args.headers, url))
+        headers = checked_headers(await self._secrets.filled(checked_headers(args.headers), url))
         body = await self._body(args, headers, url)
         request = WebRequest(args.method, _with_query(url, query), headers, body)
         response = await self._client.send(request, seconds=args.timeout)
-        return result_of(response, self._secrets.clean)
+        return await asyncio.to_thread(result_of, response, self._secrets.clean)
 
     async def _body(self, args: HttpRequestArgs, headers: dict[str, str], url: WebUrl) -> bytes | None:
         """The body; its type is added to the headers if they have none."""
@@ -114,7 +115,7 @@ def _with_query(url: WebUrl, query: dict[str, Any]) -> WebUrl:
     added = "&".join(f"{quote(name, safe='')}={quote(_plain(value), safe='')}" for name, value in pairs)
     joined = "&".join(part for part in (url.query, added) if part)
     try:
-        return WebUrl(url.scheme, url.host, url.port, url.path, joined)
+        return WebUrl.parse(str(WebUrl(url.scheme, url.host, url.port, url.path, joined)))
     except ValueError as error:
         raise InvalidArgs(str(error)) from None
 

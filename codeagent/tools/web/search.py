@@ -14,7 +14,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
 from codeagent.tools.web.client import WebClient, WebRequest
-from codeagent.tools.web.result import result_of
+from codeagent.tools.web.result import NOT_ORDERS, result_of
 from codeagent.tools.web.secrets import SecretBook
 from codeagent.tools.web.url import WebUrl
 
@@ -117,7 +117,7 @@ class WebSearch(Tool[WebSearchArgs]):
             lines = [_line(at, one, self._provider.snippet) for at, one in enumerate(found[: args.limit], 1)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise Failed(f"{self._url.place} answered with something other than search results") from None
-        text = self._secrets.clean("\n\n".join(lines)) or "Nothing found."
+        text = self._secrets.clean("\n\n".join([NOT_ORDERS, *lines])) if lines else "Nothing found."
         return ToolResult.from_text(text, details={"results": len(lines)})
 
     async def _request(self, args: WebSearchArgs) -> WebRequest:

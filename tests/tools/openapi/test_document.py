@@ -208,6 +208,7 @@ def test_yaml_keeps_keys_and_dates_as_they_are_written_and_merges() -> None:
         ("https://evil.example/x.json", "another document"),
         ("#/components/nowhere", "leads nowhere"),
         ("#/servers/²", "leads nowhere"),
+        ("#Person", "not a path like #/components"),
         ("#/servers/" + "9" * 5_000, "leads nowhere"),
         ("#/components/parameters/Self", "without end"),
     ],
@@ -283,3 +284,11 @@ def test_a_schema_without_end_or_bounds_is_bounded() -> None:
     root = {"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}, "components": {"schemas": schemas}}
     plan = planned(ApiDocument(root))["post_a"]
     assert len(json.dumps(plan.schema)) < 200_000 and problems_of(plan.schema) == ()
+
+
+def test_a_long_chain_of_references_is_refused_and_not_a_crash() -> None:
+    schemas = {f"S{at}": {"$ref": f"#/components/schemas/S{at + 1}"} for at in range(3_000)}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}}}
+    root = {"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}, "components": {"schemas": schemas}}
+    with pytest.raises(BadDocument, match="without end"):
+        planned(ApiDocument(root))

@@ -142,3 +142,8 @@ def test_of_several_media_types_json_is_taken_and_a_text_is_sent_as_it_is() -> N
     assert body_of(made, {"body": [1, None]}) == (b"[1, null]", "application/vnd.api+json")
     assert body_of(plan(body={"application/xml": {}}), {"body": "<a/>"}) == (b"<a/>", "application/xml")
     assert body_of(made, {}) == (None, "")
+
+
+def test_a_value_that_may_hold_reserved_characters_stays_in_its_place_in_the_path() -> None:
+    one = plan(parameter("path", allowReserved=True, required=True), path="/a/{color}/b")
+    assert path_of(one, {"color": "x/y?z=1"}) == "/a/x%2Fy%3Fz%3D1/b"

@@ -112,6 +112,18 @@ async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None
         assert (len(response.body), response.complete) == (100_000, False)
 
 
+async def test_a_header_that_looks_like_a_status_line_is_a_header() -> None:
+    async with serving(Site(lambda seen: (200, {"HTTP/nonsense": "y", "HTTP/1.1 999 x": "z"}, b"ok"))) as site:
+        response = await WebClient({}, [site.place]).send(get(site.url))
+        assert (response.status, response.body, response.headers.get("http/nonsense")) == (200, b"ok", "y")
+
+
+async def test_a_post_without_a_body_names_no_type_of_one() -> None:
+    async with serving(Site()) as site:
+        await WebClient({}, [site.place]).send(WebRequest("POST", WebUrl.parse(site.url)))
+        assert "content-type" not in site.seen[0].headers and site.seen[0].headers["content-length"] == "0"
+
+
 async def test_a_server_that_does_not_finish_is_given_up_and_its_socket_closed() -> None:
     async with serving(Site(lambda seen: (200, {"content-length": "10"}, b"12345"))) as site:
         client = WebClient({}, [site.place])

@@ -1,6 +1,8 @@
 """The tools of the web set: what they send, what the model gets, and what no one ever sees of a secret."""
 
+import asyncio
 import json
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +16,11 @@ from codeagent.core.tool import Access, Denied, Failed, InvalidArgs, Tool
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.web import search
 from codeagent.tools.web.client import WebClient
-from codeagent.tools.web.fetch import WebFetch, markdown_of
+from codeagent.tools.web.fetch import WebFetch
+from codeagent.tools.web.headers import ResponseHeaders
 from codeagent.tools.web.http_request import HttpRequest
+from codeagent.tools.web.markdown import NotConverted, markdown_of
+from codeagent.tools.web.result import NOT_ORDERS
 from codeagent.tools.web.search import PROVIDERS, SearchProvider, WebSearch
 from codeagent.tools.web.secrets import SecretBook
 from codeagent.tools.web.url import WebUrl
@@ -187,9 +192,56 @@ async def test_a_long_page_is_read_in_parts_that_join_to_the_whole(workspace: Lo
             await call(tool, workspace, url=site.url, offset=len(whole) + 1)
 
 
-def test_a_page_nested_beyond_reason_is_an_error_and_not_a_crash() -> None:
-    with pytest.raises(Failed, match="nested too deeply"):
-        markdown_of("<div>" * 100_000 + "x", WebUrl.parse("https://example.org/"))
+async def test_a_page_that_cannot_be_converted_is_an_error_and_not_a_crash() -> None:
+    for page, why in (("<div>" * 5_000 + "x", "nested too deeply"), ("<![foo[ x]]>", "malformed")):
+        with pytest.raises(NotConverted, match=why):
+            await markdown_of(page, WebUrl.parse("https://example.org/"))
+
+
+async def test_a_page_that_would_keep_the_parser_busy_for_hours_is_given_up(workspace: LocalWorkspace) -> None:
+    with pytest.raises(NotConverted, match="takes too long to convert to Markdown"):
+        await markdown_of("<a " * 300_000, WebUrl.parse("https://example.org/"), seconds=0.2)
+    async with serving(Site(lambda seen: (200, {"content-type": "text/html"}, b"<![foo[ x]]>"))) as site:
+        with pytest.raises(Failed, match=r"malformed.*; use http_request for its source"):
+            await call(WebFetch(WebClient({}, [site.place]), str), workspace, url=site.url)
+
+
+async def test_a_cancelled_conversion_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: asyncio.Future[asyncio.subprocess.Process] = asyncio.get_running_loop().create_future()
+    start = asyncio.create_subprocess_exec
+
+    async def watched(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        started.set_result(await start(*command, **options))
+        return started.result()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
+    task = asyncio.create_task(markdown_of("<a " * 300_000, WebUrl.parse("https://example.org/")))
+    process = await started
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_a_character_set_that_is_not_one_is_read_as_utf_8(workspace: LocalWorkspace) -> None:
+    for name in ("punycode", "idna", "undefined", "unicode_escape", "hex", "nonsense"):
+        headers = {"content-type": f"text/plain; charset={name}"}
+        assert ResponseHeaders(headers).text("ü\\x41-abc".encode()) == "ü\\x41-abc"
+    assert ResponseHeaders({"content-type": "text/plain; charset=latin-1"}).text(b"\xfc") == "ü"
+
+
+async def test_a_secret_is_not_filled_into_the_name_of_a_header(workspace: LocalWorkspace) -> None:
+    async with serving(Site()) as site:
+        with pytest.raises(InvalidArgs, match="not the name of a header") as caught:
+            await call(requester(site, "API_TOKEN"), workspace, url=site.url, headers={"${secret:API_TOKEN}": "x"})
+        assert "s3cr3t" not in str(caught.value) and site.connections == 0
+
+
+async def test_a_query_that_makes_the_address_too_long_is_refused(workspace: LocalWorkspace) -> None:
+    async with serving(Site()) as site:
+        with pytest.raises(InvalidArgs, match="longer than"):
+            await call(requester(site), workspace, url=site.url, query={"q": "x" * 9_000})
+        assert site.connections == 0
 
 
 @pytest.mark.parametrize(
@@ -208,7 +260,7 @@ async def test_each_provider_is_asked_in_its_own_way(
         keys = SecretBook({known.key: (site.place,)} if known.key else {}, {known.key: _VALUE}.get, Redactor({}))
         tool = WebSearch(WebClient({}, [site.place]), keys, known, f"{site.url}/search")
         result = await call(tool, workspace, query="a & b", limit=3)
-        assert said(result) == "1. T\n   https://a.example/\n   S s"
+        assert said(result) == f"{NOT_ORDERS}\n\n1. T\n   https://a.example/\n   S s"
         [seen] = site.seen
         if known.posts:
             assert json.loads(seen.body) == {"query": "a & b", "max_results": 3}

@@ -1,0 +1,90 @@
+"""Turns a page into Markdown, in a process of its own: a page can be made to keep a parser busy for hours.
+
+Run as a program, it reads HTML from standard input, takes the page's address and a time limit as arguments, and ends
+once it has used more processor time or memory than a page needs.
+"""
+
+import asyncio
+import re
+import resource
+import signal
+import sys
+from contextlib import suppress
+
+from codeagent.tools.web.url import WebUrl
+
+SECONDS = 20.0
+"""Of processor time."""
+_MOST_MEMORY = 1 << 30
+_TOO_DEEP = 3
+"""The exit status for a page that is nested too deeply."""
+_UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "form", "button")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
+
+
+class NotConverted(Exception):
+    """The page cannot be converted; the message says why, as a clause."""
+
+
+async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
+    """Return the page's text as Markdown, without what nobody sees; links are absolute.
+
+    `seconds` of processor time are enough for it. Raises NotConverted.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", __name__, str(url), str(seconds),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, cwd="/",
+    )  # fmt: skip
+    try:
+        text, _ = await process.communicate(html.encode("utf-8", "surrogatepass"))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode == _TOO_DEEP:
+        raise NotConverted("the page is nested too deeply for Markdown")
+    if process.returncode != 0:
+        raise NotConverted("the page is malformed, or takes too long to convert to Markdown")
+    return text.decode("utf-8", "replace")
+
+
+def converted(html: str, url: WebUrl) -> str:
+    """Return what `markdown_of` does. Blocks, without bounds. Raises RecursionError, bs4's ParserRejectedMarkup."""
+    from bs4 import BeautifulSoup  # only the program itself needs them
+    from markdownify import MarkdownConverter
+
+    soup = BeautifulSoup(html, "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    for element in soup(_UNSEEN):
+        element.decompose()
+    for name, attribute in (("a", "href"), ("img", "src")):
+        for element in soup(name):
+            element[attribute] = _absolute(str(element.get(attribute) or ""), url)
+    text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
+    text = _BLANK_LINES.sub("\n\n", text).strip()
+    return f"# {title}\n\n{text}" if title and not text.startswith("# ") else text
+
+
+def _absolute(reference: str, url: WebUrl) -> str:
+    try:
+        return str(url.joined(reference))
+    except ValueError:
+        return "" if reference.startswith("data:") else reference[:500]
+
+
+def _main(url: WebUrl, seconds: float) -> int:
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends the process
+    with suppress(ValueError, OSError):  # not every system limits memory
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    html = sys.stdin.buffer.read().decode("utf-8", "replace")
+    try:
+        text = converted(html, url)
+    except RecursionError:
+        return _TOO_DEEP
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(WebUrl.parse(sys.argv[1]), float(sys.argv[2])))
