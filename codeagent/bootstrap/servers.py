@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.bootstrap.place import Place, docker_sandbox
@@ -16,7 +17,7 @@ from codeagent.config.mcp import PROJECT_FILE, ServerFiles
 from codeagent.config.mcp_entries import ServerEntry, filled_in
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace
+from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
 from codeagent.core.ports import Asker, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line
@@ -24,7 +25,7 @@ from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.sandbox.programs import MachinePrograms
-from codeagent.tools.mcp.mentions import read_mentions
+from codeagent.tools.mcp.mentions import offered_texts, read_mentions
 from codeagent.tools.mcp.source import McpSource, ServerHost
 from codeagent.tools.source import Listing
 from codeagent.tools.toolsets import Toolsets
@@ -122,6 +123,16 @@ class McpServers:
 
     def list(self) -> tuple[ServerFacts, ...]:
         return tuple(map(self._facts, self._configured.entries))
+
+    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+        async def of(source: McpSource) -> tuple[ServerText, ...]:
+            try:
+                return await offered_texts(source, kind)
+            except Failed:  # it has none, or does not answer: whoever names one reads why
+                return ()
+
+        ready = (source for source in self._sources.values() if source.list().state == "ready")
+        return tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
 
     async def trust(self, trusted: bool) -> None:
         """Raises ConfigError."""

@@ -72,10 +72,25 @@ class ServerFacts:
     """Tools that wait for the user's agreement, because they say something else than before, or are new."""
 
 
+@dataclass(frozen=True)
+class ServerText:
+    """Something that a user's prompt takes from a server by naming it: a resource, or a prompt."""
+
+    name: str
+    """`SERVER:RESOURCE` or `SERVER:PROMPT`, as it is typed behind `@` or `/`."""
+    about: str = ""
+    """One line, in the server's words."""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """Of a prompt: its arguments, and words about each."""
+
+
 class ServerBook(Protocol):
     """The MCP servers of a conversation; the methods raise ConfigError, and change nothing then."""
 
     def list(self) -> tuple[ServerFacts, ...]: ...
+
+    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+        """Ask the servers that are ready what a prompt can take from them; one that does not answer is left out."""
 
     async def trust(self, trusted: bool) -> None:
         """Trust the project's servers as they are now and start them; or no longer, which holds for later sessions."""

@@ -8,6 +8,7 @@ from codeagent.tui.actions import KEYS, Action, Group
 from codeagent.tui.fuzzy import alike
 
 if TYPE_CHECKING:  # not for the first frame
+    from codeagent.core.mcp import ServerText
     from codeagent.core.recipes import Recipe
 
 _WITHOUT_KEYS = (
@@ -181,6 +182,11 @@ def recipe_row(recipe: "Recipe") -> Action:
         while_running=False,
         needs_conversation=True,
     )
+
+
+def prompt_row(prompt: "ServerText") -> Action:
+    """What is offered of a server's prompt; it is sent as it is typed, and the server gives the text."""
+    return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)
 
 
 def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:

@@ -1,9 +1,10 @@
 """MCP servers for the screen, in every state, and a book of them."""
 
 from dataclasses import replace
+from typing import Literal
 
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerFacts
+from codeagent.core.mcp import ServerFacts, ServerText
 
 GIT = ServerFacts(
     "git", "stdio", "user", "uvx mcp-server-git", ("gets TOKEN",), "ready", ("mcp__git__status", "mcp__git__log")
@@ -28,9 +29,14 @@ class Book:
 
     def __init__(self, *servers: ServerFacts) -> None:
         self.servers = servers
+        self.resources: tuple[ServerText, ...] = ()
+        self.prompts: tuple[ServerText, ...] = ()
 
     def list(self) -> tuple[ServerFacts, ...]:
         return self.servers
+
+    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+        return self.resources if kind == "resource" else self.prompts
 
     async def trust(self, trusted: bool) -> None:
         raise AssertionError("the page makes acts")

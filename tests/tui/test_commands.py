@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
-from codeagent.tui.parts.composer import CommandInput, PromptInput, ShellInput, UnknownInput, understand
+from codeagent.tui.parts.meant import CommandInput, PromptInput, ShellInput, UnknownInput, understand
 
 
 def called(text: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
-from codeagent.tui.parts.composer import CommandInput, understand
+from codeagent.tui.parts.meant import CommandInput, understand
 from codeagent.tui.state import Paused, PlanReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind

@@ -84,6 +84,10 @@ class Connection:
         """All pages of `prompts/list`, as the server sent them."""
         return await self._pages("prompts")
 
+    async def resources(self) -> list[Any]:
+        """All pages of `resources/list`, as the server sent them."""
+        return await self._pages("resources")
+
     async def read_resource(self, uri: str) -> dict[str, Any]:
         return await self._request("resources/read", {"uri": uri})
 

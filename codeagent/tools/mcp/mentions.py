@@ -4,8 +4,10 @@ import asyncio
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Literal, Protocol, TypeGuard
 
+from codeagent.core.mcp import ServerText
 from codeagent.core.messages import text_of
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed, ToolError
@@ -17,6 +19,7 @@ _AT_THE_END = ".,;:!?)]}'\""
 """Punctuation that follows a name in a sentence and does not belong to it."""
 _MOST = 5
 _LONGEST = 40_000
+_MOST_OFFERED = 500
 
 
 class OffersText(Protocol):
@@ -27,6 +30,9 @@ class OffersText(Protocol):
 
     async def read_resource(self, uri: str) -> Mapping[str, Any]:
         """Return the result of `resources/read`."""
+
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources of `resources/list`."""
 
     async def prompts(self) -> Sequence[Mapping[str, Any]]:
         """Return the prompts of `prompts/list`."""
@@ -52,6 +58,40 @@ async def read_mentions(text: str, servers: Sequence[OffersText]) -> str:
         parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
     parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
     return "\n\n".join(parts)
+
+
+async def offered_texts(server: OffersText, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+    """Return what a prompt can take from the server, as far as it can be typed. Raises Failed."""
+    listed = await (server.resources() if kind == "resource" else server.prompts())
+    texts = (
+        _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each) for each in listed
+    )
+    return tuple(islice((text for text in texts if text is not None), _MOST_OFFERED))
+
+
+def _resource_text(server: str, resource: Mapping[str, Any]) -> ServerText | None:
+    """Return None for an address that would not be read as it was meant."""
+    uri = resource.get("uri")
+    if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
+        return None
+    return ServerText(f"{server}:{uri}", _about(resource))
+
+
+def _prompt_text(server: str, prompt: Mapping[str, Any]) -> ServerText | None:
+    name, given = prompt.get("name"), prompt.get("arguments")
+    if not _can_be_typed(name):
+        return None
+    arguments = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    inputs = tuple((each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name")))
+    return ServerText(f"{server}:{name}", _about(prompt), inputs)
+
+
+def _can_be_typed(name: object) -> TypeGuard[str]:
+    return isinstance(name, str) and re.fullmatch(r"\S{1,400}", name) is not None and visible(name) == name
+
+
+def _about(said: Mapping[str, Any]) -> str:
+    return one_line(str(said.get("description") or said.get("title") or ""), 200)
 
 
 async def _resource(server: OffersText, uri: str) -> str:

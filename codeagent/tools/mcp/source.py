@@ -317,6 +317,11 @@ class McpSource:
         """Implement `mentions.OffersText`."""
         return await self._asked(lambda connection: connection.read_resource(uri))
 
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        """Implement `mentions.OffersText`."""
+        found = await self._asked(lambda connection: connection.resources())
+        return [each for each in found if isinstance(each, Mapping)]
+
     async def prompts(self) -> Sequence[Mapping[str, Any]]:
         """Implement `mentions.OffersText`."""
         found = await self._asked(lambda connection: connection.prompts())

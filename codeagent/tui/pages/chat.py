@@ -20,9 +20,10 @@ from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.escape import AGAIN, SAID, Escape, Meaning, Situation
-from codeagent.tui.parts.composer import CommandInput, Composer, PromptInput, ShellInput, UnknownInput
+from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
+from codeagent.tui.parts.meant import CommandInput, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
@@ -247,8 +248,10 @@ class ChatScreen(Screen[None]):
             case "editor":
                 self.run_worker(self._edit(self.composer.text), exit_on_error=True)
             case "files":
-                if (client := self.outbox.client) is not None:
-                    self.run_worker(self._load_files(client), group="files", exclusive=True)
+                self.run_worker(self.conversation.offer_files(self.composer), group="files", exclusive=True)
+            case "commands":
+                if (conversation := self._conversation) is not None:
+                    self.run_worker(conversation.offer_prompts(self.composer), group="prompts", exclusive=True)
             case "keys":
                 self.action_command("chat.keys")
 
@@ -272,9 +275,6 @@ class ChatScreen(Screen[None]):
             self.composer.set_edited(text, await edit_in_editor(self.app, text))
         except CodeagentError as error:
             self.tell(str(error))
-
-    async def _load_files(self, client: "SessionClient") -> None:
-        self.composer.set_files(await client.files())
 
     def on_card_left(self) -> None:
         self.composer.focus()

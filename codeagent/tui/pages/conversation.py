@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.app import App
 from textual.widget import AwaitMount, Widget
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.commands import COMMANDS, mistyped, recipe_row
+from codeagent.tui.actions import Action
+from codeagent.tui.commands import COMMANDS, mistyped, prompt_row, recipe_row
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
-from codeagent.tui.parts.composer import Composer, UnknownInput, understand
+from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.find_bar import FindBar
+from codeagent.tui.parts.meant import UnknownInput, understand
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
 from codeagent.tui.rendering.markdown import warm_up
@@ -23,6 +25,7 @@ from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
 
 if TYPE_CHECKING:  # it loads pydantic; keys come first
+    from codeagent.core.mcp import ServerText
     from codeagent.tui.session_client import SessionClient
 
 
@@ -37,6 +40,9 @@ class ConversationParts:
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
+        self._recipes: tuple[Action, ...] = ()
+        self._prompts: tuple[Action, ...] = ()
+        self._resources: tuple[str, ...] = ()
         self._warm = False
         self._placed: AwaitMount | None = None
 
@@ -71,7 +77,30 @@ class ConversationParts:
         except CodeagentError as error:
             self._state.document.remark(str(error), "warning")
             return
-        composer.commands = (*COMMANDS, *map(recipe_row, book.listed))
+        self._recipes = tuple(map(recipe_row, book.listed))
+        composer.set_commands((*COMMANDS, *self._recipes, *self._prompts))
+
+    async def offer_prompts(self, composer: Composer) -> None:
+        """Offer the prompts that servers have now behind commands and recipes."""
+        prompts = tuple(map(prompt_row, await self._texts("prompt")))
+        if prompts != self._prompts:
+            self._prompts = prompts
+            composer.set_commands((*COMMANDS, *self._recipes, *prompts))
+
+    async def offer_files(self, composer: Composer) -> None:
+        """Offer the files of now with the resources that are known, and then with those that servers have now."""
+        if (client := self.outbox.client) is None:
+            return
+        files = await client.files()
+        composer.set_files((*files, *self._resources))
+        self._resources = tuple(text.name for text in await self._texts("resource"))
+        composer.set_files((*files, *self._resources))
+
+    async def _texts(self, kind: Literal["resource", "prompt"]) -> tuple["ServerText", ...]:
+        """What servers offer; nothing while the conversation is starting."""
+        client = self.outbox.client
+        servers = None if client is None or not client.started else client.agent.servers
+        return () if servers is None else await servers.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> None:
         """Send what is typed again if its word is a recipe that was just written; else say what it may have meant."""

@@ -26,8 +26,8 @@ from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
-from codeagent.tui.parts.composer import CommandInput, understand
 from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.parts.meant import CommandInput, understand
 
 _ANOTHER_KEY = "another key"
 """Row of the models list; no model has such a name."""

@@ -1,7 +1,7 @@
 """Where the user types: what the keys do, and what is made of the text that is sent."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from textual import work
@@ -10,9 +10,9 @@ from textual.events import Blur, Key
 from textual.message import Message
 from textual.widgets.text_area import EditResult
 
-from codeagent.core.dataclass import dataclass
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
+from codeagent.tui.parts.meant import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, named, understand
 from codeagent.tui.parts.prompt_text import PromptText, harmless
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
@@ -28,39 +28,6 @@ from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
 
 _PAUSE = 0.03
 """Seconds without a key before files are searched."""
-_LEAVE = ("exit", "quit", ":q")
-
-
-@dataclass(frozen=True)
-class PromptInput:
-    text: str
-    later: bool = False
-    """To be read when the agent is done."""
-
-
-@dataclass(frozen=True)
-class ShellInput:
-    """`!command`, or `!!command` where the model is not to see it."""
-
-    command: str
-    shared: bool
-
-
-@dataclass(frozen=True)
-class CommandInput:
-    row: Action
-    arguments: str
-
-
-@dataclass(frozen=True)
-class UnknownInput:
-    """A slash and a word that is not a command."""
-
-    text: str
-
-
-Meant = PromptInput | ShellInput | CommandInput | UnknownInput
-"""What the user means by what they typed."""
 
 
 class Composer(PromptText):
@@ -80,10 +47,11 @@ class Composer(PromptText):
 
         card: Tab where nothing is typed. take_back: Up where nothing is typed and something is queued. editor: to go
         on in the user's own. files: the first `@` of a prompt, and every one while there are none: `set_files` is
-        waited for. keys: `?` where nothing is typed.
+        waited for. commands: the first `/` of a prompt: `set_commands` is called if there are others by now. keys: `?`
+        where nothing is typed.
         """
 
-        def __init__(self, what: Literal["card", "take_back", "editor", "files", "keys"]) -> None:
+        def __init__(self, what: Literal["card", "take_back", "editor", "files", "commands", "keys"]) -> None:
             super().__init__()
             self.what = what
 
@@ -109,7 +77,8 @@ class Composer(PromptText):
         self._walk: HistoryWalk | None = None
         self._paths: tuple[str, ...] = ()
         self._files: PathIndex | None = None
-        self._files_asked = False
+        self._asked: set[Literal["files", "commands"]] = set()
+        """What was asked for since a prompt was sent."""
         self._word: Unfinished | None = None
         self._searched: Unfinished | None = None
         """What the files on offer were searched for."""
@@ -141,8 +110,14 @@ class Composer(PromptText):
         self.set_text(after)
         self.insert_back(meanwhile.removesuffix("\n"))
 
+    def set_commands(self, commands: Sequence[Action]) -> None:
+        """The commands that `/` offers."""
+        self.commands = commands
+        if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "command":
+            self.choices.offer(command_choices(self._word.query, commands))
+
     def set_files(self, paths: Sequence[str]) -> None:
-        """The paths `@` offers, directories with a slash at the end."""
+        """What `@` offers: paths, directories with a slash at the end, and the resources of servers."""
         if self._files is None or self._paths != tuple(paths):
             self._paths = tuple(paths)
             self._index(self._paths)
@@ -205,7 +180,7 @@ class Composer(PromptText):
                 meant = PromptInput(expand(text), later)
         self._prompts.add(self.text.strip("\n"))
         self._walk = None
-        self._files_asked = False
+        self._asked.clear()
         self.post_message(self.Submitted(meant))
         self.forget()
 
@@ -307,21 +282,24 @@ class Composer(PromptText):
         if word is None or not self.has_focus:
             self._close_choices()
         elif word.kind == "command":
+            self._want("commands")
             self.choices.offer(command_choices(word.query, self.commands))
         elif word.kind == "input":
             self.choices.offer(input_choices(word, self.commands))
         else:
             if before is None or (before.kind, before.start) != (word.kind, word.start):
-                self._want_files()
+                if self._files is None:
+                    self._asked.discard("files")
+                self._want("files")
             if self._files is None:
                 self.choices.offer((), footer="looking for files…")
             else:
                 self._search_files(word)
 
-    def _want_files(self) -> None:
-        if self._files is None or not self._files_asked:
-            self._files_asked = True
-            self.post_message(self.Wanted("files"))
+    def _want(self, what: Literal["files", "commands"]) -> None:
+        if what not in self._asked:
+            self._asked.add(what)
+            self.post_message(self.Wanted(what))
 
     @work(group="files", exclusive=True)
     async def _search_files(self, word: Unfinished) -> None:
@@ -369,32 +347,3 @@ class Composer(PromptText):
         row, column = self.cursor_location
         self._replace_via_keyboard(harmless(choice.insert), (row, self._word.start), (row, column))
         self.focus()
-
-
-def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
-    """None if nothing is said: blank text, or a shell command that is still empty.
-
-    A first word with a second slash is a path, and a line with a space in front of its slash is a prompt. So is what
-    asks for the prompt of an MCP server, `/server:prompt`.
-    """
-    text = typed.strip("\n").rstrip()
-    if not text.strip():
-        return None
-    if text.strip() in _LEAVE and (leave := named("exit", commands)) is not None:
-        return CommandInput(leave, "")
-    if text.startswith("!"):
-        shared = not text.startswith("!!")
-        command = text.removeprefix("!" if shared else "!!").strip()
-        return ShellInput(command, shared) if command else None
-    word, *rest = text.split(maxsplit=1)
-    if not text.startswith("/") or "/" in word[1:]:
-        return PromptInput(text)
-    row = named(word[1:], commands)
-    if row is None:
-        return PromptInput(text) if ":" in word else UnknownInput(text)
-    return CommandInput(row, "".join(rest).strip())
-
-
-def named(word: str, commands: Iterable[Action]) -> Action | None:
-    """The command of that name or alias."""
-    return next((row for row in commands if word == row.name or word in row.aliases), None)

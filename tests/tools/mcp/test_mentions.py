@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.tool import Failed
-from codeagent.tools.mcp.mentions import read_mentions
+from codeagent.tools.mcp.mentions import offered_texts, read_mentions
 from tests.tools.mcp.hostile import EVIL
 from tests.tools.mcp.real_servers import servers_or_skip
 from tests.tools.mcp.setting import hostile, serving
@@ -24,13 +24,17 @@ class Server:
     name: str = "github"
     text: str = "the text"
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    listed: Sequence[Mapping[str, Any]] = ()
 
     async def read_resource(self, uri: str) -> Mapping[str, Any]:
         self.asked.append((uri, {}))
         return {"contents": [{"uri": uri, "text": self.text}]}
 
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        return self.listed
+
     async def prompts(self) -> Sequence[Mapping[str, Any]]:
-        return [REVIEW]
+        return [REVIEW, *self.listed]
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
         self.asked.append((name, dict(arguments)))
@@ -98,6 +102,25 @@ async def test_what_cannot_be_asked_for_is_said(typed: str, said: str) -> None:
     assert said in str(failed.value)
 
 
+async def test_only_what_can_be_typed_is_offered() -> None:
+    addresses = ("file:///a.txt", "has space", "ends.", EVIL, "x" * 1000, None, 7)
+    resources = [{"uri": address, "title": "A", "description": f"About {EVIL}"} for address in addresses]
+    offered = await offered_texts(Server(listed=[*resources, {}, {"uri": [], "name": "x"}]), "resource")
+    assert [text.name for text in offered] == ["github:file:///a.txt"]
+    assert "\x1b" not in offered[0].about and offered[0].about.startswith("About ")
+    prompts = [{"name": name, "arguments": 7} for name in ("has space", EVIL, "plain")]
+    offered = await offered_texts(Server(listed=prompts), "prompt")
+    assert [(text.name, text.inputs) for text in offered] == [
+        ("github:review", (("pr", ""), ("tone", ""))),
+        ("github:plain", ()),
+    ]
+
+
+async def test_no_more_is_offered_than_a_list_can_hold() -> None:
+    many = [{"uri": f"file:///{number}"} for number in range(10_000)]
+    assert len(await offered_texts(Server(listed=many), "resource")) == 500
+
+
 async def test_a_command_of_another_name_is_ordinary_text() -> None:
     assert await read_mentions("/other:review 7", [Server()]) == ""
     assert await read_mentions("see /github:review 7", [Server()]) == ""
@@ -116,5 +139,8 @@ async def test_resources_and_prompts_of_a_real_server_are_read(tmp_path: Path) -
         assert "Resource 3: This is a plaintext resource" in read
         read = await read_mentions("/everything:args-prompt city=Bonn", [setting.source])
         assert "Bonn" in read
+        offered = await offered_texts(setting.source, "prompt")
+        assert ("city", "") in [(name, "") for text in offered for name, _ in text.inputs]
+        assert (await offered_texts(setting.source, "resource"))[0].name.startswith("everything:demo://")
         with pytest.raises(Failed, match="everything: "):
             await read_mentions("@everything:demo://nothing", [setting.source])

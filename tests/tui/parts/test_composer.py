@@ -164,7 +164,7 @@ async def test_a_slash_offers_commands_tab_completes_and_an_exact_name_is_sent(t
         composer.clear()
         keys(app, "slash", *"help", "enter")
         await pilot.pause()
-        assert app.said == [("CommandInput", "help", "")]
+        assert app.said == [("commands",), ("CommandInput", "help", "")]
 
 
 async def test_an_at_sign_asks_for_the_files_once_and_offers_them(tmp_path: Path) -> None:
@@ -206,9 +206,9 @@ async def test_escape_closes_the_list_and_otherwise_belongs_to_others(tmp_path: 
     async with stand(tmp_path) as (app, composer, pilot):
         await pilot.press("slash", "escape")
         assert not composer.choices.is_open
-        assert app.said == []
+        assert app.said == [("commands",)]
         await pilot.press("escape")
-        assert app.said == [("escape",)]
+        assert app.said == [("commands",), ("escape",)]
         assert composer.text == "/"
         assert composer.has_focus
 

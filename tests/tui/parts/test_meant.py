@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.composer import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, understand
+from codeagent.tui.parts.meant import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, understand
 
 HELP = Action("command.help", "keys")
 NEW = Action("command.new", "a new session", aliases=("clear",))
