@@ -346,7 +346,7 @@ class Agent:
     def _parent(self, call_id: str, depth: int) -> Parent:
         """What a child that this call starts has above it."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
-        return Parent(shared, call_id, depth, self.model, self._executor.tools)
+        return Parent(shared, call_id, depth, self.model, self._executor.tools, self._approvals, self._environment)
 
     def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
         """Raises CodeagentError."""

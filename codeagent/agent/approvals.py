@@ -152,16 +152,24 @@ class Permissions:
 class NarrowedPermissions(Permissions):
     """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
 
-    def __init__(self, environment: ToolEnvironment, emitter: Emitter, above: Permissions, mode: Mode | None) -> None:
-        """`mode` None: the parent's."""
+    def __init__(
+        self, environment: ToolEnvironment, emitter: Emitter, above: Permissions, mode: Mode | None, *, apart: bool
+    ) -> None:
+        """`mode` None: the parent's. `apart`: it has a worktree; what becomes of its files is asked about later."""
         super().__init__(environment, emitter)
         self._above = above
         self._mode: Mode = mode or "auto"
+        self._apart = apart
 
     @property
     def policy(self) -> Policy:
         above = self._above.policy
         return replace(above, mode=narrower(above.mode, self._mode))
+
+    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+        if self._apart and tool.source == "builtin" and tool.effect == "files":
+            return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
+        return super().judge(tool, args, confined=confined)
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

@@ -1,11 +1,11 @@
 """The agents that calls start: each is a child with its own history, log, tools and limits, and ends with its call."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, replace
 from typing import Any
 
-from codeagent.agent.approvals import NarrowedPermissions, Permissions
+from codeagent.agent.approvals import Approvals, NarrowedPermissions, Permissions
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
@@ -13,7 +13,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.core.acts import Act, Stop
-from codeagent.core.agents import GENERAL, AgentDefinition, Check
+from codeagent.core.agents import GENERAL, AgentDefinition, Check, Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, RunCancelled
@@ -72,6 +72,8 @@ class Parent:
     model: ModelInUse
     tools: ToolSet
     """What the parent may call now."""
+    approvals: Approvals
+    environment: ToolEnvironment
 
     @property
     def session_id(self) -> str:
@@ -86,6 +88,8 @@ class Origin:
     name: str
     """The `agent` of its events, unique in the session of its parent."""
     mode: Mode | None
+    apart: bool = False
+    """It has a worktree of its own."""
 
     def shared(self, around: ToolEnvironment, journal: Journal) -> Shared:
         """What the child works with; both logs say first that the one session belongs to the other."""
@@ -100,15 +104,27 @@ class Origin:
         )
         above.emitter.emit(started)
         emitter.emit(started)
-        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode)
-        return replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
+        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode, apart=self.apart)
+        own = replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
+        return replace(own, lock=WorkspaceLock(), inspection=None) if self.apart else own
 
 
-OpenChild = Callable[[AgentDefinition, Parent], Coroutine[Any, Any, AgentHandle]]
-"""Opens an agent in a new session of its own. Raises CodeagentError, and leaves nothing open then."""
+@dataclass(frozen=True)
+class OpenedChild:
+    """A child in a new session of its own."""
+
+    agent: AgentHandle
+    close: Callable[[], Awaitable[None]]
+    """Ends the agent, and the sandbox of a worktree."""
+    worktree: Worktree | None = None
+    """Removed by whoever opened the child, once it is closed."""
 
 
-async def _no_child(definition: AgentDefinition, parent: Parent) -> AgentHandle:
+OpenChild = Callable[[AgentDefinition, Parent], Coroutine[Any, Any, OpenedChild]]
+"""Raises CodeagentError, and leaves nothing open then."""
+
+
+async def _no_child(definition: AgentDefinition, parent: Parent) -> OpenedChild:
     raise Failed("no agents can be started here")
 
 
@@ -139,7 +155,7 @@ class Children:
             raise Failed(f"Not started: agents nest at most {MOST_DEEP} deep. Do the task yourself.")
         async with self._turns:
             token = context.cancel.child()
-            work = asyncio.create_task(self._work(known[name], task, check, token, context.call_id))
+            work = asyncio.create_task(self._work(known[name], task, check, token, context))
             self._tasks.add(work)
             work.add_done_callback(self._tasks.discard)
             try:
@@ -159,14 +175,29 @@ class Children:
             await asyncio.wait(set(self._tasks))
 
     async def _work(
-        self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, call_id: str
+        self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, context: ToolContext
     ) -> ToolResult:
+        parent = self._parent(context.call_id, self._depth + 1)
         try:
-            child = await token.guard(self.open_child(definition, self._parent(call_id, self._depth + 1)))
+            opened = await token.guard(self.open_child(definition, parent))
         except RunCancelled:
             raise
         except CodeagentError as error:
             raise Failed(f"the agent {definition.name} was not started: {error}") from error
+        try:
+            result = await self._ran(opened, definition, task, check, token)
+            if opened.worktree is not None and not token.cancelled:
+                result = await _merged(opened.worktree, result, definition, parent, token, context)
+            return result
+        finally:
+            token.close()
+            if opened.worktree is not None:
+                await opened.worktree.remove()
+
+    async def _ran(
+        self, opened: OpenedChild, definition: AgentDefinition, task: str, check: Check, token: CancelToken
+    ) -> ToolResult:
+        child = opened.agent
         self._running[child.session_id] = child
 
         def stop(reason: str) -> None:
@@ -177,9 +208,33 @@ class Children:
             return await _converse(child, definition.name, task, check, token)
         finally:
             forget()
-            token.close()
             del self._running[child.session_id]
-            await child.close()
+            await opened.close()
+
+
+async def _merged(
+    worktree: Worktree,
+    result: ToolResult,
+    definition: AgentDefinition,
+    parent: Parent,
+    token: CancelToken,
+    context: ToolContext,
+) -> ToolResult:
+    """The result, with what was taken of the child's changes. Raises RunCancelled."""
+    from codeagent.agent.merging import Merge, Receiver  # only if an agent has a worktree
+
+    shared, around = parent.shared, parent.environment
+    assert shared.inspection is not None
+    receiver = Receiver(
+        shared.emitter,
+        shared.permissions,
+        parent.approvals,
+        around.workspace,
+        shared.lock,
+        shared.inspection,
+        around.outputs,
+    )
+    return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(worktree, result)
 
 
 @dataclass(frozen=True)

@@ -104,12 +104,21 @@ def _skills(skills: Sequence[Skill]) -> str:
     return "\n".join(["# Skills (read the one that fits with info before you start)", *lines])
 
 
+_WORKTREE = (
+    "You work in a worktree of your own: a copy of the workspace as it was when you began. Changes that were not "
+    "committed are in it; what git ignores is not, such as installed packages. What you change there is shown to the "
+    "user when you are done, who decides what of it is taken; do not commit it."
+)
+
+
 def role(agent: AgentDefinition) -> str:
     """What the system prompt of a child ends with."""
     told = (
         f"# You are the agent {agent.name}\nAnother agent gives you a task, and knows nothing of what you do but your "
         "last message: it is the result, so put all of it there, and say what you could not do."
     )
+    if agent.worktree:
+        told += f"\n\n{_WORKTREE}"
     return f"{told}\n\n{agent.prompt}\n" if agent.prompt else f"{told}\n"
 
 

@@ -4,45 +4,58 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.children import Origin, Parent
+from codeagent.agent.children import OpenedChild, Origin, Parent
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.triggers import Triggers
+from codeagent.bootstrap.place import agrees_to, start_sandbox
 from codeagent.bootstrap.tools import FILE_TOOLS, ToolDependencies, prompt_for
+from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.tool import Tool
+from codeagent.disk.repository import OutsideGit
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
 from codeagent.tools.catalog import ToolCatalog, ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.files import LocalWorkspace
 
+if TYPE_CHECKING:  # most agents work where their parent does
+    from codeagent.workspace.worktrees import AgentWorktree
+
+WORKTREES = "worktrees"
+"""The folder in the state folder that the worktrees of agents are in."""
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
+_NOT_IN_WORKTREES = frozenset({"git_commit"})
+"""What changes in a worktree is taken into the workspace, or dropped."""
 
 
 @dataclass(frozen=True)
 class ChildOpener:
     """Makes children of one conversation (an `agent.children.OpenChild`)."""
 
+    settings: Settings
     dependencies: ToolDependencies
     around: ToolEnvironment
-    strategy: Strategy
     open_model: ModelOpener
     catalog: ToolCatalog
     """Of the conversation: an agent that names its tools has them even if a recipe's step holds its parent to others,
     and those of a set, whether it is on or not."""
+    snapshots: GitCheckpoints
 
-    async def __call__(self, definition: AgentDefinition, parent: Parent) -> Agent:
+    async def __call__(self, definition: AgentDefinition, parent: Parent) -> OpenedChild:
         place = self.dependencies.place
         async with AsyncExitStack() as stack:
             model, in_use = await self.open_model(*_model(definition, parent.model))
@@ -52,9 +65,14 @@ class ChildOpener:
             log = store.create_child(parent.session_id)
             stack.callback(store.discard_if_empty, log.session_id)
             stack.callback(log.close)
+            worktree = await self._worktree(log.session_id, stack) if definition.worktree else None
+            closing = await stack.enter_async_context(AsyncExitStack())
+            there, around = self.dependencies, self.around
+            if worktree is not None:
+                there, around = await self._moved(worktree, log.session_id, closing)
             own = replace(
-                self.dependencies,
-                reads=ReadTracker(self.dependencies.workspace),
+                there,
+                reads=ReadTracker(there.workspace),
                 questions=UserQuestions(),
                 jobs=Jobs(),
                 session=(parent.session_id, log.folder),
@@ -64,16 +82,54 @@ class ChildOpener:
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
-            around = replace(self.around, tools=tools, limits=limits, scratchpad=own.scratchpad)
-            conversation = Conversation(model, prompt, tools.definitions(), self.strategy, limits)
+            around = replace(around, tools=tools, limits=limits, scratchpad=own.scratchpad)
+            conversation = Conversation(
+                model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
+            )
             name = f"{definition.name}.{log.session_id.rpartition('.')[2]}"
-            origin = Origin(parent, name, definition.mode)
+            origin = Origin(parent, name, definition.mode, apart=definition.worktree)
             agent = Agent(
                 conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
                 triggers=Triggers(inbox=None if own.inbox is None else own.inbox.beside(name)),
             )  # fmt: skip
+            closing.push_async_callback(agent.close)
+            opened = OpenedChild(agent, closing.pop_all().aclose, worktree)
             stack.pop_all()
-            return agent
+            return opened
+
+    async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
+        """Make the child's worktree; the stack removes it. Raises CheckpointError."""
+        from codeagent.workspace.worktrees import make_worktree  # only for agents that ask for one
+
+        place, root = self.dependencies.place, self.dependencies.workspace.root
+        worktree = await make_worktree(place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed)
+        stack.push_async_callback(worktree.remove)
+        return worktree
+
+    async def _moved(
+        self, worktree: "AgentWorktree", session_id: str, stack: AsyncExitStack
+    ) -> tuple[ToolDependencies, ToolEnvironment]:
+        """What the child's tools work with, bound to its worktree; the stack closes it. Raises SandboxUnavailable."""
+        place = self.dependencies.place
+        place = replace(place, workspace=worktree.root, agreed_git=frozenset({worktree.git}))
+        workspace = LocalWorkspace(worktree.root)
+        stack.callback(workspace.close)
+        around = replace(self.around, workspace=workspace)
+        if self.dependencies.kind is None:
+            return replace(self.dependencies, place=place, workspace=workspace), around
+        started = await start_sandbox(self.settings, place, workspace, session_id, _say_nothing, stack, ready=False)
+        if started.trouble is not None:
+            raise started.trouble
+        there = replace(self.dependencies, place=place, workspace=workspace, sandbox=started.sandbox)
+        return there, replace(around, sandbox=started.sandbox)
+
+    def _agreed(self, git: OutsideGit) -> bool:
+        place = self.dependencies.place
+        return agrees_to(git, place.workspace, place.config_dir)
+
+
+def _say_nothing(text: str) -> None:
+    """The sandbox of a worktree starts like its parent's, which was told of."""
 
 
 def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies) -> tuple[ToolRegistry, str]:
@@ -82,10 +138,13 @@ def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDep
     info = Info(lambda: tools, own.skills, own.read_about)
     files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
+    without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
+    # Servers work in the workspace of the conversation: only an agent that names their tools has them elsewhere.
+    inherits = definition.worktree and definition.tools is None
     tools = ToolRegistry(
         _own(tool, remade, own.reads)
         for tool in above
-        if allowed.allows(tool.name) and tool.name not in _NOT_FOR_CHILDREN
+        if allowed.allows(tool.name) and tool.name not in without and not (inherits and tool.source == "mcp")
     )
     return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
 

@@ -7,6 +7,7 @@ from codeagent.bootstrap.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.model import Model, ModelInUse
 from codeagent.llm.catalog import context_window, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane
@@ -55,16 +56,22 @@ async def _open_one(name: str, api_base: str | None, place: Place, options: Mode
     return model
 
 
-def uncounted_budget(settings: Settings) -> str:
-    """Return why `limits.budget` cannot be counted; empty if it can, or is not set. May read a table."""
+def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return code and text of a notice about a budget in dollars that would limit nothing, as a price is unknown.
+
+    Raises ConfigError if nobody would read it.
+    """
     names = (name for name in (settings.model, settings.fallback_model) if name is not None)
     unpriced = next((name for name in names if name not in settings.prices and not has_price(name)), None)
     if settings.limits.budget is None or unpriced is None:
-        return ""
-    return (
+        return ()
+    why = (
         f"no price is known for {unpriced}, so a budget of ${settings.limits.budget:g} would limit nothing: put "
         f'[prices."{unpriced}"] with input and output (dollars per million tokens) into config.toml, or limit tokens'
     )
+    if not attended:
+        raise ConfigError(f"{why}; nothing was run")
+    return (("budget.uncounted", why),)
 
 
 def model_options(settings: Settings) -> ModelOptions:

@@ -43,6 +43,8 @@ class Place:
     """The project's tool files are loaded as they are now, for this conversation."""
     has_servers: bool = True
     """Configured MCP servers are part of it."""
+    agreed_git: frozenset[str] = frozenset()
+    """Digests of git directories that commands may read, besides those that the user agreed to."""
 
     @cached_property
     def own_folder(self) -> Path | None:
@@ -164,7 +166,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         session=session,
         home=Path.home(),
         private=() if place.config_dir is None else (place.config_dir,),
-        agreed_git=agreed,
+        agreed_git=agreed | place.agreed_git,
         virtual_env=active_environment(root, place.environment),
         python=None if (python := find_program("python3", root)) is None else Path(python),
         docker_host=place.environment.get("DOCKER_HOST") or None,

@@ -18,8 +18,8 @@ from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.agent.triggers import Triggers
-from codeagent.bootstrap.agents import ChildOpener
-from codeagent.bootstrap.models import OpenModels, model_options, uncounted_budget
+from codeagent.bootstrap.agents import WORKTREES, ChildOpener
+from codeagent.bootstrap.models import OpenModels, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sources import may_send, open_catalog
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
@@ -99,14 +99,14 @@ async def open_runtime(
         stack.push_async_callback(toolsets.close)
         around = replace(_environment(settings, dependencies, files, sandbox, policy), attended=attended, book=book)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
-        checkpoints = GitCheckpoints(place.state_dir, workspace.root)
-        stack.callback(checkpoints.close)
+        snapshots = GitCheckpoints(place.state_dir, workspace.root)
+        stack.callback(snapshots.close)
         conversation = Conversation(
             model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
         )
-        dependencies.children.open_child = ChildOpener(dependencies, around, strategy, opener, files.catalog)
+        dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
-            conversation, around, log, history, dependencies.questions, checkpoints, dependencies.jobs, in_use, opener,
+            conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
             dependencies.children, triggers=dependencies.triggers,
         )  # fmt: skip
         stack.push_async_callback(agent.close)
@@ -190,14 +190,6 @@ def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
     return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
-
-
-def check_counted(settings: Settings, *, attended: bool = False) -> tuple[Told, ...]:
-    """Return a notice about a budget that counts nothing; if nobody would read it, raise ConfigError."""
-    why = uncounted_budget(settings)
-    if why and not attended:
-        raise ConfigError(f"{why}; nothing was run")
-    return (("budget.uncounted", why),) if why else ()
 
 
 def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
@@ -352,6 +344,10 @@ async def opened_session(
 
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
     """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another workspace."""
+    if may_exist(store.root.parent / WORKTREES):
+        from codeagent.workspace.worktrees import sweep  # only after an agent had one
+
+        sweep(store.root.parent / WORKTREES)
     if resume is None:
         return Opened(store.create(), fold(()))
     with without_collecting():

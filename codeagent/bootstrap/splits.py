@@ -8,9 +8,9 @@ from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.loop import Conversation
-from codeagent.bootstrap.models import OpenModels, model_options
+from codeagent.bootstrap.models import OpenModels, check_counted, model_options
 from codeagent.bootstrap.place import Place
-from codeagent.bootstrap.runtime import check_counted, limits_of, opened_session
+from codeagent.bootstrap.runtime import limits_of, opened_session
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError

@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Protocol
 
 from codeagent.core.budget import Effort
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Mode
 from codeagent.core.tool import ToolContext, ToolResult
@@ -30,12 +31,40 @@ class AgentDefinition:
     """By the names of `agent.limits.Limits`."""
     parallel: bool = False
     """Its calls run beside other calls even if it may change files."""
+    worktree: bool = False
+    """It works in a copy of the workspace, and the user takes over what they want of its changes."""
     where: str = ""
     """Its path as the user would write it; empty for a built-in one."""
 
 
 GENERAL = AgentDefinition("general", "any task, with your tools")
 """The agent that exists without a file."""
+
+
+@dataclass(frozen=True)
+class CopiedFile:
+    """A file that was changed in a worktree."""
+
+    path: str
+    before: Node | None
+    """As it was in the workspace when the worktree was made; None if it did not exist."""
+    after: Node | None
+    """As it is in the worktree; None if it was removed there."""
+
+
+class Worktree(Protocol):
+    """The copy of the workspace that one agent works in."""
+
+    async def changed(self) -> tuple[str, ...]:
+        """Return the paths of what was changed in it, in order. Raises CheckpointError."""
+
+    async def file(self, path: str) -> CopiedFile:
+        """Return one of these, as it was at that moment. Raises CheckpointError."""
+
+    async def remove(self) -> None:
+        """Remove it from the disk; idempotent."""
+
+
 Check = Callable[[str], str]
 """Returns what is wrong with an agent's answer, in words that it can repair it from; empty if nothing is."""
 

@@ -59,6 +59,9 @@ class _Fields(BaseModel):
     mode: Mode | None = None
     limits: _Limits = _Limits()
     parallel: bool = False
+    worktree: bool = False
+    isolation: str = ""
+    """Another program's word for `worktree`."""
 
 
 class AgentLoader:
@@ -97,6 +100,8 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
         if model != "inherit":
             report.warn(("model",), f"{model} is a model of another program: the agent has the model of its parent")
         model = None
+    if fields.isolation not in ("", "worktree"):
+        report.warn(("isolation",), f"only worktree is known here, not {one_line(fields.isolation, 40)}: it has none")
     limits = fields.limits.model_dump(exclude_none=True)
     if "budget" in limits:
         limits["max_cost_usd"] = limits.pop("budget")
@@ -110,6 +115,7 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
         mode=fields.mode,
         limits=limits,
         parallel=fields.parallel,
+        worktree=fields.worktree or fields.isolation == "worktree",
         where=report.where(()),
     )
 

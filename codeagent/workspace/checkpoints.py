@@ -16,7 +16,7 @@ from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered, write_new
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
@@ -140,6 +140,15 @@ class GitCheckpoints:
                 writer.finish()
             with ObjectReader(self._store) as reader:
                 self._carry_out(reader, files, (step,))
+
+    @_in_thread
+    def write_out(self, stop: threading.Event, snapshot: str, folder: Path) -> None:
+        """Write the files of a snapshot into an empty folder of ours. Raises CheckpointError, OSError."""
+        with self._store.locked(stop), ObjectReader(self._store) as reader:
+            for path, _, leaf in reader.changes(None, reader.files(snapshot)):
+                state = state_of(leaf)
+                if state is not None and not stop.is_set():
+                    write_new(folder / os.fsdecode(path), Node(state.kind, reader.data(state.blob)))
 
     @_in_thread
     def recover(self, stop: threading.Event) -> str | None:

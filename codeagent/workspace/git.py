@@ -158,6 +158,22 @@ def copy_regular(source: Path, target: Path, name: str) -> None:
         os.utime(target / name, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
+def checked_out(git: Path, shared: Path) -> bytes:
+    """Return what HEAD of a git directory is with no branch checked out: its commit, or as it is before the first one.
+
+    `shared` is the directory with the branches. Raises OSError.
+    """
+    head = read_regular(git / "HEAD", most=LARGEST_HEAD)
+    try:
+        with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own, GitDirectory(Path(own), head) as repository:
+            branch = repository.branch()
+            for name in ("packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
+                copy_regular(shared, repository.folder, name)
+            return f"{SymbolicReference.dereference_recursive(repository, 'HEAD')}\n".encode()
+    except (ValueError, GitError):
+        return head
+
+
 def git_status(root: Path) -> GitStatus:
     """Read branch and number of changed files of the repository this folder is in; blocks as long as `git status`.
 

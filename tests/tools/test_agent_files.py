@@ -45,6 +45,15 @@ def test_a_file_may_also_give_limits_thinking_mode_and_whether_it_runs_beside_ot
     assert agent.limits == {"max_turns": 5, "max_cost_usd": 0.5, "max_seconds": 60}
 
 
+@pytest.mark.parametrize(
+    ("line", "has", "warned"),
+    [("worktree: true", True, False), ("isolation: worktree", True, False), ("isolation: vm", False, True)],
+)
+def test_a_file_may_ask_for_a_worktree_in_the_words_of_another_program_too(line: str, has: bool, warned: bool) -> None:
+    loaded = load(f"---\ndescription: d\n{line}\n---\n")
+    assert (loaded.agents[0].worktree, bool(loaded.problems)) == (has, warned)
+
+
 @pytest.mark.parametrize(("model", "warned"), [("inherit", False), ("sonnet", True)])
 def test_a_model_as_another_program_calls_it_is_that_of_the_parent(model: str, warned: bool) -> None:
     loaded = load(f"---\ndescription: d\nmodel: {model}\n---\n")

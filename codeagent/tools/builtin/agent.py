@@ -58,7 +58,8 @@ class AgentTool(Tool[AgentArgs]):
 
     def access(self, args: AgentArgs, workspace: Workspace) -> Access:
         found = next((one for one in self._agents.definitions if one.name == args.name), None)
-        return SHARED if found is None or found.parallel or self._only_reads(found) else EXCLUSIVE
+        beside = found is None or found.parallel or found.worktree or self._only_reads(found)
+        return SHARED if beside else EXCLUSIVE
 
     def approval_key(self, args: AgentArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.name,))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import Hunk, HunkAnswer, cut, landed
@@ -80,6 +81,9 @@ class PendingChange:
             raise
 
 
+ChangeT = TypeVar("ChangeT", bound=PendingChange)
+
+
 def binding(path: str, content: bytes | None) -> str:
     """Identifies a file and its content; `content` None means that the file does not exist."""
     return f"{path}\n{'new' if content is None else digest(content)}"
@@ -102,17 +106,13 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
     if ctx.hunks is None:
         return None
     change.check(ctx)
-    hunks = _hunks(change, ctx)
+    hunks = _hunks(change, ctx.hunks if ctx.base is not None else ())
     answers = _settled(change, hunks, ctx.hunks)
-    after = _landed(change, hunks, answers)
-    if after == change.before:
+    took = _took(change, hunks, answers)
+    if took.after == change.before:
         raise Denied(f"the user took none of the {count(len(hunks), 'hunk')}; {shown(change.path)} was not changed")
-    if after == change.after:
+    if took.after == change.after:
         return None
-    try:
-        took = replace(change, after=after, data=change.file.bom + change.file.encode(after))
-    except NotEncodable as error:
-        raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
     took.apply(ctx)
     changed = unified(took.before, took.after)
     lines, whole = _known(change, hunks, answers, told=not changed.endswith(LEFT_OUT))
@@ -132,12 +132,28 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
     return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
 
 
-def _hunks(change: PendingChange, ctx: ToolContext) -> list[Hunk]:
+def as_answered(change: ChangeT, answers: Sequence[HunkAnswer]) -> ChangeT:
+    """The change with what the user took of it, hunk by hunk. Raises Failed if the answers do not fit the hunks."""
+    hunks = _hunks(change, answers)
+    return _took(change, hunks, _settled(change, hunks, answers))
+
+
+def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> ChangeT:
+    """Raises Failed if the file's encoding cannot hold what the user wrote."""
+    after = _landed(change, hunks, answers)
+    if after == change.after:
+        return change
+    try:
+        return replace(change, after=after, data=change.file.bom + change.file.encode(after))
+    except NotEncodable as error:
+        raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
+
+
+def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
     """The hunks that the answers are about, at their place in the whole file. Raises Failed."""
     part = change.region
     hunks = [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
-    answers = ctx.hunks or ()
-    if ctx.base is None or not hunks or not part.is_shown_whole or len(answers) != len(hunks):
+    if not hunks or not part.is_shown_whole or len(answers) != len(hunks):
         raise Failed(
             f"the answer does not fit this change ({count(len(answers), 'answer')}, {count(len(hunks), 'hunk')}); "
             f"{shown(change.path)} was not changed. Make the same call again."

@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind
@@ -323,6 +324,16 @@ class FileWriter:
                     continue
                 self._give_away(location.name, location.parent)
             self._touch(path)
+
+
+def write_new(path: Path, node: Node) -> None:
+    """Write a file or link that does not exist yet, and the folders above it; not flushed. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if node.kind == "link":
+        path.symlink_to(os.fsdecode(node.data))
+        return
+    with os.fdopen(create_file(path, 0o777 if node.kind == "executable" else 0o666), "wb") as file:
+        file.write(node.data)
 
 
 def _regular(location: Location) -> os.stat_result | None:

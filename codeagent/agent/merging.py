@@ -1,0 +1,289 @@
+"""Takes what a child changed in its worktree into the workspace: what rules or the user allow, all of it or nothing.
+
+A file that was changed in the workspace meanwhile keeps everything from being taken. What is not taken stays as a diff.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from codeagent.agent.approvals import Approvals, Permissions, fingerprint
+from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.inspection import Inspection
+from codeagent.core.agents import CopiedFile, Worktree
+from codeagent.core.cancel import CancelToken
+from codeagent.core.checkpoints import Node
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock
+from codeagent.core.errors import CheckpointError, MissingPath, WorkspaceError
+from codeagent.core.json_types import JsonValue
+from codeagent.core.messages import ErrorInfo, ErrorKind, text_of
+from codeagent.core.policy import SAID_NO
+from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.tool import Failed, Preview, ToolContext, ToolResult
+from codeagent.session.story import unified
+from codeagent.tools.edit.diff import count, diff_block
+from codeagent.tools.edit.encoding import NotText, TextFile, read_text, shown
+from codeagent.tools.edit.hunks import as_answered
+from codeagent.tools.edit.reads import NOTHING, digest
+from codeagent.tools.edit.replacing import Edited
+from codeagent.tools.extra.changeset import ChangeSet, Removal, named
+from codeagent.tools.shell.rules import path_key
+
+_WRITE = "write"
+"""The tool whose rules decide what is taken."""
+_MOST_FILES = 100
+_MOST_BYTES = 32 << 20
+"""More than that is not offered, but kept as a diff like everything that is not taken."""
+_MOST_DIFFS = 20
+Step = Edited | Removal
+_NO_TEXT = TextFile(b"", "", "utf-8", b"")
+_EDITED = "its lines cannot be edited here: choose hunks, take it, or leave it"
+_RULE = "a rule cannot be added here: take it, or leave it"
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """The side of the parent."""
+
+    emitter: Emitter
+    permissions: Permissions
+    approvals: Approvals
+    workspace: Workspace
+    lock: WorkspaceLock
+    inspection: Inspection
+    outputs: OutputStore
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a child did to one file."""
+
+    step: Step
+    preview: Preview
+    diff: DiffBlock | None
+    """None if it cannot be shown as text."""
+
+
+class Merge:
+    """Everything that one child changed, on its way into the workspace."""
+
+    def __init__(self, receiver: Receiver, agent: str, context: ToolContext, token: CancelToken) -> None:
+        """`context`: of the call that started the child; `token`: ends the questions."""
+        self._to = receiver
+        self._agent = agent
+        self._context = context
+        self._token = token
+        self._changes: list[_Change] = []
+        self._conflicts: list[str] = []
+        self._taken: list[Step] = []
+        self._left: list[str] = []
+        """Paths that were not taken, each with the reason."""
+        self._handle = ""
+
+    async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
+        """Take what is allowed; the child's result, with what became of its changes. Raises RunCancelled.
+
+        Of a child that failed nothing is offered.
+        """
+        try:
+            if not await self._read(worktree):
+                return _told(result, "It changed no file.")
+        except (CheckpointError, WorkspaceError) as error:
+            return _told(result, f"Nothing of what it changed was taken: {error}", "failed")
+        if result.error is not None:
+            return self._ended(result, "Nothing of what it changed was taken, as it did not finish.")
+        if self._conflicts:
+            why = f"changed here meanwhile: {named(self._conflicts)}"
+            return self._ended(result, f"Nothing of what it changed was taken: {why}.", "failed")
+        await self._ask_about_all()
+        try:
+            await self._apply()
+        except Failed as error:
+            return self._ended(result, f"Nothing of what it changed was taken: {error}.", "failed")
+        if not self._taken:
+            return self._ended(result, "Nothing of what it changed was taken.", "denied")
+        return self._ended(result, f"Taken into the workspace: {', '.join(map(_line, self._taken))}.")
+
+    async def _read(self, worktree: Worktree) -> bool:
+        """Keep the whole diff, and what can be offered; False if nothing changed. Raises CheckpointError."""
+        paths = await worktree.changed()
+        if not paths:
+            return False
+        sink, size = self._to.outputs.create(f"{self._context.call_id}-diff"), 0
+        self._handle = sink.handle
+        try:
+            for path in paths:
+                file = await worktree.file(path)
+                size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
+                sink.write(f"{_diff(file)}\n")
+                if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
+                    self._take_in(file)
+        finally:
+            sink.close()
+        if len(paths) > _MOST_FILES or size > _MOST_BYTES:
+            self._changes, self._conflicts = [], []
+            self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
+        return True
+
+    def _take_in(self, file: CopiedFile) -> None:
+        """Sort a file among what can be offered, conflicts, and what cannot be taken. Raises WorkspaceError."""
+        present, before, after = _present(self._to.workspace, file.path), _bytes(file.before), _bytes(file.after)
+        kinds = [node.kind for node in (file.before, file.after) if node is not None]
+        if "link" in kinds:
+            self._left.append(f"{shown(file.path)} (a link)")
+            return
+        if kinds[-1] == "executable" and kinds != ["executable", "executable"] and after is not None:
+            self._left.append(f"{shown(file.path)} (that it can be run)")
+        if present == after or before == after:
+            return
+        if present != before:
+            self._conflicts.append(file.path)
+            return
+        self._changes.append(_change(file))
+
+    async def _ask_about_all(self) -> None:
+        """Decide about every file before any is changed. Raises RunCancelled."""
+        rest = False
+        for number, change in enumerate(self._changes, start=1):
+            path = change.step.path
+            key = path_key(self._to.workspace, path, reading=False)
+            verdict = self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
+            may_follow = rest and key.sensitive is None and verdict.source != "rule"
+            match verdict.permission:
+                case "deny":
+                    self._left.append(f"{shown(path)} ({verdict.reason})")
+                case "prompt" if not may_follow:
+                    place = f"{number} of {len(self._changes)}" if len(self._changes) > 1 else ""
+                    about = f"changed by {self._agent} in its own worktree{f' ({place})' if place else ''}"
+                    rest = await self._ask(change, f"{about}: {key.sensitive}" if key.sensitive else about) or rest
+                case _:
+                    self._taken.append(change.step)
+
+    async def _ask(self, change: _Change, reason: str) -> bool:
+        """Ask about one file; return whether the rest is to be taken, too. Raises RunCancelled."""
+        preview, path = change.preview, change.step.path
+        why = reason
+        while True:
+            binding = fingerprint(_WRITE, {"path": path}, preview.base or "", self._agent)
+            decision = await self._to.approvals.ask(
+                self._context.call_id, _WRITE, preview, why, self._token, binding=binding
+            )
+            match decision.answer:
+                case "deny":
+                    said = decision.reason or SAID_NO
+                    self._left.append(f"{shown(path)} ({said})")
+                    return False
+                case "edit" | "rule":
+                    why = f"{_EDITED if decision.answer == 'edit' else _RULE}; {reason}"
+                case "once" | "session":
+                    try:
+                        self._answered(change, decision.hunks)
+                    except Failed as error:
+                        why = f"{error}; {reason}"
+                        continue
+                    return decision.answer == "session"
+
+    def _answered(self, change: _Change, hunks: Sequence[bool | tuple[str, ...]] | None) -> None:
+        """Raises Failed if the answers do not fit."""
+        step = change.step
+        if hunks is None or not isinstance(step, Edited):
+            self._taken.append(step)
+            return
+        took = as_answered(step, hunks)
+        if took.after != step.after:
+            self._left.append(f"{shown(step.path)} (in part)")
+        if took.after != step.before:
+            self._taken.append(took)
+
+    async def _apply(self) -> None:
+        """Raises Failed, and changes nothing then; RunCancelled."""
+        if not self._taken:
+            return
+        changes = ChangeSet(tuple(self._taken))
+        await self._token.guard(self._to.lock.enter(alone=False))
+        try:
+            await self._to.emitter.sync()
+            changes.apply(replace(self._context, base=None))
+        finally:
+            self._to.lock.leave(alone=False)
+        for step in self._taken:
+            written = "" if isinstance(step, Removal) else digest(step.data)
+            self._to.inspection.wrote({"path": step.path, "sha256": written})
+
+    def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
+        """The result with what was taken and what was not."""
+        if self._left:
+            more = f" and {len(self._left) - _MOST_DIFFS} more" if len(self._left) > _MOST_DIFFS else ""
+            text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
+        everything = not self._left and error is None and result.error is None
+        if not everything:
+            text += f' All that it changed: output_read(id="{self._handle}").'
+        shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
+        shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
+        details: dict[str, JsonValue] = {
+            "taken": [shown(step.path) for step in self._taken] if error is None else [],
+            "diff": self._handle,
+        }
+        told = _told(result, text, error, shown_steps[:_MOST_DIFFS])
+        return replace(told, details={**result.details, "worktree": details})
+
+
+def _told(
+    result: ToolResult, text: str, error: ErrorKind | None = None, blocks: Sequence[DisplayBlock] = ()
+) -> ToolResult:
+    """The result with one more paragraph; `error` if that makes it one."""
+    whole = f"{text_of(result.content)}\n\n{text}"
+    info = result.error if error is None or result.error is not None else ErrorInfo(kind=error, message=text)
+    content = ToolResult.from_text(whole).content
+    shown_blocks = (TextBlock(text=whole), *blocks) if blocks else result.blocks
+    return replace(result, content=content, error=info, blocks=shown_blocks)
+
+
+def _line(step: Step) -> str:
+    letter = "D" if isinstance(step, Removal) else "A" if step.old is None else "M"
+    return f"{letter} {shown(step.path)}"
+
+
+def _diff(file: CopiedFile) -> str:
+    old, new = _text(file.before), _text(file.after)
+    if old is None or new is None:
+        return f"{shown(file.path)}: not text"
+    return unified(DiffBlock(path=shown(file.path), before=old, after=new))
+
+
+def _change(file: CopiedFile) -> _Change:
+    path, old, new = file.path, _bytes(file.before), _bytes(file.after)
+    before, after = _text(file.before), _text(file.after)
+    if new is None:
+        diff = None if before is None else diff_block(path, before, "")
+        step = Removal(path, old or b"", before or "")
+        said = TextBlock(text=f"{shown(path)} is removed")
+        return _Change(step, Preview(shown(path), (said,) if diff is None else (said, diff)), diff)
+    if before is None or after is None:
+        edited = Edited(path, old, _NO_TEXT, "", new, NOTHING, (), (), 1)
+        said = TextBlock(text=f"{shown(path)}, which is not text, becomes {count(len(new), 'byte')}")
+        return _Change(edited, Preview(shown(path), (said,), base=edited.binding), None)
+    edited = Edited(path, old, read_text(old or b""), after, new, NOTHING, (), (), 1)
+    return _Change(edited, edited.preview(), diff_block(path, before, after))
+
+
+def _bytes(node: Node | None) -> bytes | None:
+    return None if node is None else node.data
+
+
+def _text(node: Node | None) -> str | None:
+    """The text; empty if there is no file, None if it is not text."""
+    try:
+        return "" if node is None else None if node.kind == "link" else read_text(node.data).text
+    except NotText:
+        return None
+
+
+def _present(workspace: Workspace, path: str) -> bytes | None:
+    """What the workspace has at the path; None if there is nothing. Raises WorkspaceError."""
+    try:
+        with workspace.open(path) as file:
+            return file.read(_MOST_BYTES + 1)
+    except MissingPath:
+        return None

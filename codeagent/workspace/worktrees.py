@@ -1,0 +1,190 @@
+"""Worktrees of agents: a copy of the workspace each, with git's view of the repository, and none is left behind.
+
+The copy is made from a snapshot, so it has everything that was not committed, and nothing that git ignores or that is
+too large for a snapshot. In a repository it is a linked worktree with no branch checked out; git itself is not run.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from codeagent.core.agents import CopiedFile
+from codeagent.core.checkpoints import Checkpoints, Snapshot
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CheckpointError
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import read_regular
+from codeagent.disk.private import make_private_folder
+from codeagent.disk.repository import OutsideGit, repository_of
+from codeagent.workspace.checkpoints import GitCheckpoints
+
+_FILES, _LINK = "files", "link"
+_PREFIX = "codeagent-"
+_LARGEST_HEAD = 4096
+
+
+class AgentWorktree:
+    """One worktree (the Worktree of `core.agents`); `remove` it."""
+
+    def __init__(self, folder: "_Folder", store: Checkpoints, begun: Snapshot, git: str) -> None:
+        """`git`: see there."""
+        self._folder = folder
+        self._store = store
+        self._begun = self._now = begun
+        self.git = git
+        """The digest of the git directory that its commands may read (`OutsideGit.digest`); empty without git."""
+
+    @property
+    def root(self) -> Path:
+        return self._folder.files
+
+    async def changed(self) -> tuple[str, ...]:
+        self._now = await self._store.take()
+        return tuple(change.path for change in await self._store.changes(self._begun.id, self._now.id))
+
+    async def file(self, path: str) -> CopiedFile:
+        before = await self._store.node(self._begun.id, path)
+        return CopiedFile(path, before, await self._store.node(self._now.id, path))
+
+    async def remove(self) -> None:
+        await asyncio.shield(asyncio.to_thread(self._folder.remove))
+
+
+async def make_worktree(
+    place: Path, root: Path, name: str, workspace: GitCheckpoints, agreed: Callable[[OutsideGit], bool]
+) -> AgentWorktree:
+    """Copy the workspace at `root` as it is now, into a folder in `place`; `name` is unique there.
+
+    `agreed`: whether the user lets this session use a git directory outside the workspace. Raises CheckpointError, and
+    leaves nothing then.
+    """
+    folder = _Folder(place / name)
+    try:
+        await asyncio.to_thread(folder.make)
+        await workspace.write_out((await workspace.take()).id, folder.files)
+        git = await asyncio.to_thread(_link, root, folder, agreed)
+        store = GitCheckpoints(folder.path, folder.files)
+        folder.before_removal = store.close
+        return AgentWorktree(folder, store, await store.take(), git)
+    except OSError as error:
+        await asyncio.to_thread(folder.remove)
+        raise CheckpointError(f"no worktree can be made in {folder.path} ({error.strerror})") from error
+    except BaseException:
+        await asyncio.shield(asyncio.to_thread(folder.remove))
+        raise
+
+
+def sweep(place: Path) -> None:
+    """Remove the worktrees in a folder whose process is gone; blocks."""
+    for lock in place.glob("*.lock"):
+        with suppress(OSError):
+            fd = open_lock_file(lock, create=False)
+            try:
+                if try_lock(fd):
+                    _remove(lock.with_suffix(""), lock)
+            finally:
+                os.close(fd)
+    with suppress(OSError):
+        place.rmdir()
+
+
+@dataclass(eq=False)
+class _Folder:
+    """What there is of one worktree on disk; beside it is a lock file that its process holds."""
+
+    path: Path
+    before_removal: Callable[[], None] = lambda: None
+    _fd: int = -1
+
+    @property
+    def files(self) -> Path:
+        return self.path / _FILES
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.lock")
+
+    def make(self) -> None:
+        """Raises OSError."""
+        make_private_folder(self.path.parent)
+        while True:
+            self._fd = open_lock_file(self._lock)
+            # A sweep may have had it first, and removed it.
+            if try_lock(self._fd) and self._lock.exists() and self._lock.stat().st_ino == os.fstat(self._fd).st_ino:
+                break
+            os.close(self._fd)
+        self.path.mkdir(mode=0o700)
+        self.files.mkdir(mode=0o700)
+
+    def remove(self) -> None:
+        """Idempotent."""
+        self.before_removal()
+        if self._fd >= 0:
+            _remove(self.path, self._lock)
+            os.close(self._fd)
+            self._fd = -1
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
+
+def _remove(folder: Path, lock: Path) -> None:
+    """Remove a worktree, git's part of it first; what is left of it keeps its lock file, for the next sweep."""
+    with suppress(OSError, ValueError):
+        git = Path(os.fsdecode(read_regular(folder / _LINK, most=_LARGEST_HEAD)))
+        if git.name.startswith(_PREFIX) and _points_to(git, folder / _FILES):
+            shutil.rmtree(git)
+            git.parent.rmdir()
+    shutil.rmtree(folder, onerror=_made_writable)
+    if not folder.exists():
+        lock.unlink(missing_ok=True)
+
+
+def _points_to(git: Path, files: Path) -> bool:
+    return read_regular(git / "gitdir", most=_LARGEST_HEAD) == os.fsencode(f"{files / '.git'}\n")
+
+
+def _made_writable(remove: Callable[..., Any], path: str, error: object) -> None:
+    """Try again with the permissions that a command may have taken away."""
+    with suppress(OSError):
+        Path(path).parent.chmod(0o700)
+        if remove is os.open:
+            Path(path).chmod(0o700)
+            shutil.rmtree(path, onerror=_made_writable)
+        else:
+            remove(path)
+
+
+def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> str:
+    """Make the copy a linked worktree; return the digest of its git directory.
+
+    Empty, and the copy has no git, if the workspace is only a folder of a repository, or git does not work there.
+    Raises OSError.
+    """
+    repository = repository_of(root)
+    if repository is None or repository.problem or repository.top != root:
+        return ""
+    outside = repository.outside
+    if outside is not None and not agreed(outside):
+        return ""
+    from codeagent.workspace.git import checked_out, copy_regular  # slow to load
+
+    own, shared = (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
+    with suppress(FileExistsError):
+        (shared / "worktrees").mkdir()
+    if (shared / "worktrees").is_symlink():
+        return ""
+    git = shared / "worktrees" / f"{_PREFIX}{folder.path.name}"
+    (folder.path / _LINK).write_bytes(os.fsencode(git))
+    git.mkdir()
+    (git / "gitdir").write_bytes(os.fsencode(f"{folder.files / '.git'}\n"))
+    (git / "commondir").write_text("../..\n")
+    (git / "HEAD").write_bytes(checked_out(own, shared))
+    for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):
+        copy_regular(own, git, name)
+    (folder.files / ".git").write_bytes(os.fsencode(f"gitdir: {git}\n"))
+    linked = repository_of(folder.files)
+    return "" if linked is None or linked.outside is None else linked.outside.digest
