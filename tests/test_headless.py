@@ -103,8 +103,7 @@ def runtime_of(agent: Any) -> Runtime:
         sandbox=None,
         sandbox_info=None,
         outputs=nothing,
-        tools=(),
-        system_prompt="",
+        next_request=nothing,
         close=agent.close,
         skills=FakeSkills(),
     )

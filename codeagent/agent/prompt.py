@@ -12,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import Message, UserMessage, text_of
+from codeagent.core.model import ModelRequest
 from codeagent.core.policy import Mode, Rule
 from codeagent.core.ports import Skill
 from codeagent.core.sanitize import one_line
@@ -155,6 +156,10 @@ class PromptBuilder:
         if change is not None:
             tell_tools(change, emitter)
             self._tell_unknown(emitter)
+
+    def next_request(self) -> ModelRequest:
+        """What the next request begins with: all but the messages, as after a boundary now if no file has changed."""
+        return ModelRequest(self.system_prompt, (), self.catalog.coming())
 
     async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
         """Load the project's tool files as they are now, or none; during a run from its next boundary on.

@@ -13,6 +13,7 @@ from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
+from codeagent.core.model import ModelRequest
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
@@ -70,8 +71,7 @@ class ReplayLauncher(LocalLauncher):
             sandbox=None,
             sandbox_info=_NOTHING_RUNS,
             outputs=FileOutputs(self._outputs, Redactor(os.environ)),
-            tools=(),
-            system_prompt="",
+            next_request=lambda: ModelRequest("", (), ()),
             close=player.close,
             skills=SkillFolders(LocalWorkspace(self.workspace)),
         )

@@ -10,10 +10,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.mcp import ServerBook
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
-from codeagent.core.tool import ToolDefinition
 from codeagent.core.toolbox import Toolbox
 
 
@@ -109,8 +108,8 @@ class Runtime:
     sandbox_info: SandboxInfo | None
     """None while the sandbox is starting, or if there is none and bash is disabled."""
     outputs: OutputStore
-    tools: tuple[ToolDefinition, ...]
-    system_prompt: str
+    next_request: Callable[[], ModelRequest]
+    """The system prompt and the tools that the model is sent next; without messages."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills

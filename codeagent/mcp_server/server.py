@@ -102,7 +102,7 @@ class _Service:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._queue = CallQueue(offer.runtime.agent, offer.model)
-        self._tools = [_described(tool) for tool in offer.runtime.tools if tool.name in OFFERED]
+        self._tools = [_described(tool) for tool in offer.runtime.next_request().tools if tool.name in OFFERED]
         if offer.open_agent is not None:
             self._tools.append(_AGENT)
         self._asked: dict[str, tuple[PendingCall, ApprovalRequested, asyncio.TimerHandle]] = {}

@@ -187,6 +187,13 @@ class ToolCatalog(ToolRegistry):
     def now(self) -> Toolbox:
         return replace(self._now, toolsets=self.toolsets.facts()) if self.toolsets else self._now
 
+    def coming(self) -> tuple[ToolDefinition, ...]:
+        """The definitions after the next look if no file has changed: what is turned on now is among them."""
+        if not self.toolsets.moved:
+            return self.definitions()
+        added, _ = _without_doubles(self._always, self.toolsets.candidates()[0], self._reserved)
+        return tuple(self._defined.get(tool) or _definition(tool) for tool in (*self._always, *added))
+
     def look(self) -> CatalogChange | None:
         """Take in what changed since the last look; None if nothing did. Blocks while files are loaded."""
         states = self._read()
@@ -282,20 +289,24 @@ class ToolCatalog(ToolRegistry):
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
 
+    @property
+    def _reserved(self) -> frozenset[str]:
+        """Names that no tool but a built-in one may have."""
+        return (self._elsewhere - {tool.name for tool in self._builtin}) | self._refused.keys()
+
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
         self.toolsets.define(tuple(group for loaded in self._loaded.values() for group in loaded.groups))
         self.toolsets.moved = False
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
-        reserved = (self._elsewhere - {tool.name for tool in self._builtin}) | self._refused.keys()
         builtin, found = _narrowed(self._builtin, found)
-        kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, reserved)
+        kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, self._reserved)
         own = self._allowed((*(tool for tool in builtin if tool.name not in self._refused), *kept))
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
         candidates, broken = self.toolsets.candidates()
-        added, doubled = _without_doubles(self._always, candidates, reserved)
+        added, doubled = _without_doubles(self._always, candidates, self._reserved)
         self._use_tools((*self._always, *added))
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
         problems = (*self._problems, *refused, *self.toolsets.problems(), *broken, *doubled)

@@ -77,9 +77,10 @@ def _context(now: Status, runtime: Runtime | None) -> str:
     used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
     rows = [("tokens in use", used)]
     if runtime is not None:
-        tools = sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in runtime.tools)
-        rows.append(("system prompt", f"about {len(runtime.system_prompt) // _CHARS_PER_TOKEN:,}"))
-        rows.append(("tool descriptions", f"about {tools // _CHARS_PER_TOKEN:,}"))
+        coming = runtime.next_request()
+        tools = sum(len(one.name) + len(one.description) + len(json.dumps(one.parameters)) for one in coming.tools)
+        rows.append(("system prompt of the next request", f"about {len(coming.system) // _CHARS_PER_TOKEN:,}"))
+        rows.append(("its tools", f"{len(coming.tools)}, about {tools // _CHARS_PER_TOKEN:,}"))
     return _table("Context", rows)
 
 
@@ -93,7 +94,7 @@ def _config(settings: Settings | None) -> str:
 def _tools(runtime: Runtime | None) -> str:
     if runtime is None:
         return "# Tools\n\nNot started yet."
-    return "\n\n".join(["# Tools", *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.tools)])
+    return "\n\n".join(["# Tools", *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.next_request().tools)])
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> str:

@@ -125,7 +125,11 @@ async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_be
     await builder.at_boundary(emitter)
     prompt, tools = builder.system_prompt, builder.tools
     await toolsets.use("hub")
+    coming = builder.next_request()
+    assert builder.tools == tools
     await builder.at_boundary(emitter)
+    assert (coming.system, coming.tools) == (builder.system_prompt, builder.tools) == (prompt, catalog.definitions())
+    assert builder.next_request() == coming
     assert builder.system_prompt == prompt and builder.tools[: len(tools)] == tools
     assert [tool.name for tool in builder.tools[len(tools) :]] == ["one", "two"]
     await toolsets.close()

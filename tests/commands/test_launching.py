@@ -255,8 +255,8 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_what_was_cho
     here = launcher(product)
     runtime = await opened(here, model=script(product, calls(read("a.txt")), say("It says text.")))
     assert runtime.sandbox_info is not None and runtime.sandbox_info.kind == "host"
-    assert {tool.name for tool in runtime.tools} >= {"bash", "ask_user", "read"}
-    assert "Workspace: " in runtime.system_prompt
+    assert {tool.name for tool in runtime.next_request().tools} >= {"bash", "ask_user", "read"}
+    assert "Workspace: " in runtime.next_request().system
     events = await to_the_end(runtime, "what does it say?")
     assert events[-1].text == "It says text."
     runtime.agent.do(SetMode("plan"))

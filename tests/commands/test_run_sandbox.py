@@ -68,7 +68,7 @@ def notices(seen: list[KnownEvent]) -> list[tuple[str, str]]:
 async def test_a_run_ends_before_the_container_it_never_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Start(monkeypatch)
     runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
-    assert "bash" in {tool.name for tool in runtime.tools}
+    assert "bash" in {tool.name for tool in runtime.next_request().tools}
     *_, last = [event async for event in runtime.agent.run("go")]
     assert isinstance(last, RunFinished) and last.reason == "done"
     await runtime.close()
@@ -112,7 +112,7 @@ async def test_whoever_needs_the_sandbox_waits_for_it_and_learns_that_there_is_n
     opening = asyncio.create_task(opened(tmp_path, [{"text": "done"}], [], needs_sandbox=True))
     start.may_end.set()
     runtime = await opening
-    assert runtime.sandbox is None and "bash" not in {tool.name for tool in runtime.tools}
+    assert runtime.sandbox is None and "bash" not in {tool.name for tool in runtime.next_request().tools}
     await runtime.close()
 
 
@@ -129,5 +129,5 @@ async def test_nothing_is_started_any_further_once_the_engine_does_not_answer(
     runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
     await until(lambda: not start.running)
     assert notices(seen) == [("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers. start it")]
-    assert "bash" not in {tool.name for tool in runtime.tools}
+    assert "bash" not in {tool.name for tool in runtime.next_request().tools}
     await runtime.close()

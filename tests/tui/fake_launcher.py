@@ -12,7 +12,7 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.mcp import ServerBook
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime, SessionSummary
@@ -97,6 +97,7 @@ class FakeLauncher:
     """Where set: what the sandbox becomes."""
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
+    coming: ModelRequest = field(default_factory=lambda: ModelRequest("You are codeagent.", (), ()))
     book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
@@ -123,8 +124,7 @@ class FakeLauncher:
             sandbox=None,
             sandbox_info=self.info if self.starting is None else None,
             outputs=FakeOutputs(),
-            tools=(),
-            system_prompt="You are codeagent.",
+            next_request=lambda: self.coming,
             close=close,
             skills=FakeSkills(),
             sandbox_starting=self.starting,

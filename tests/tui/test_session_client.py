@@ -21,9 +21,10 @@ from codeagent.core.acts import (
     TakeBack,
 )
 from codeagent.core.errors import CodeagentError, SandboxUnavailable
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
+from codeagent.core.tool import ToolDefinition
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import replayed_end
 from codeagent.tui.session_client import SessionClient
@@ -400,6 +401,16 @@ async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
     launcher.ready.set()
 
     assert early.startswith("# ") and client.info_page(about).startswith("# ")  # type: ignore[arg-type]  # likewise
+    await client.close()
+
+
+async def test_the_page_about_the_context_shows_what_the_next_request_begins_with() -> None:
+    launcher = FakeLauncher()
+    client, _, _ = await ready(launcher)
+    assert "| its tools | 0, about 0 |" in client.info_page("context")
+    launcher.coming = ModelRequest("x" * 400, (), (ToolDefinition("read", "y" * 32, {}),))
+    page = client.info_page("context")
+    assert "| system prompt of the next request | about 100 |" in page and "| its tools | 1, about 9 |" in page
     await client.close()
 
 
