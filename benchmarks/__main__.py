@@ -8,6 +8,7 @@ from benchmarks.measure import Figure
 
 GROUPS = {
     "startup": "startup:figures",
+    "configured": "configured:figures",
     "turns": "turns:figures",
     "growth": "growth:figures",
     "prompt": "screen_prompt:figures",

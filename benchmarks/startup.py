@@ -1,6 +1,5 @@
 """From the command to an answer, and to the first request."""
 
-import json
 import sys
 from collections.abc import Iterator
 
@@ -15,23 +14,6 @@ def figures() -> Iterator[Figure]:
     yield from _answers_without_work()
     with place() as here:
         yield from _first_request(here)
-    yield from _first_request_beside_servers()
-
-
-def _first_request_beside_servers() -> Iterator[Figure]:
-    """The same with five MCP servers on this machine: a request waits for none of them."""
-    echo = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"], "where": "machine"}
-    with place() as plain, place() as here:
-        folder = here.home / "XDG_CONFIG_HOME" / "codeagent"
-        folder.mkdir(parents=True)
-        servers = {f"server{number}": echo for number in range(5)}
-        (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-        pairs = [(served(HOST, ANSWER, plain), served(HOST, ANSWER, here)) for _ in range(6)][1:]
-        bare, beside = (sorted(run.to_first_request for run in runs)[2] for runs in zip(*pairs, strict=True))
-        sizes = [f"{run.log[0]['bytes'] / 1024:.2f} KB" for run in pairs[0]]
-        what = "start to first request, beside five MCP servers"
-        yield Figure(what, ms(beside), f"without {ms(bare)}", beside / bare, "<= 1.5")
-        yield Figure("first request, beside five MCP servers", sizes[1], f"without {sizes[0]}", None, "<= 8 KB")
 
 
 def _answers_without_work() -> Iterator[Figure]:
