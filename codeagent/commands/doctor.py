@@ -20,7 +20,7 @@ from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_con
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
-from codeagent.core.programs import find_program
+from codeagent.core.programs import find_program, needed_version
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.llm.catalog import is_scripted
@@ -31,6 +31,8 @@ from codeagent.tools.ripgrep import find_ripgrep
 
 State = Literal["ok", "note", "problem"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
+_GIT_FIXED = ((2, 43, 7), (2, 44, 4), (2, 45, 4), (2, 46, 4), (2, 47, 3), (2, 48, 2), (2, 49, 1), (2, 50, 1))
+"""The first versions of each line of git without CVE-2025-48384."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += _rules(settings, place)
     findings += _model(settings, place.environment)
     findings.append(_state(place))
-    findings.append(_program("git", find_program("git", workspace), "apt-get install git", "note"))
+    findings += _git(_program("git", find_program("git", workspace), "apt-get install git", "note"))
     findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
     findings += await asyncio.to_thread(_engine, place.environment)
     findings += python_packages(place)
@@ -137,6 +139,23 @@ def _program(name: str, path: str | None, remedy: str, missing: State) -> Findin
         [path, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
     )
     return Finding(name, "ok", f"{done.stdout.partition(chr(10))[0]} ({path})")
+
+
+def _git(found: Finding) -> list[Finding]:
+    if found.state != "ok" or (warning := git_warning(found.text)) is None:
+        return [found]
+    return [found, Finding("git version", "note", warning)]
+
+
+def git_warning(version: str) -> str | None:
+    """Return a warning if what `git --version` printed is older than the fix (SECURITY.md T47)."""
+    try:
+        needed = needed_version(version, _GIT_FIXED)
+    except ValueError:
+        return "its version is unknown: make sure that it has the fix for CVE-2025-48384"
+    if needed is None:
+        return None
+    return f"older than {needed}: a submodule can run code when it is cloned (CVE-2025-48384), unless patched"
 
 
 def _engine(environment: Mapping[str, str]) -> list[Finding]:

@@ -1,10 +1,14 @@
 """Finds programs to run, never one that lies in the workspace, and what to type to run this one again."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+Version = tuple[int, int, int]
 
 
 def find_program(name: str, workspace: Path) -> str | None:
@@ -33,6 +37,22 @@ def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
         f"{found} lies in the workspace {workspace}, where it may have been changed, so it is not run",
         "start codeagent in a project",
     )
+
+
+def needed_version(text: str, fixed: Sequence[Version]) -> str | None:
+    """Return the version to upgrade to if the one in `text` is older than a fix; None if it has the fix.
+
+    `fixed`: the first version of each line with the fix, ascending; lines before them never got it, and lines after
+    them always had it. Raises ValueError if there is no version in `text`.
+    """
+    numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+    if numbers is None:
+        raise ValueError(f"no version in {text!r}")
+    version = tuple(map(int, numbers.groups()))
+    needed = next((fix for fix in fixed if fix[:2] >= version[:2]), None)
+    if needed is None or version >= needed:
+        return None
+    return ".".join(map(str, needed))
 
 
 def this_program() -> str:

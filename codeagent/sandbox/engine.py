@@ -6,7 +6,6 @@ Only a command's streams bypass docker-py, see `codeagent.sandbox.exec_stream` a
 import asyncio
 import errno
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.programs import needed_version
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -285,13 +285,10 @@ def reap(engine: Engine) -> int:
 
 def runtime_warning(runc: str | None) -> str | None:
     """Return a warning if runc is older than the fixes (SECURITY.md T47); a distribution may have patched it."""
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", runc or "")
-    if numbers is None:
+    try:
+        needed = needed_version(runc or "", _FIXED)
+    except ValueError:
         return "the version of runc is unknown: make sure that it has the fixes for CVE-2025-31133"
-    version = tuple(map(int, numbers.groups()))
-    newest_line = version[:2] >= _FIXED[-1][:2]
-    fixed = next((fix for fix in _FIXED if fix[:2] == version[:2]), _FIXED[-1] if newest_line else _FIXED[0])
-    if version >= fixed:
+    if needed is None:
         return None
-    wanted = ".".join(map(str, fixed))
-    return f"runc {runc} is older than {wanted}: escapes are known (CVE-2025-31133), unless your distribution fixed it"
+    return f"runc {runc} is older than {needed}: escapes are known (CVE-2025-31133), unless your distribution fixed it"

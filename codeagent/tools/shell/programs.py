@@ -152,6 +152,11 @@ def _imports_nothing(arguments: ParsedFlags) -> bool:
     return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
 
 
+def _in_local_files(arguments: ParsedFlags) -> bool:
+    """Accept databases of this machine: hosts and networks are asked of name servers, which learn the name."""
+    return bool(arguments.operands) and arguments.operands[0].text in {"passwd", "group", "services", "protocols"}
+
+
 TEXT_PROGRAMS: dict[str, Program] = {
     "cat": Program(
         "-nAbseEtTvu --number --show-all --number-nonblank --squeeze-blank --show-ends --show-tabs"
@@ -352,7 +357,7 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
     "lscpu": Program("-aebcpxy --all --extended --parse", opens=False, most=0),
     "lsblk": Program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),
     "whereis": Program("-bms", opens=False),
-    "getent": Program(opens=False),
+    "getent": Program(opens=False, check=_in_local_files),
     "factor": Program(opens=False),
     "numfmt": Program("--grouping", "--to --from --suffix --format --field --padding", opens=False),
     "tput": Program(opens=False, check=_operands("cols|lines|colors")),
