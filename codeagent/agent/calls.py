@@ -26,7 +26,7 @@ from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalSource, Objection, Policy
 from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Scratchpad, Workspace
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
-from codeagent.core.toolbox import ToolSet
+from codeagent.core.toolbox import ToolsInUse
 
 CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
@@ -39,7 +39,7 @@ _PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_fou
 class ToolEnvironment:
     """What tools work with; the same for every call of a conversation."""
 
-    tools: ToolSet
+    tools: ToolsInUse
     workspace: Workspace
     sandbox: Sandbox | None
     sandbox_kind: Literal["docker", "host"] | None

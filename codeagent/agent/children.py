@@ -24,7 +24,7 @@ from codeagent.core.notices import AgentStarted
 from codeagent.core.policy import Mode
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, NotFound, ToolContext, ToolResult
-from codeagent.core.toolbox import ToolSet
+from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.schema import nearest_or_all
 
 MOST_DEEP = 1
@@ -70,7 +70,7 @@ class Parent:
     depth: int
     """How many agents are above the child."""
     model: ModelInUse
-    tools: ToolSet
+    tools: ToolsInUse
     """What the parent may call now."""
     approvals: Approvals
     environment: ToolEnvironment

@@ -38,7 +38,7 @@ from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Skipped, Tool, ToolContext, ToolError
 from codeagent.core.tool import ToolResult as Result
-from codeagent.core.toolbox import ToolSet
+from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
 _MOST_PREPARED = 64
@@ -61,7 +61,7 @@ class Executor:
     ) -> None:
         """`slots`: a turn for every call that may run at the same time."""
         self._environment = environment
-        self.tools: ToolSet = environment.tools
+        self.tools: ToolsInUse = environment.tools
         self._emitter = emitter
         self._approvals = approvals
         self._permissions = permissions
@@ -74,7 +74,7 @@ class Executor:
         self._working: dict[str, CallWork] = {}
         """The calls that are awaited, by id, oldest first."""
 
-    def use_tools(self, only: ToolSet | None) -> None:
+    def use_tools(self, only: ToolsInUse | None) -> None:
         """Find tools only there from now on; None: all that the conversation has."""
         self.tools = self._environment.tools if only is None else only
         self._prepared.clear()

@@ -17,7 +17,7 @@ from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, narrower
 from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
-from codeagent.core.toolbox import ToolSet
+from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import DoneStep
 
 OpenStepModel = Callable[[str], Awaitable[Model]]
@@ -96,7 +96,7 @@ class RecipeProgress:
 class AllowedTools:
     """The tools of a conversation that a step may call."""
 
-    tools: ToolSet
+    tools: ToolsInUse
     step: AllowList
 
     def __iter__(self) -> Iterator[Tool[Any]]:

@@ -71,7 +71,7 @@ class Toolbox:
     toolsets: tuple[ToolsetFacts, ...] = field(default=())
 
 
-class ToolSet(Protocol):
+class ToolsInUse(Protocol):
     """The tools in use, by name, in the order the model sees them."""
 
     def __iter__(self) -> Iterator[Tool[Any]]: ...
