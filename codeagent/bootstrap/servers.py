@@ -158,7 +158,7 @@ class McpServers:
         """Raises ConfigError if nothing of the server waits, or it cannot be kept."""
         source = self._sources.get(name)
         if source is None or not source.changed:
-            raise ConfigError(f"no tool of {one_line(name, 40)} waits for your agreement")
+            raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
         try:
             await source.agree()
         except (UnsafeFile, OSError) as error:

@@ -69,7 +69,7 @@ class ServerFacts:
     wrote: tuple[str, ...] = ()
     """The last lines it wrote besides the protocol."""
     changed: tuple[DiffBlock, ...] = ()
-    """Tools that wait for the user's agreement, because they say something else than before, or are new."""
+    """Tools, and instructions, that wait for the user's agreement: they say something else than before, or are new."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ServerBook(Protocol):
         """End it and start it again; returns before it is ready."""
 
     async def agree(self, name: str) -> None:
-        """Use the tools that changed, as they are now."""
+        """Use what changed, as it is now."""
 
 
 def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:

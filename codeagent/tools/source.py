@@ -39,6 +39,8 @@ class Listing:
     state: SourceState = "ready"
     about: str = ""
     """One line for the model: what these tools are good for."""
+    instructions: Callable[[str], str] | None = None
+    """Gives an agent of that name, once, what is to be read when the tools are used; see `tools.mcp.source`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Toolset:
     """The name of the source that its tools come from."""
     reason: str = ""
     """Why the source failed, in one line."""
+    instructions: Callable[[str], str] | None = None
+    """See `Listing`."""
 
 
 class ToolSource(Protocol):

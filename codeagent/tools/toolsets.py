@@ -381,7 +381,7 @@ def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
     """The set of all tools of a source that may be used."""
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
     tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
-    return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200))
+    return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200), listing.instructions)
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:

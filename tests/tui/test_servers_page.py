@@ -97,7 +97,7 @@ async def test_tools_that_changed_are_shown_as_a_difference_and_agreed_to_by_y(t
     async with page(tmp_path, Book(CHANGED)) as (pilot, app):
         assert "-Push." in shown(app) and "+Push and tell everybody." in shown(app)
         await pilot.press("a")
-        assert "use 1 changed tool of git? y does it" in shown(app)
+        assert "agree to 1 change of git? y does it" in shown(app)
         long_enough()
         await pilot.press("y")
         await until(pilot, lambda: app.told == [AgreeToServer("git")])

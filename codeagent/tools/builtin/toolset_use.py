@@ -46,6 +46,8 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
         lines = [f"{args.name} is on. From your next answer on you can call:"]
         lines += [_line(tool) for tool in picked if tool.name not in taken]
         lines += [f"Not in use, because another tool has the name: {', '.join(taken)}"] if taken else []
+        if toolset.instructions is not None and (instructions := toolset.instructions(ctx.agent)):
+            lines += ["", instructions]
         return ToolResult.from_text("\n".join(lines), details=choice.details)
 
 

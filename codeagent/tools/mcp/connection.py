@@ -70,6 +70,10 @@ class Connection:
     ended: anyio.Event = field(default_factory=anyio.Event)
     """Set once the server no longer answers."""
 
+    @property
+    def instructions(self) -> str:
+        return self.session.instructions or ""
+
     async def tools(self) -> list[Any]:
         """All pages of `tools/list`, as the server sent them; none if it never said that it has tools."""
         try:

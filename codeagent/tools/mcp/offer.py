@@ -19,6 +19,9 @@ MOST_TOOLS = 1000
 LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 4_000
 _LONGEST_DOCUMENTATION = 20_000
+_LONGEST_INSTRUCTIONS = 4_000
+INSTRUCTIONS = "instructions"
+"""The name of a server's words about all its tools."""
 _LONGEST_SUMMARY = 100
 _LARGEST_SCHEMA = 64 * 1024
 """Characters of JSON."""
@@ -36,11 +39,23 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True)
-class OfferedTool:
-    """One tool as a server offers it."""
+class Statement:
+    """Something that a server says and a user agrees to: what it says of a tool, or its instructions."""
 
     name: str
-    """`mcp__SERVER__TOOL`."""
+    """Of a tool, `mcp__SERVER__TOOL`; otherwise INSTRUCTIONS."""
+    said: str
+    """All of it, as text that can be compared line by line."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class OfferedTool(Statement):
+    """One tool as a server offers it."""
+
     raw_name: str
     """As the server calls it."""
     label: str
@@ -52,19 +67,15 @@ class OfferedTool:
     """The server says that it changes nothing; a hint, which decides nothing about permission."""
     destructive: bool
     """The server says so itself."""
-    said: str
-    """All that the server says about it, as text that can be compared line by line."""
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
 class ServerOffer:
-    """The tools of a server that can be used, and why others cannot."""
+    """What a server says that can be used: its tools and instructions, and why other tools cannot be used."""
 
     tools: tuple[OfferedTool, ...] = ()
+    instructions: tuple[Statement, ...] = ()
+    """At most one."""
     problems: tuple[ToolProblem, ...] = field(default=())
 
 
@@ -72,8 +83,11 @@ class _Unusable(Exception):
     """Why a tool cannot be used, as a phrase."""
 
 
-def offer_of(server: str, tools: Iterable[Any]) -> ServerOffer:
-    """Take in the tools of `tools/list`, as they were sent. Blocks: checking large schemas takes a moment."""
+def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> ServerOffer:
+    """Take in the tools of `tools/list`, as they were sent, and the server's instructions.
+
+    Blocks: checking large schemas takes a moment.
+    """
     listed = [tool if isinstance(tool, Mapping) else {} for tool in tools]
     problems: list[ToolProblem] = []
     if len(listed) > MOST_TOOLS:
@@ -93,7 +107,8 @@ def offer_of(server: str, tools: Iterable[Any]) -> ServerOffer:
             taken[name] = _offered(name, raw, each)
         except _Unusable as error:
             problems.append(ToolProblem(shown, f"refused: {error}"))
-    return ServerOffer(tuple(taken.values()), tuple(problems))
+    said = _cut(visible(instructions.strip()), _LONGEST_INSTRUCTIONS)
+    return ServerOffer(tuple(taken.values()), (Statement(INSTRUCTIONS, said),) if said else (), tuple(problems))
 
 
 def clean_name(server: str, raw: str) -> str:

@@ -1,8 +1,8 @@
-"""What the tools of a server said when the user first used it, or last agreed: a tool that says anything else waits."""
+"""What a server said of its tools when the user first used it, or last agreed: what it says otherwise waits."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -11,31 +11,31 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.mcp import ServerConfig
 from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
-from codeagent.tools.mcp.offer import OfferedTool
+from codeagent.tools.mcp.offer import Statement
 
 _LONGEST_TEXT = 4_000
-"""Characters of what a tool said that are kept, to be shown beside what it says later."""
+"""Characters of what was said that are kept, to be shown beside what it says later."""
 
 
 @dataclass(frozen=True)
-class ChangedTool:
-    """A tool that says something else than what was agreed to, or that is new."""
+class Changed:
+    """Something that a server says otherwise than it was agreed to, or for the first time."""
 
-    tool: OfferedTool
+    now: Statement
     before: str
     """What it said, perhaps cut; empty if it is new. All that it says now is shown beside it."""
 
     @property
     def diff(self) -> DiffBlock:
-        return DiffBlock(path=self.tool.name, before=self.before, after=self.tool.said)
+        return DiffBlock(path=self.now.name, before=self.before, after=self.now.said)
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """The tools of an offer that may be used, and those that wait for the user."""
+    """What may be used of an offer, and what waits for the user."""
 
-    tools: tuple[OfferedTool, ...] = ()
-    changed: tuple[ChangedTool, ...] = field(default=())
+    agreed: tuple[Statement, ...] = ()
+    changed: tuple[Changed, ...] = field(default=())
 
 
 class PinFile:
@@ -47,22 +47,27 @@ class PinFile:
         digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._file = folder / f"{config.name}-{digest}.json"
 
-    def check(self, tools: Iterable[OfferedTool]) -> Pinned:
+    def check(self, offered: Sequence[Statement]) -> Pinned:
         """Compare with what is kept; what a server says first is kept. Blocks. Raises UnsafeFile, OSError."""
-        offered = tuple(tools)
         kept = self._read()
         if kept is None:
             self.agree(offered)
-            return Pinned(offered)
-        same = [tool for tool in offered if kept.get(tool.name, ("", ""))[0] == tool.digest]
-        others = [tool for tool in offered if tool not in same]
-        return Pinned(tuple(same), tuple(ChangedTool(tool, kept.get(tool.name, ("", ""))[1]) for tool in others))
+            return Pinned(tuple(offered))
+        agreed: list[Statement] = []
+        changed: list[Changed] = []
+        for one in offered:
+            digest, before = kept.get(one.name, ("", ""))
+            if digest == one.digest:
+                agreed.append(one)
+            else:
+                changed.append(Changed(one, before))
+        return Pinned(tuple(agreed), tuple(changed))
 
-    def agree(self, tools: Iterable[OfferedTool]) -> None:
+    def agree(self, statements: Iterable[Statement]) -> None:
         """Keep what these say; what was kept of others stays. Blocks. Raises UnsafeFile, OSError."""
         with locked(self._file.with_suffix(".lock")):
             kept = dict(self._read() or {})
-            kept |= {tool.name: (tool.digest, tool.said[:_LONGEST_TEXT]) for tool in tools}
+            kept |= {one.name: (one.digest, one.said[:_LONGEST_TEXT]) for one in statements}
             data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
             if len(data) > LARGEST:
                 data = json.dumps({name: (digest, "") for name, (digest, _) in kept.items()}).encode()

@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from codeagent.core.display import TextBlock
+from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Cancelled, Failed, OpenArgs, Preview, TimedOut, Tool, ToolContext, ToolResult
@@ -35,6 +37,9 @@ class CallsServer(Protocol):
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
     ) -> Awaitable[Mapping[str, Any]]:
         """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
+
+    def instructions(self, agent: str) -> str:
+        """What the server says about using its tools, once for each agent; empty otherwise."""
 
 
 class ServerProgress:
@@ -99,8 +104,11 @@ class ServerTool(Tool[OpenArgs]):
                 "took effect is unknown"
             ) from None
         try:
-            return await asyncio.to_thread(result_of, self._server.server, answer)
+            result = await asyncio.to_thread(result_of, self._server.server, answer)
         except (RecursionError, ValueError) as error:
             raise Failed(
                 f"{self._server.server} gave an answer that cannot be shown: it is nested too deeply"
             ) from error
+        instructions = self._server.instructions(ctx.agent)
+        said = (TextPart(text=instructions),) if instructions else ()
+        return replace(result, content=(*result.content, *said))

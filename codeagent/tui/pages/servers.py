@@ -78,7 +78,7 @@ def _said(server: ServerFacts) -> Iterator[str]:
     if server.tools:
         yield f"tools: {', '.join(name.removeprefix(f'mcp__{server.name}__') for name in server.tools)}"
     if server.changed:
-        yield f"a agrees to {counted(len(server.changed), 'tool')} that changed:"
+        yield f"a agrees to {counted(len(server.changed), 'change')}:"
         for diff in server.changed:
             yield from _diff(diff)
     if server.wrote:
@@ -143,9 +143,9 @@ class ServersScreen(Page[None]):
     def action_agree(self) -> None:
         server = next((server for server in self._shown if server.name == self._chosen), None)
         if server is None or not server.changed:
-            self.say(f"no tool of {self._chosen} waits for your agreement")
+            self.say(f"nothing of {self._chosen} waits for your agreement")
             return
-        self._ask(AgreeToServer(server.name), f"use {counted(len(server.changed), 'changed tool')} of {server.name}?")
+        self._ask(AgreeToServer(server.name), f"agree to {counted(len(server.changed), 'change')} of {server.name}?")
 
     def action_yes(self) -> None:
         """Do what was asked, unless the key was on its way before the question could be read."""

@@ -76,6 +76,7 @@ CASES = (
     Case("EndlessDescription", NONE, NONE, "at most 131,072 are taken"),
     Case("LongDescription"),
     Case("LiesAboutReading", ("delete_all",)),
+    Case("Instructs", calls=(({"text": "x"}, _HIDDEN),)),
     Case("RugPull", after="not used until you agree"),
     Case("OneMoreTool", after="not used until you agree"),
     Case("ChangesAllTheTime"),

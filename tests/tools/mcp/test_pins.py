@@ -24,7 +24,7 @@ def tool(name: str = "echo", description: str = "Say it back.", **more: Any) -> 
 
 def test_what_a_server_says_first_is_kept_for_the_user_alone(tmp_path: Path) -> None:
     pins = PinFile(tmp_path / "pins", CONFIG)
-    assert pins.check([tool()]).tools == (tool(),)
+    assert pins.check([tool()]).agreed == (tool(),)
     [file] = (tmp_path / "pins").glob("*.json")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -43,8 +43,8 @@ def test_what_a_server_says_first_is_kept_for_the_user_alone(tmp_path: Path) -> 
 def test_a_tool_that_says_anything_else_later_waits(tmp_path: Path, now: OfferedTool) -> None:
     PinFile(tmp_path, CONFIG).check([tool(), tool("same")])
     pinned = PinFile(tmp_path, CONFIG).check([now, tool("same")])
-    assert pinned.tools == (tool("same"),)
-    assert [change.tool for change in pinned.changed] == [now]
+    assert pinned.agreed == (tool("same"),)
+    assert [change.now for change in pinned.changed] == [now]
 
 
 def test_the_difference_shows_the_lines_that_changed(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_the_user_agreed_to_is_used_and_what_was_known_stays_known(tmp_path
 def test_another_program_or_address_is_another_server(tmp_path: Path, other: dict[str, Any]) -> None:
     PinFile(tmp_path, CONFIG).check([tool()])
     changed = tool(description="other")
-    assert PinFile(tmp_path, replace(CONFIG, **other)).check([changed]).tools == (changed,)
+    assert PinFile(tmp_path, replace(CONFIG, **other)).check([changed]).agreed == (changed,)
 
 
 def test_a_damaged_or_exposed_file_lets_no_tool_through(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_damaged_or_exposed_file_lets_no_tool_through(tmp_path: Path) -> None:
 def test_many_long_tools_are_kept_without_their_texts(tmp_path: Path) -> None:
     tools = [tool(f"t{number}", "x" * 3000) for number in range(200)]
     PinFile(tmp_path, CONFIG).check(tools)
-    assert PinFile(tmp_path, CONFIG).check(tools).tools == tuple(tools)
+    assert PinFile(tmp_path, CONFIG).check(tools).agreed == tuple(tools)
 
 
 async def test_a_changed_tool_is_withheld_until_the_user_agrees_and_is_then_called(tmp_path: Path) -> None:
