@@ -78,10 +78,12 @@ class Agent:
         self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)
         self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
         (questions or UserQuestions()).connect(self._approvals)
-        self._gate = PauseGate(emitter, self._spending)
+        self._gate = PauseGate(emitter, self._spending, stepping=origin is not None and origin.parent.stepping)
         self._jobs = jobs or Jobs()
         self._triggers = triggers or Triggers()
-        self._inspection = shared.inspection or self._own_inspection(checkpoints, around)
+        self._inspection = shared.inspection or Inspection(
+            checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
+        )
         self._executor = Executor(
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
         )
@@ -106,10 +108,9 @@ class Agent:
             triggers=self._triggers,
             above=shared.meter,
         )
-        self._runs = Runs(conversation, self._context, shared.submitted, lock)
-        wake, busy = self._runs.rouse, self._runs.busy
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, wake)
-        self._triggers.connect(emitter, self._queue, around.workspace, history.triggers, wake, busy)
+        self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)
+        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, runs.rouse)
+        self._triggers.connect(emitter, self._queue, around.workspace, history.triggers, runs.rouse, runs.busy)
         self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
         self._model = SessionModel(model, open_model, self._runs, emitter)
         self._begun: set[asyncio.Task[Refused | None]] = set()
@@ -253,6 +254,8 @@ class Agent:
     def _outcome(self, act: Act) -> Outcome:
         if self._closed:
             return Refused("this conversation is closed")
+        if isinstance(act, acts.Pause | acts.Step):
+            self._children.do(act)
         try:
             return self._act(act)
         except CodeagentError as error:
@@ -279,8 +282,8 @@ class Agent:
                 self._gate.step(on)
             case acts.Stop(reason):
                 return _done(self._runs.stop(reason) | self._shell.cancel_all(reason), "nothing is running")
-            case acts.CancelCall(call_id):
-                return self._cancel_call(call_id)
+            case acts.CancelCall():
+                return _done(self._cancel_call(act), "that call is no longer running")
             case acts.SkipCall(call_id, why):
                 return _done(self._gate.skip(call_id, why), "the run is no longer paused; nothing was changed")
             case acts.EditCall(call_id, arguments):
@@ -332,21 +335,18 @@ class Agent:
         if not self.running:
             return Refused("nothing is running that could be paused")
         self._gate.pause()
-        self._children.do(acts.Pause())
         return None
 
-    def _cancel_call(self, call_id: str) -> Refused | None:
-        found = self._executor.cancel(call_id, "cancelled") or self._shell.cancel(call_id, "cancelled")
-        return _done(found, "that call is no longer running")
-
-    def _own_inspection(self, checkpoints: Checkpoints | None, around: ToolEnvironment) -> Inspection:
-        given = self._emitter, self._permissions, self._approvals, self._queue
-        return Inspection(checkpoints, around, *given, lambda: self.running)
+    def _cancel_call(self, act: acts.CancelCall) -> bool:
+        if act.agent != self._emitter.agent:
+            return self._children.do(act)
+        return self._executor.cancel(act.call_id, "cancelled") or self._shell.cancel(act.call_id, "cancelled")
 
     def _parent(self, call_id: str, depth: int) -> Parent:
         """What a child that this call starts has above it."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
-        return Parent(shared, call_id, depth, self.model, self._executor.tools, self._approvals, self._environment)
+        stepping, around = self._gate.stepping, self._environment
+        return Parent(shared, call_id, depth, self.model, self._executor.tools, self._approvals, around, stepping)
 
     def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
         """Raises CodeagentError."""

@@ -146,18 +146,19 @@ class PauseGate:
     A pause ends with its run; step mode stays on. Time spent waiting is not counted against the budget.
     """
 
-    def __init__(self, emitter: Emitter, spending: BudgetMeter) -> None:
+    def __init__(self, emitter: Emitter, spending: BudgetMeter, *, stepping: bool = False) -> None:
         self._emitter = emitter
         self._spending = spending
         self._open = asyncio.Event()
         self._open.set()
-        self._stepping = False
+        self.stepping = stepping
+        """Whether it pauses before every batch."""
         self._planned: PlannedBatch | None = None
 
     def step(self, on: bool) -> None:
-        if on == self._stepping:
+        if on == self.stepping:
             return
-        self._stepping = on
+        self.stepping = on
         text = "pausing before every batch" if on else "no longer pausing before every batch"
         self._emitter.emit(StepModeChanged(text=text, on=on))
 
@@ -190,7 +191,7 @@ class PauseGate:
     async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
         """Return at once unless the user wants to step in before this batch, counted from 1. Raises RunCancelled."""
         asked = not self._open.is_set()
-        if not asked and not (self._stepping and planned is not None and planned.left):
+        if not asked and not (self.stepping and planned is not None and planned.left):
             return
         self._planned = planned
         try:

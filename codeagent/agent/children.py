@@ -74,6 +74,8 @@ class Parent:
     """What the parent may call now."""
     approvals: Approvals
     environment: ToolEnvironment
+    stepping: bool
+    """Whether it pauses before every batch."""
 
     @property
     def session_id(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from codeagent.core.budget import Budget, Effort
 from codeagent.core.checkpoints import Node, RestoreKind
 from codeagent.core.dataclass import dataclass
+from codeagent.core.json_types import MAIN
 from codeagent.core.policy import Decision, Mode, Rule
 
 if TYPE_CHECKING:  # most conversations run no recipe
@@ -130,6 +131,8 @@ class CancelCall:
     """Cancel one running call, or one of the user's own commands; its siblings go on."""
 
     call_id: str
+    agent: str = MAIN
+    """Whose call it is: the name on its events."""
 
 
 @dataclass(frozen=True)

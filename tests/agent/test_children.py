@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks
 from codeagent.agent.limits import Limits
-from codeagent.core.acts import Answer, CancelCall, Pause, Resume, SetBudget, Stop
+from codeagent.core.acts import Answer, CancelCall, Pause, Resume, SetBudget, Step, Stop
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.budget import Budget
@@ -316,6 +316,42 @@ async def test_cancelling_its_call_stops_only_that_child() -> None:
     assert first.error is not None and first.error.kind == "cancelled"
     assert "still here" in text_of(first.content)
     assert (text_of(second.content), first.child_session) == ("fine", "s1.1")
+
+
+async def test_a_single_call_of_a_child_is_cancelled_and_the_child_goes_on() -> None:
+    f = family(Turn(calls=(ask(),)), helper=[Turn(calls=(do("sleep"), do("nap"))), Turn("without it")])
+    f.parent.agent.observe(f.parent.events.append)
+    running = asyncio.ensure_future(f.parent.run())
+    await until(lambda: [e for e in of(f.parent.events, ToolStarted) if e.agent == "helper.1"])
+    assert f.parent.agent.do(CancelCall("call_1", "nobody.1")) is not None
+    f.parent.act(CancelCall("call_1", "helper.1"))
+    await running
+    kinds = {event.call_id: event.error and event.error.kind for event in of(f.born[0].journal.events, ToolResultAdded)}
+    assert kinds == {"call_1": "cancelled", "call_2": None}
+    assert text_of(f.results()[0].content) == "without it"
+
+
+async def test_stepping_holds_a_child_before_each_of_its_batches_and_one_that_starts_later_too() -> None:
+    f = family(
+        Turn(calls=(ask(),)), Turn("end"), attended=True, helper=[Turn(calls=(do("ok"),)), Turn(calls=(do("ok"),))]
+    )
+    f.parent.agent.observe(f.parent.events.append)
+    f.parent.act(Step(True))
+    running = asyncio.ensure_future(f.run())
+
+    def paused(agent: str, times_before: int) -> bool:
+        return len([e for e in of(f.parent.events, RunPaused) if e.agent == agent]) > times_before
+
+    await until(lambda: paused("main", 0))
+    f.parent.act(Resume())
+    await until(lambda: paused("helper.1", 0))
+    assert f.born[0].tools["do"].log == []
+    f.parent.act(Resume())
+    await until(lambda: paused("helper.1", 1))
+    f.parent.act(Step(False))
+    f.parent.act(Resume())
+    await running
+    assert text_of(f.results()[0].content) == "that is all"
 
 
 async def test_closing_the_parent_leaves_no_child() -> None:

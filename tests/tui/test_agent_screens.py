@@ -173,3 +173,11 @@ async def test_a_child_is_stopped_by_its_name(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.told))
         assert app.told == [CancelCall("c2")]
+
+
+async def test_a_single_call_of_a_child_is_stopped_by_the_names_of_both(tmp_path: Path) -> None:
+    async with chat(tmp_path, working()) as (pilot, app):
+        app.chat.composer.text = "/stop reviewer.1 search"
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [CancelCall("c2", "reviewer.1")]

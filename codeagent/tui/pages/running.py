@@ -145,9 +145,18 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
 
 
 async def _stop_job(chat: ChatScreen, name: str) -> None:
-    """`/stop job-1`, or only its number; `/stop reviewer.1` for an agent that works. Raises CodeagentError."""
-    if (call_id := chat.state.document.running_child(name)) is not None:
-        refused = (await chat.outbox.ready()).do(CancelCall(call_id))
+    """`/stop job-1`, or only its number; `/stop reviewer.1` for a child, `/stop reviewer.1 bash` for its call.
+
+    Raises CodeagentError.
+    """
+    document, (agent, _, tool) = chat.state.document, name.partition(" ")
+    stop: CancelCall | None = None
+    if (call_id := document.running_child(name)) is not None:
+        stop = CancelCall(call_id)
+    elif (call_id := document.running_call_of(agent, tool.strip())) is not None:
+        stop = CancelCall(call_id, agent)
+    if stop is not None:
+        refused = (await chat.outbox.ready()).do(stop)
         chat.tell(f"stopping {name}" if refused is None else refused.reason)
         return
     row = _job(chat, name)

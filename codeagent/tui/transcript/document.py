@@ -198,6 +198,13 @@ class Document:
         named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
         return next((call_id for call_id, child in named if name in (call_id, child)), None)
 
+    def running_call_of(self, child: str, tool: str) -> str | None:
+        """The id of the first call of this tool that the child of this name waits for; None if there is none."""
+        views = (card.child for _, card in self._cards.values() if card.child is not None and card.child.name == child)
+        batches = (block for view in views for block in view.blocks if isinstance(block, Batch))
+        cards = (card for batch in batches for card in batch.cards)
+        return next((card.call_id for card in cards if card.name == tool and card.state == "running"), None)
+
     def touch_card(self, call_id: str) -> None:
         """Mark a card as changed."""
         self.touch(self._cards[call_id][0])
