@@ -18,7 +18,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.session.outputs import FileOutputs
-from codeagent.session.player import SessionPlayer
+from codeagent.session.player import SessionPlayer, in_time
 from codeagent.tui.app import run_app
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
     """Show the screen until the user leaves. Raises SessionNotFound, SessionError, ConfigError."""
     store = open_store()
     session_id = chosen(store, args)
-    events = store.read(session_id).events
+    events = in_time(store.with_children(store.read(session_id).events))
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
     workspace = Path.cwd()
     play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed, step=args.step)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -18,7 +18,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible, visible_json
 from codeagent.disk.opens import create_file
 from codeagent.session.store import SessionStore
-from codeagent.session.story import Aside, Call, Entry, Piece, Said, story
+from codeagent.session.story import Aside, Call, ChildStory, Entry, Piece, Said, story
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -42,8 +42,11 @@ FORMATS = ("md", "html", "jsonl")
 
 
 def written_down(store: SessionStore, session_id: str, form: str, redactor: Redactor) -> Iterator[str]:
-    """Yield the pieces of a session's export: one of FORMATS. Raises SessionError before the first."""
-    events = store.read(session_id).events
+    """Yield the pieces of an export of a session and its children: one of FORMATS.
+
+    Raises SessionError before the first.
+    """
+    events = store.with_children(store.read(session_id).events)
     summary = store.summary(session_id)
 
     def clean(text: str) -> str:
@@ -96,9 +99,16 @@ def markdown(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
     yield f"# {heading.title}"
     yield ""
     yield heading.facts
+    yield from _entries(entries)
+
+
+def _entries(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         yield ""
         match entry:
+            case ChildStory():
+                told = "\n".join((f"**agent {entry.name}** · session {entry.session}", *_entries(entry.entries)))
+                yield "\n".join(f"> {line}".rstrip() for line in told.split("\n"))
             case Said():
                 yield from _said(entry)
             case Call():
@@ -154,6 +164,11 @@ def page(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
         f"<style>{style}</style></head>\n<body><header><h1>{title}</h1><p>{html.escape(heading.facts)}</p>\n"
         '<input type="search" placeholder="Search" aria-label="Search"><output></output></header>\n<main>\n'
     )
+    yield from _blocks(entries)
+    yield f"</main>\n<script>{script}</script></body></html>\n"
+
+
+def _blocks(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         match entry:
             case Said():
@@ -162,7 +177,13 @@ def page(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
                 yield _details(entry)
             case Aside():
                 yield f'<p class="remark {entry.level}">{html.escape(entry.text)}</p>\n'
-    yield f"</main>\n<script>{script}</script></body></html>\n"
+            case ChildStory():
+                head = f"<b>agent {html.escape(entry.name)}</b> <small>session {html.escape(entry.session)}</small>"
+                yield f'<details class="child"><summary>{head}</summary>\n'
+                yield from _blocks(entry.entries)
+                yield "</details>\n"
+            case _:
+                assert_never(entry)
 
 
 def _section(entry: Said) -> str:

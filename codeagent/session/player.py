@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from codeagent.core.acts import Act, Pause, Queued, Refused, Resume, RunRecipe, Step, Stop
 from codeagent.core.approval_events import ApprovalRequested
@@ -13,10 +14,11 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, RunStarted, TextDelta, UnknownEvent
 from codeagent.core.jobs import JobBook
+from codeagent.core.json_types import MAIN
 from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import AssistantMessage, UserMessage
 from codeagent.core.model import ModelInUse
-from codeagent.core.notices import PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
+from codeagent.core.notices import AgentStarted, PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 
@@ -45,6 +47,23 @@ async def wait_in_time(woken: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def in_time(events: Iterable[KnownEvent | UnknownEvent]) -> list[KnownEvent | UnknownEvent]:
+    """Put the events of children, which come in one piece each, between those of their parent, as they happened.
+
+    The session of a child is played as if it were the user's own.
+    """
+    times: dict[str, float] = {}
+    timed: list[tuple[float, KnownEvent | UnknownEvent]] = []
+    for event in events:
+        # A clock that was set back must not change the order of what one agent did, nor when a child began.
+        at = times[event.agent] = max(event.ts, times.get(event.agent, times.get(MAIN, 0.0)))
+        timed.append((at, event))
+    ordered = [event for _, event in sorted(timed, key=itemgetter(0))]
+    if MAIN in times:
+        return ordered
+    return [replace(event, agent=MAIN) for event in ordered if not isinstance(event, AgentStarted)]
 
 
 class SessionPlayer:
@@ -76,7 +95,8 @@ class SessionPlayer:
         self._at = 0
         self._speed = speed
         self._stepping = step
-        self._held = False
+        self._held = ""
+        """The agent that is held; empty while none is."""
         about = f"a replay of {session_id}: Esc pauses, Enter continues, Esc twice shows the rest"
         self._notices = deque([self._notice(Notice, code="session.replayed", text=about)])
         self._observers: list[Callable[[KnownEvent], None]] = []
@@ -96,7 +116,7 @@ class SessionPlayer:
                 return Refused("the replay is over: nothing is run" if isinstance(act, Pause | Stop) else REFUSED)
             case Pause():
                 if not self._held:
-                    self._hold("asked", "paused")
+                    self._hold(MAIN, "asked", "paused")
             case Resume():
                 self._go_on()
             case Step(on):
@@ -145,20 +165,22 @@ class SessionPlayer:
                 continue
             self._at += 1
             if self._stepping and isinstance(step.event, BatchPlanned):
-                self._hold("step", "before this batch", tuple(call.call_id for call in step.event.calls))
+                calls = tuple(call.call_id for call in step.event.calls)
+                self._hold(step.event.agent, "step", "before this batch", calls)
             yield self._shown(step.event)
 
-    def _hold(self, why: PauseReason, text: str, calls: tuple[str, ...] = ()) -> None:
-        """Pause, before the calls of the batch that was just planned, or wherever it is."""
-        planned = [step.event.batch for step in self._steps[: self._at] if isinstance(step.event, BatchPlanned)]
+    def _hold(self, agent: str, why: PauseReason, text: str, calls: tuple[str, ...] = ()) -> None:
+        """Pause, before the calls of the batch that this agent just planned, or wherever it is."""
+        events = [step.event for step in self._steps[: self._at] if step.event.agent == agent]
+        planned = [event.batch for event in events if isinstance(event, BatchPlanned)]
         batch = planned[-1] if planned else 1
-        self._held = True
-        self._notices.append(self._notice(RunPaused, text=text, batch=batch, why=why, calls=calls))
+        self._held = agent
+        self._notices.append(self._notice(RunPaused, agent=agent, text=text, batch=batch, why=why, calls=calls))
 
     def _go_on(self) -> None:
         if self._held:
-            self._held = False
-            self._notices.append(self._notice(RunResumed, text="continued"))
+            agent, self._held = self._held, ""
+            self._notices.append(self._notice(RunResumed, agent=agent, text="continued"))
 
     def _notice(self, kind: type[KnownEvent], **fields: object) -> KnownEvent:
         return kind(seq=0, ts=0.0, session=self.session_id, **fields)  # type: ignore[arg-type]  # of each kind

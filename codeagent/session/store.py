@@ -21,7 +21,7 @@ from codeagent.disk.private import make_private_folder
 from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
-from codeagent.session.recording import Recording, read_end, read_head, read_kinds, read_recording, reader_of
+from codeagent.session.recording import LogReader, Recording, read_end, read_head, read_kinds, read_recording, reader_of
 from codeagent.session.repair import cut_torn_tail
 
 LOG = "events.jsonl"
@@ -144,8 +144,10 @@ class SessionStore:
         for event in events:
             yield event
             if isinstance(event, AgentStarted) and event.session == event.parent_session:
-                with suppress(SessionError):
-                    yield from self.read(event.child_session).events
+                with suppress(SessionError, OSError):
+                    self._require(event.child_session)
+                    # Not by `read`, which would forget what it has parsed of the parent.
+                    yield from LogReader(self.folder(event.child_session) / LOG).read().events
 
     def find(self, prefix: str) -> str:
         """Return the only session whose id begins with `prefix`, or the child with exactly this id.

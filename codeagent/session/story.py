@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.dataclass import dataclass
@@ -29,7 +30,7 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, ImagePart, UserMessage, text_of
-from codeagent.core.notices import TypedNotice
+from codeagent.core.notices import AgentStarted, TypedNotice
 
 Clean = Callable[[str], str]
 """Masks secrets, and shows characters that would act on a terminal."""
@@ -76,25 +77,46 @@ class Aside:
     """`info`, `warning`, `error`, or `run` for the edge of a run."""
 
 
-Entry = Said | Call | Aside
+@dataclass(frozen=True)
+class ChildStory:
+    """What an agent did that a call started, in front of that call's result."""
+
+    name: str
+    session: str
+    entries: "tuple[Entry, ...]"
+
+
+Entry = Said | Call | Aside | ChildStory
 
 
 def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator[Entry]:
-    """Yield the entries of a session's events, every text cleaned."""
+    """Yield the entries of a session's events, every text cleaned; those of each child are together, in one entry."""
     started: dict[str, ToolStarted] = {}
-    for event in events:
-        match event:
-            case MessageAdded(message=UserMessage() as message):
-                images = tuple(part for part in message.content if isinstance(part, ImagePart))
-                yield Said(message.source, clean(text_of(message.content)), images)
-            case MessageAdded(message=AssistantMessage() as message):
-                yield from _answer(message, clean)
-            case ToolStarted():
-                started[event.call_id] = event
-            case ToolResultAdded():
-                yield _call(event, started.pop(event.call_id, None), clean)
-            case _:
-                yield from _remark(event, clean)
+    own = None
+    for agent, part in groupby(events, lambda event: event.agent):
+        own = own or agent
+        if agent == own:
+            for event in part:
+                yield from _told(event, started, clean)
+            continue
+        theirs = list(part)
+        yield ChildStory(clean(agent), clean(theirs[0].session), tuple(story(theirs, clean)))
+
+
+def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], clean: Clean) -> Iterator[Entry]:
+    """`started`: the calls that have no result yet, by id."""
+    match event:
+        case MessageAdded(message=UserMessage() as message):
+            images = tuple(part for part in message.content if isinstance(part, ImagePart))
+            yield Said(message.source, clean(text_of(message.content)), images)
+        case MessageAdded(message=AssistantMessage() as message):
+            yield from _answer(message, clean)
+        case ToolStarted():
+            started[event.call_id] = event
+        case ToolResultAdded():
+            yield _call(event, started.pop(event.call_id, None), clean)
+        case _:
+            yield from _remark(event, clean)
 
 
 def _answer(message: AssistantMessage, clean: Clean) -> Iterator[Said]:
@@ -168,6 +190,8 @@ def _remark(event: KnownEvent | UnknownEvent, clean: Clean) -> Iterator[Aside]:
             yield Aside(clean(f"{event.kind}: {len(event.files)} files{back} were taken back"), "warning")
         case JobFinished():
             yield Aside(clean(f"job {event.job_id} {event.status}: {event.summary}"))
+        case AgentStarted() if event.agent == event.child:
+            pass  # its parent said so
         case Notice() | TypedNotice():
             yield Aside(clean(event.text), event.level)
         case _:

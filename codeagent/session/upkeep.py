@@ -1,6 +1,7 @@
 """What is done with whole sessions: copying one up to a prompt, and removing old ones."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError
 from codeagent.core.events import MessageAdded, Notice, RunStarted
 from codeagent.core.messages import UserMessage
+from codeagent.core.notices import AgentStarted
 from codeagent.core.runtime import SessionSummary
+from codeagent.disk.private import make_private_folder
 from codeagent.session.listing import bytes_below
 from codeagent.session.lock import SessionLock
 from codeagent.session.log import FIRST, checksum_of, opened, seal
@@ -85,10 +88,11 @@ def clear_leftovers(store: SessionStore) -> None:
 def fork(store: SessionStore, session_id: str, before: int | None = None) -> str:
     """Copy a session into a new one and return its id; `before` leaves out that prompt (from 1) and what followed it.
 
-    What tools printed and the notes come along; the files of the workspace stay as they are. The old session is only
-    read, and may be in use. Raises SessionNotFound, SessionError.
+    What tools printed, the notes, and the sessions of its children come along; the files of the workspace stay as they
+    are. The old session is only read, and may be in use. Raises SessionNotFound, SessionError.
     """
     end = None if before is None else _begin_of(store, session_id, before)
+    children = _begun_children(store, session_id, end)
     log = store.create()
     log.close()
     source, target = store.folder(session_id), store.folder(log.session_id)
@@ -100,10 +104,12 @@ def fork(store: SessionStore, session_id: str, before: int | None = None) -> str
             shutil.copytree(source / "outputs", target / "outputs", symlinks=True)
         if (source / NAME).is_file():
             shutil.copy2(source / NAME, target / NAME)
+        for child in children:
+            _copy_child(store, child, session_id, log.session_id)
     except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
         raise SessionError(f"session {session_id} cannot be copied ({error.strerror}); nothing was kept") from error
-    _tell_origin(store, log.session_id, session_id, before)
+    _tell_origin(store, log.session_id, session_id, before, len(children))
     return log.session_id
 
 
@@ -123,24 +129,45 @@ def _begin_of(store: SessionStore, session_id: str, prompt: int) -> int:
     raise SessionError(f"session {session_id} has {count} prompts, not {prompt}; nothing was copied")
 
 
+def _begun_children(store: SessionStore, session_id: str, end: int | None) -> list[str]:
+    """Return the sessions of the children that began before the event `end`. Raises SessionError."""
+    there = set(store.children(session_id))
+    if not there:
+        return []
+    started = (event for event in store.read(session_id).events if isinstance(event, AgentStarted))
+    begun = (event.child_session for event in started if end is None or event.seq < end)
+    return [child for child in begun if child in there]
+
+
+def _copy_child(store: SessionStore, child: str, old: str, new: str) -> None:
+    """Raises OSError."""
+    source, target = store.folder(child), store.folder(f"{new}{child.removeprefix(old)}")
+    make_private_folder(target.parent)
+    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(LOG, LOCK))
+    with (target / LOG).open("wb") as file:
+        file.writelines(_copied(source / LOG, old, new, None))
+
+
 def _copied(path: Path, old: str, new: str, end: int | None) -> Iterator[bytes]:
     """Yield the sound lines before the event `end`, as those of the new session; damaged ones are left out."""
-    before, was, becomes = FIRST, f'"session":"{old}"'.encode(), f'"session":"{new}"'.encode()
+    before, named = FIRST, re.compile(rf'("(?:session|parent_session|child_session)":"){old}(?=[".])'.encode())
+    becomes = rf"\g<1>{new}".encode()
     with path.open("rb") as file:
         for raw in file:
             if (found := opened(raw.rstrip(b"\n"))) is None:
                 continue
             if end is not None and json.loads(found[0]).get("seq", 0) >= end:
                 return
-            line = seal(found[0].replace(was, becomes, 1).decode(), before)
+            line = seal(named.sub(becomes, found[0]).decode(), before)
             before = checksum_of(line[:-1])
             yield line
 
 
-def _tell_origin(store: SessionStore, session_id: str, origin: str, before: int | None) -> None:
+def _tell_origin(store: SessionStore, session_id: str, origin: str, before: int | None, children: int) -> None:
     log, _ = store.open(session_id)
     where = "" if before is None else f" before its prompt {before}"
-    text = f"copied from session {origin}{where}; the files are as they are now"
+    family = f", with the sessions of {children} agents that it started" if children else ""
+    text = f"copied from session {origin}{where}{family}; the files are as they are now"
     notice = Notice(code="session.forked", text=text, data={"from": origin})
     log.append(replace(notice, seq=log.next_seq, ts=round(time.time(), 3), session=session_id))
     log.close()

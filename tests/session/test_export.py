@@ -1,6 +1,8 @@
 """A session written down: everything said is there, nothing in it acts on whoever opens it, secrets are masked."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,11 +12,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from codeagent.core.display import DiffBlock, TerminalBlock
+from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
-from codeagent.session.export import Heading, markdown, page, written_down
+from codeagent.session.export import FORMATS, Heading, markdown, page, written_down
 from codeagent.session.store import SessionStore
-from codeagent.session.story import Aside, Call, Entry, Piece, Said, story
+from codeagent.session.story import Aside, Call, ChildStory, Entry, Piece, Said, story
 from tests.security.terminal_payloads import PAYLOADS
 from tests.session.eventlogs import finished_run
 from tests.tui.scripts import Recording
@@ -106,6 +109,52 @@ def test_a_story_has_prompts_thoughts_answers_and_calls_with_their_results() -> 
     assert (failed.failed, failed.target) == (True, "make")
     assert [piece.text for piece in failed.pieces] == ["$ make\nno rule\n[exit 2]"]
     assert edited.pieces[0].text.endswith("-x = 1\n+x = 2")
+
+
+def family(store: SessionStore) -> str:
+    """A session with two children, kept; its id."""
+    log = store.create()
+    parent = Recording().run("review it").plan(("c1", "agent", "one", "auto"), ("c2", "agent", "two", "auto"))
+    for number, name in enumerate(("one", "two"), start=1):
+        child, begun = store.create_child(log.session_id), Recording()
+        begun.add(
+            AgentStarted,
+            text="",
+            call_id=f"c{number}",
+            child=f"{name}.{number}",
+            child_session=child.session_id,
+            parent_session=log.session_id,
+        )
+        parent.events += begun.events
+        begun.run(f"task of {name}").start("c1", "bash", "ls").result("c1", "bash", f"<b>{name}</b>")
+        for event in begun.events:
+            child.append(replace(event, agent=f"{name}.{number}", session=child.session_id))
+        child.close()
+    parent.result("c1", "agent", "one is done").result("c2", "agent", "two is done")
+    for number, event in enumerate(parent.events, start=1):
+        log.append(replace(event, seq=number, session=log.session_id))
+    log.close()
+    return log.session_id
+
+
+def test_what_a_child_did_is_nested_in_front_of_the_result_of_its_call(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, Redactor({}))
+    session_id = family(store)
+    told = list(story(store.with_children(store.read(session_id).events), str))
+    children = [entry for entry in told if isinstance(entry, ChildStory)]
+    assert [(child.name, child.session) for child in children] == [
+        ("one.1", f"{session_id}.1"),
+        ("two.2", f"{session_id}.2"),
+    ]
+    assert [piece.text for entry in children[0].entries if isinstance(entry, Call) for piece in entry.pieces] == [
+        "<b>one</b>"
+    ]
+    assert [entry.pieces[0].text for entry in told if isinstance(entry, Call)] == ["one is done", "two is done"]
+    text, shown, events = ("".join(written_down(store, session_id, form, Redactor({}))) for form in FORMATS)
+    assert f"\n> **agent one.1** · session {session_id}.1\n" in text and "\n> task of one\n" in text
+    found = Page(shown)
+    assert ("class", "child") in found.attributes and "task of two" in found.text and "<b>two</b>" in found.text
+    assert [json.loads(line)["agent"] for line in events.splitlines()].count("two.2") == 7
 
 
 @pytest.mark.parametrize("form", ["md", "html", "jsonl"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from codeagent.agent.jobs.store import Jobs
 from codeagent.core.acts import Pause, Prompt, Resume, RunShell, SetMode, Step, Stop
 from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, TextDelta
-from codeagent.core.notices import RunPaused, RunResumed, StepModeChanged
-from codeagent.session.player import SessionPlayer
+from codeagent.core.notices import AgentStarted, RunPaused, RunResumed, StepModeChanged
+from codeagent.session.player import SessionPlayer, in_time
 from tests.session.eventlogs import finished_run
 from tests.tui.scripts import Recording
 
@@ -150,3 +151,45 @@ async def test_step_can_be_switched_on_and_off_on_the_way() -> None:
     play.do(Resume())
     shown = await rest(stream, play)
     assert not any(isinstance(event, RunPaused) for event in shown) and not play.running
+
+
+def parallel() -> list[KnownEvent]:
+    """A parent and two children at work side by side, as their logs are read: each child in one piece."""
+    parent = Recording().run("go")
+
+    def by(agent: str, *moments: float) -> list[KnownEvent]:
+        return [
+            replace(event, agent=agent, ts=at) for event, at in zip(Recording().run("x").events, moments, strict=True)
+        ]
+
+    end = Recording().answer("done").events[0]
+    return [
+        *(replace(event, ts=1.0) for event in parent.events),
+        *by("one.1", 2.0, 5.0, 6.0),
+        *by("two.2", 3.0, 4.0, 2.5),
+        replace(end, ts=9.0),
+    ]
+
+
+def test_children_are_played_side_by_side_as_they_worked() -> None:
+    ordered = in_time(parallel())
+    assert [event.agent for event in ordered[3:]] == ["one.1", "two.2", "two.2", "two.2", "one.1", "one.1", "main"]
+    times = [event.ts for event in ordered if event.agent == "two.2"]
+    assert times == [3.0, 4.0, 2.5], "a clock that was set back does not change the order"
+
+
+def test_the_session_of_a_child_alone_is_played_like_any_other() -> None:
+    started = AgentStarted(text="", call_id="c1", child="one.1", child_session="s.1", parent_session="s")
+    events = [replace(event, agent="one.1") for event in (started, *Recording().run("look").events)]
+    assert {event.agent for event in in_time(events)} == {"main"}
+    assert len(in_time(events)) == len(events) - 1
+
+
+async def test_stepping_pauses_before_the_batches_of_children_in_their_name() -> None:
+    play = player([replace(event, agent="one.1") for event in work()], step=True)
+    stream = play.events()
+    shown = await rest(stream, play)
+    held = shown[-1]
+    assert isinstance(held, RunPaused) and (held.agent, held.batch, held.calls) == ("one.1", 1, ("c1",))
+    play.do(Resume())
+    assert (await anext(aiter(stream))).agent == "one.1"

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from codeagent.core.errors import SessionError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, MessageAdded, Notice
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import fold
 from codeagent.session.repair import check_recording
 from codeagent.session.store import LOG, SessionStore
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 from tests.session.eventlogs import Log, finished_run
+from tests.session.test_export import family
 
 DAY = 86_400.0
 NOW = 2e9
@@ -78,6 +80,29 @@ def test_a_copy_ends_before_the_prompt_that_is_named(store: SessionStore, before
     log, recording = store.open(copy)
     log.close()
     assert check_recording(recording).problems == ()
+
+
+def test_a_copy_has_the_sessions_of_the_children_that_began_in_it(store: SessionStore) -> None:
+    first = family(store)
+    (store.folder(f"{first}.1") / "scratchpad.json").write_text("{}")
+    copy = fork(store, first)
+    assert store.children(copy) == [f"{copy}.1", f"{copy}.2"]
+    events = list(store.with_children(store.read(copy).events))
+    assert {event.session for event in events} == {copy, f"{copy}.1", f"{copy}.2"}
+    assert [event.parent_session for event in events if isinstance(event, AgentStarted)] == [copy] * 4
+    assert (store.folder(f"{copy}.1") / "scratchpad.json").is_file()
+    assert all(check_recording(store.read(f"{copy}.{number}")).problems == () for number in (1, 2))
+    assert "with the sessions of 2 agents" in store.read(copy).events[-1].text  # type: ignore[union-attr]  # the notice
+    assert store.children(fork(store, first, 1)) == []
+
+
+def test_removing_a_session_removes_those_of_its_children(store: SessionStore) -> None:
+    first = family(store)
+    size = sum(path.stat().st_size for path in store.folder(first).rglob("*") if path.is_file())
+    (found,) = prunable(store, PruneRule(keep=0), NOW)
+    assert found.size >= size
+    remove(store, first)
+    assert not store.folder(f"{first}.1").exists() and list(store.root.iterdir()) == []
 
 
 @pytest.mark.parametrize("before", [0, -1, 4])
