@@ -16,7 +16,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
-from codeagent.core.notices import ModeChanged
+from codeagent.core.notices import ModeChanged, TextRead
 from codeagent.core.policy import SAID_NO, ApprovalKey, Decision, Mode, Policy, Rule, Verdict, narrower
 from codeagent.core.ports import Reply
 from codeagent.core.tool import Denied, Failed, Preview, Tool, ToolError
@@ -51,6 +51,8 @@ class Permissions:
         self._objection = environment.objection
         self._emitter = emitter
         self._inputs = environment.inputs
+        self._unread: dict[str, None] = {}
+        """Who wrote what the model reads with its next request."""
         self._own: Mode | None = None
         """The session's mode, while a run has another."""
 
@@ -62,10 +64,23 @@ class Permissions:
     def mode(self) -> Mode:
         return self.policy.mode
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The inputs of the step that is running, which a yes for the session is bound to; empty without any."""
-        return (repr(sorted(self._inputs.items())),) if self._inputs else ()
+    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any) -> str:
+        """Fingerprint a call with the inputs of the step that is running and, if others answer it, what was read."""
+        inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
+        heard = (str(len(self.policy.heard)),) if tool.approval_key(args).answered_by else ()
+        return fingerprint(tool.name, arguments, *inputs, *heard)
+
+    def hear(self, place: str) -> None:
+        """Note who answered a call. From the next request on, rules that answers made before that are suspended."""
+        if place and place not in self._unread and place not in self.policy.heard:
+            self._unread[place] = None
+            self._emitter.emit(TextRead(text=f"the model reads text from {place}", place=place))
+
+    def begin_request(self) -> None:
+        """Take note that the model reads the results there are."""
+        if self._unread:
+            self._policy = replace(self._policy, heard=(*self._policy.heard, *self._unread))
+            self._unread.clear()
 
     @property
     def own_mode(self) -> Mode:
@@ -112,7 +127,7 @@ class Permissions:
 
     def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
         """Whether the call would run without a question if the rule were in force."""
-        with_it = replace(self.policy, mode="ask", rules=(*self.rules, rule))
+        with_it = replace(self.policy.adding(rule), mode="ask")
         return with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission == "auto"
 
     def parse(self, text: str, *, keep: bool) -> Rule:
@@ -127,13 +142,14 @@ class Permissions:
     async def add(self, rule: Rule) -> None:
         """Put the rule in force. Raises ConfigError if it cannot be kept: then it is not in force."""
         if rule in self.rules:
+            self._policy = self._policy.adding(rule)
             return
         where = "this session"
         if rule.origin == "saved":
             if self._book is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
             where = await asyncio.to_thread(self._book.keep, str(rule))
-        self._policy = replace(self._policy, rules=(*self.rules, rule))
+        self._policy = self._policy.adding(rule)
         self._emitter.notice("rule.added", f"allowed from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
 
     async def revoke(self, rule: Rule) -> None:
@@ -173,6 +189,12 @@ class NarrowedPermissions(Permissions):
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode
+
+    def hear(self, place: str) -> None:
+        self._above.hear(place)
+
+    def begin_request(self) -> None:
+        self._above.begin_request()
 
     async def add(self, rule: Rule) -> None:
         await self._above.add(rule)
@@ -284,7 +306,7 @@ class Approvals:
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and fingerprint(prepared.tool.name, prepared.arguments, *self._permissions.inputs) in self.granted:
+        if not again and self._permissions.bound(prepared.tool, prepared.arguments, prepared.args) in self.granted:
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
@@ -318,7 +340,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self.granted.add(fingerprint(tool.name, prepared.arguments, *self._permissions.inputs))
+                    self.granted.add(self._permissions.bound(tool, prepared.arguments, prepared.args))
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")

@@ -309,8 +309,10 @@ class Executor:
             )
         )
         context, limit = self._context(prepared, token, permit), self._limit(prepared)
+        answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, self._environment.hooks)
         result, job = await self._awaited(work, background)
+        self._permissions.hear(answered_by)
         result = result if result.executed else replace(result, executed=True)
         duration_ms = round((time.monotonic() - started) * 1000)
         self._emitter.emit(

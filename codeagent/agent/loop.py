@@ -185,6 +185,7 @@ class Loop:
         self.meter.turns += 1
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
+        self._permissions.begin_request()
         streamed = StreamedAnswer(self._emitter, self._executor, self._call_ids)
         stop: AssistantMessage | None = None
         try:

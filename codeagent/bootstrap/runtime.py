@@ -95,9 +95,9 @@ async def open_runtime(
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history, hub)
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
-        toolsets = files.catalog.toolsets
-        stack.push_async_callback(toolsets.close)
-        around = replace(_environment(settings, dependencies, files, sandbox, policy), attended=attended, book=book)
+        stack.push_async_callback(files.catalog.toolsets.close)
+        around = _environment(settings, dependencies, files, sandbox, replace(policy, heard=history.heard))
+        around = replace(around, attended=attended, book=book)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
@@ -117,7 +117,7 @@ async def open_runtime(
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
-        toolsets.begin(after=_HEAD_START)
+        files.catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 

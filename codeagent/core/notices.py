@@ -246,6 +246,15 @@ class RecipeStopped(TypedNotice):
     """Why the step's run could not begin; None: its `run.finished` says how it ended."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextRead(TypedNotice):
+    """The model reads what others wrote, with its next request; told once for each of them."""
+
+    code: Literal["text.read"] = "text.read"
+    place: str
+    """Who they are: see `core.policy.ApprovalKey.answered_by`."""
+
+
 AnyNotice = (
     ModeChanged
     | ModelChanged
@@ -266,4 +275,5 @@ AnyNotice = (
     | MessageReceived
     | RecipeStepBegun
     | RecipeStopped
+    | TextRead
 )

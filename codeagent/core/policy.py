@@ -1,7 +1,8 @@
 """Who may do what without being asked: a pure function of call, rules and mode."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -43,6 +44,7 @@ NETWORK = "network: "
 """How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
 HOLE = "\0"
 """Stands in `ApprovalKey.runs` for text that nobody knows before the call runs."""
+_MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
 """Characters with a hole among them that are compared with a rule; longer ones may match any."""
 SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
@@ -80,7 +82,8 @@ class ApprovalKey:
     network: bool = False
     """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
     parts after that word; other rules match with the word or without it. Plan mode denies it."""
-
+    server: str = ""
+    """The host or the MCP server that answers the call, if it is known."""
     runs: tuple[str, ...] = ()
     """Further spellings of what the call does, for rules that deny or ask only; `HOLE` is text that nobody knows."""
     perhaps: tuple[str, ...] = ()
@@ -89,6 +92,11 @@ class ApprovalKey:
     """It may do more than is listed here: if a rule that denies or asks has a pattern, it is asked about."""
     does: tuple["EquivalentCall", ...] = ()
     """What the call does by means of other tools: their rules that deny or ask apply to it, too; none allows it."""
+
+    @property
+    def answered_by(self) -> str:
+        """Who answers the call, if others than this machine do: the model reads what they wrote. Empty: nobody else."""
+        return self.server or ("the network" if self.network else "")
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -193,6 +201,15 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
     """Ask about commands that only read, too."""
+    heard: tuple[str, ...] = ()
+    """Who wrote what the model has read so far, other than the user and this machine: see `ApprovalKey.answered_by`."""
+    vouched: Mapping[Rule, int] = field(default_factory=dict)
+    """How many of `heard` there were when the user last made each rule; 0 for one that is not in it."""
+
+    def adding(self, rule: Rule) -> "Policy":
+        """With a rule that the user made, or made again, knowing what the model has read."""
+        rules = self.rules if rule in self.rules else (*self.rules, rule)
+        return replace(self, rules=rules, vouched={**self.vouched, rule: len(self.heard)})
 
     def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
         """Judge one call; `default` and `effect` are the tool's own."""
@@ -207,8 +224,27 @@ class Policy:
             return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
         if (doubt := self._doubt(tool, key)) is not None:
             return doubt
-        rules = [rule for rule in self.rules if rule.covers(tool)]
-        return self._allowed(key, _having("auto", rules)) or self._without_rules(key, default, effect)
+        rules = _having("auto", [rule for rule in self.rules if rule.covers(tool)])
+        return self._by_rules_or_mode(key, rules, default, effect)
+
+    def _by_rules_or_mode(self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect) -> Verdict:
+        """Judge by the allowing rules and, if they leave something open, by the call and the mode.
+
+        Rules that answers made are suspended for calls that others answer, once the model has read what somebody wrote
+        since (SECURITY.md T40); if only such a rule would have allowed the call, the user is asked and told so.
+        """
+        known = [rule for rule in rules if not (key.answered_by and self._is_suspended(rule))]
+        verdict = self._allowed(key, known) or self._without_rules(key, default, effect)
+        if verdict.permission == "auto" or (before := self._allowed(key, rules)) is None:
+            return verdict
+        heard = self.heard[min(self.vouched.get(rule, 0) for rule in rules if rule not in known) :]
+        more = f" and {len(heard) - _MOST_NAMED} more" if len(heard) > _MOST_NAMED else ""
+        names = f"{', '.join(heard[:_MOST_NAMED])}{more}"
+        why = f"{before.rule} is suspended: the model has since read text from {names}, which may be behind this call"
+        return Verdict("prompt", "rule", why, before.rule)
+
+    def _is_suspended(self, rule: Rule) -> bool:
+        return rule.origin in ("session", "saved") and self.vouched.get(rule, 0) < len(self.heard)
 
     def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
         """The rules that match the call or anything it does; a denying one without a pattern matches everything."""

@@ -26,7 +26,15 @@ from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import job_note, message_note, restored_note, shell_note, told_by, trigger_note
-from codeagent.core.notices import JobListens, MessageReceived, ModeChanged, ModelChanged, QueueOrdered, RecipeStepBegun
+from codeagent.core.notices import (
+    JobListens,
+    MessageReceived,
+    ModeChanged,
+    ModelChanged,
+    QueueOrdered,
+    RecipeStepBegun,
+    TextRead,
+)
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 
@@ -95,6 +103,8 @@ class History:
     """The points to go back to."""
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
+    heard: tuple[str, ...] = ()
+    """Hosts and servers that answered calls, in the order of their first answers (`core.policy.Policy.heard`)."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -133,6 +143,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         | {call.id for call in told.calls},
         timeline=CheckpointTimeline(own),
         steps=tuple(_done_steps(walked.items)),
+        heard=tuple(event.place for event in own if isinstance(event, TextRead)),
     )
 
 

@@ -161,8 +161,8 @@ class Reducer:
                 self._document.remark(event.text, event.level)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
-            case notices.AgentStarted():
-                pass  # the first event of a child's own log
+            case notices.AgentStarted() | notices.TextRead():
+                pass  # the first event of a child's own log; and what the next question gives as its reason
             case _:
                 assert_never(event)
 

@@ -28,6 +28,7 @@ from codeagent.core.notices import (
     RunStopped,
     SessionNotSaved,
     StepModeChanged,
+    TextRead,
 )
 from codeagent.core.redact import Redactor
 from tests.table import for_each
@@ -83,6 +84,7 @@ NOTICES = (
     MessageReceived(text="x", message_id="m2", sender="worker", to="all", body="12", reply_to="m1"),
     RecipeStepBegun(text="x", recipe="release", step="look", number=1, of=2, digest="d", mode="plan"),
     RecipeStopped(text="x", recipe="release", step="write", done=("look",), left=("tag",), error="no key"),
+    TextRead(text="x", place="docs.example"),
 )
 DATA: dict[str, dict[str, object]] = {
     "mode.changed": {"mode": "plan"},
@@ -110,6 +112,7 @@ DATA: dict[str, dict[str, object]] = {
     "agent.started": {"call_id": "c1", "child": "tester.1", "child_session": "s1.1", "parent_session": "s1"},
     "message.received": {"message_id": "m2", "sender": "worker", "to": "all", "body": "12", "reply_to": "m1"},
     "recipe.step": {"recipe": "release", "step": "look", "number": 1, "of": 2, "digest": "d", "mode": "plan"},
+    "text.read": {"place": "docs.example"},
     "recipe.stopped": {"recipe": "release", "step": "write", "done": ["look"], "left": ["tag"], "error": "no key"},
 }
 """What scripts read in `data`, by `code`."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.config.kept import RuleBookFile
 from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, text_of
 from tests.tools.openapi.serving_api import Api, serving_api
 
@@ -64,6 +65,22 @@ def test_a_page_is_fetched_with_a_rule_and_a_host_without_one_is_not(product: Pr
     _, fetched, unasked, near = answers(product, turns, *(word for rule in allow for word in ("--allow", rule)))
     assert '{"text":"hello","flag":false,"many":null}' in text_of(fetched)
     assert unasked["error"]["kind"] == "denied" and "not public" in near["error"]["message"]
+
+
+def test_a_kept_rule_is_suspended_once_a_page_was_read_also_after_a_resume(product: Product, api: Api) -> None:
+    configure(product, f'[toolsets]\nuse = ["web"]\n[web]\nprivate_hosts = ["{api.place}"]\n')
+    RuleBookFile(product.home / "config/codeagent", product.workspace, lambda rule: None).keep(
+        f"http_request(network: GET {api.place})"
+    )
+    request = calls(("http_request", {"url": f"{api.url}query?text=x"}))
+    turns = [request, calls(("http_request", {"url": f"{api.url}query?text=y"})), say("done")]
+    first, second = answers(product, turns)
+    assert first["rule"] == f"http_request(network: GET {api.place})" and second["error"]["kind"] == "denied"
+    asked = next(event for event in product.log() if event["type"] == "approval.requested")
+    assert f"is suspended: the model has since read text from {api.place}" in asked["reason"]
+    [session] = product.sessions
+    product.run(product.script(request, say("done")), "--resume", session.name)
+    assert results(product.log())[2]["error"]["kind"] == "denied"
 
 
 def test_a_document_is_added_used_and_removed(product: Product, api: Api) -> None:

@@ -80,7 +80,7 @@ class ServerTool(Tool[OpenArgs]):
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         says = "its server says that it may destroy something" if self._offered.destructive else None
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
-        return ApprovalKey(kind="text", parts=(canonical,), sensitive=says)
+        return ApprovalKey(kind="text", parts=(canonical,), sensitive=says, server=self._server.server)
 
     def target(self, args: OpenArgs) -> str:
         return one_line(", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500)

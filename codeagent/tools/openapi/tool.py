@@ -112,11 +112,14 @@ class OperationTool(Tool[OpenArgs]):
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """`GET /v1/users/7`, behind it the host and the whole address for rules that deny or ask."""
+        operation = self._plan.operation
         try:
             url = self._url(_given(args))
         except ToolError:
-            return ApprovalKey("text", (f"{self._plan.operation.method} {self._plan.operation.path}",), opaque=True)
-        return _key(self._plan.operation.method, url)
+            return ApprovalKey(
+                "text", (f"{operation.method} {operation.path}",), opaque=True, server=self._server.place
+            )
+        return _key(operation.method, url)
 
     def proposal(self, args: OpenArgs) -> str:
         return f"{self.name}({self._plan.operation.method} *)"
@@ -187,7 +190,7 @@ class GenericRequest(Tool[GenericArgs]):
         try:
             return _key(args.method, self._url(args))
         except ToolError:
-            return ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True)
+            return ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place)
 
     def proposal(self, args: GenericArgs) -> str:
         return f"{self.name}({args.method} *)" if args.method == "GET" else ""
@@ -229,7 +232,8 @@ def _below(server: WebUrl, path: str, query: str) -> WebUrl:
 
 
 def _key(method: str, url: WebUrl) -> ApprovalKey:
-    return ApprovalKey("text", (f"{method} {url.path}",), runs=(url.place, url.host, f"{method} {url}", str(url)))
+    runs = (url.place, url.host, f"{method} {url}", str(url))
+    return ApprovalKey("text", (f"{method} {url.path}",), runs=runs, server=url.place)
 
 
 def _preview(request: WebRequest, secrets: list[str], cookie: str) -> Preview:

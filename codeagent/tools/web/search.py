@@ -96,9 +96,9 @@ class WebSearch(Tool[WebSearchArgs]):
         return args.query
 
     def approval_key(self, args: WebSearchArgs) -> ApprovalKey:
-        return ApprovalKey(
-            "text", (args.query,), sensitive=f"network access: the query goes to {self._url.place}", network=True
-        )
+        place = self._url.place
+        said = f"network access: the query goes to {place}"
+        return ApprovalKey("text", (args.query,), sensitive=said, network=True, server=place)
 
     def proposal(self, args: WebSearchArgs) -> str:
         return f"{self.name}({NETWORK}*)"
