@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict, replace
 from typing import Any
 
-from codeagent.agent.approvals import Approvals, NarrowedPermissions, Permissions
+from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
+from codeagent.agent.permissions import NarrowedPermissions, Permissions
 from codeagent.core.acts import Act, Stop
 from codeagent.core.agents import GENERAL, AgentDefinition, Check, Worktree
 from codeagent.core.cancel import CancelToken

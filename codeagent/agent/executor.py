@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from codeagent.agent.approvals import Approvals, Permissions
+from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import (
     CallKind,
     CallRefused,
@@ -30,6 +30,7 @@ from codeagent.agent.jobs.run import JobRun
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
+from codeagent.agent.permissions import Permissions
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
@@ -122,13 +123,11 @@ class Executor:
 
     def most_calls(self, call: ToolCall) -> int | None:
         """How often its tool may be called in one run; None if that is not limited."""
-        tools = self.tools
-        return tools.get(call.name).max_calls if call.name in tools else None
+        return self.tools.get(call.name).max_calls if call.name in self.tools else None
 
     def repeatable(self, call: ToolCall) -> bool:
         """Whether the same call may give another result each time."""
-        tools = self.tools
-        return call.name in tools and tools.get(call.name).repeatable
+        return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def access(self, call: ToolCall) -> Access:
         """What the call may conflict with; a call that cannot run conflicts with nothing."""

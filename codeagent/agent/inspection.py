@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
-from codeagent.agent.approvals import Approvals, Permissions, fingerprint
+from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
+from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from codeagent.agent.approvals import ASK_USER, Permissions
+from codeagent.agent.approvals import ASK_USER
 from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
 from codeagent.agent.calls import CallKind, StopReport
 from codeagent.agent.checkpoints import Checkpointing
@@ -22,6 +22,7 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
 from codeagent.agent.model_request import StreamedAnswer
+from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.triggers import Triggers

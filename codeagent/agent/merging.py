@@ -6,10 +6,11 @@ A file that was changed in the workspace meanwhile keeps everything from being t
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codeagent.agent.approvals import Approvals, Permissions, fingerprint
+from codeagent.agent.approvals import Approvals
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.inspection import Inspection
+from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.core.agents import CopiedFile, Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node

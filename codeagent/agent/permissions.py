@@ -1,0 +1,185 @@
+"""Permissions: the rules and the mode in force, what the model has read since they were made, and what a yes is for."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.emitter import Emitter
+from codeagent.core.errors import ConfigError
+from codeagent.core.notices import ModeChanged, TextRead
+from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule, Verdict, narrower
+from codeagent.core.tool import Tool
+
+
+def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
+    """SHA-256 (hex) over the tool, its arguments in canonical form, and anything else bound to it."""
+    canonical = json.dumps([tool, arguments, *more], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Permissions:
+    """The policy in force. The rules of a session end with it: nothing in a log allows anything (SECURITY.md T39)."""
+
+    def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
+        self._policy = environment.policy
+        self._book = environment.book
+        self._objection = environment.objection
+        self._emitter = emitter
+        self._inputs = environment.inputs
+        self._unread: dict[str, None] = {}
+        """Who wrote what the model reads with its next request."""
+        self._own: Mode | None = None
+        """The session's mode, while a run has another."""
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.mode
+
+    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any) -> str:
+        """Fingerprint a call with the inputs of the step that is running and, if others answer it, what was read."""
+        inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
+        heard = (str(len(self.policy.heard)),) if tool.approval_key(args).answered_by else ()
+        return fingerprint(tool.name, arguments, *inputs, *heard)
+
+    def hear(self, place: str) -> None:
+        """Note who answered a call. From the next request on, rules that answers made before that are suspended."""
+        if place and place not in self._unread and place not in self.policy.heard:
+            self._unread[place] = None
+            self._emitter.emit(TextRead(text=f"the model reads text from {place}", place=place))
+
+    def begin_request(self) -> None:
+        """Take note that the model reads the results there are."""
+        if self._unread:
+            self._policy = replace(self._policy, heard=(*self._policy.heard, *self._unread))
+            self._unread.clear()
+
+    @property
+    def own_mode(self) -> Mode:
+        """The session's: what a run that has a mode of its own returns to."""
+        return self._own or self.mode
+
+    def begin_step(self, mode: Mode) -> None:
+        """Have this mode for the run that begins; a log says nothing of it, so that it cannot outlive the run."""
+        self._own, self._policy = self.mode, replace(self._policy, mode=mode)
+
+    def end_step(self) -> None:
+        """Return to the session's mode, unless the user has chosen another since."""
+        self._own, self._policy = None, replace(self._policy, mode=self.own_mode)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.policy.rules
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the mode for every call that is not judged yet."""
+        if mode == self.mode and self._own is None:
+            return
+        self._own, self._policy = None, replace(self._policy, mode=mode)
+        self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
+
+    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+        """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
+        effect = "nothing" if confined else tool.effect
+        return self.policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
+
+    def withheld(self, tool: str, asked: Sequence[str], path: str) -> bool:
+        """Whether a rule keeps the file from the tool, although its call for the paths `asked` was allowed."""
+        for rule in self.rules:
+            if rule.permission == "auto" or rule.pattern is None or not rule.covers(tool):
+                continue
+            agreed = rule.permission == "prompt" and any(rule.matches(part, "path") for part in asked)
+            if rule.matches(path, "path") and not agreed:
+                return True
+        return False
+
+    def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
+        """Judge a change to a file that has already happened by the rules of `tool`; `reason` is why it matters."""
+        return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
+
+    def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
+        """Whether the call would run without a question if the rule were in force."""
+        with_it = replace(self.policy.adding(rule), mode="ask")
+        return with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission == "auto"
+
+    def parse(self, text: str, *, keep: bool) -> Rule:
+        """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too broad."""
+        rule = Rule.parse(text, "auto", "saved" if keep else "session")
+        if rule.pattern is None:
+            raise ConfigError(f"{rule} would allow every call of the tool; write {rule}(pattern)")
+        if objection := self._objection(rule):
+            raise ConfigError(f"{rule} was not added: {objection}")
+        return rule
+
+    async def add(self, rule: Rule) -> None:
+        """Put the rule in force. Raises ConfigError if it cannot be kept: then it is not in force."""
+        if rule in self.rules:
+            self._policy = self._policy.adding(rule)
+            return
+        where = "this session"
+        if rule.origin == "saved":
+            if self._book is None:
+                raise ConfigError("rules cannot be saved here; allow it for this session instead")
+            where = await asyncio.to_thread(self._book.keep, str(rule))
+        self._policy = self._policy.adding(rule)
+        self._emitter.notice("rule.added", f"allowed from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
+
+    async def revoke(self, rule: Rule) -> None:
+        """Remove the rule. Raises ConfigError if it is not in force, or comes from a file or the command line."""
+        if rule not in self.rules:
+            raise ConfigError(f"{rule} is not in force")
+        if rule.origin not in ("session", "saved"):
+            where = {"flag": "the command line", "user": "your configuration", "project": "the project's configuration"}
+            raise ConfigError(f"{rule} comes from {where[rule.origin]}; remove it there")
+        if rule.origin == "saved" and self._book is not None:
+            await asyncio.to_thread(self._book.forget, str(rule))
+        self._policy = replace(self._policy, rules=tuple(other for other in self.rules if other != rule))
+        self._emitter.notice("rule.revoked", f"asked about again: {rule}", rule=str(rule), origin=rule.origin)
+
+
+class NarrowedPermissions(Permissions):
+    """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
+
+    def __init__(
+        self, environment: ToolEnvironment, emitter: Emitter, above: Permissions, mode: Mode | None, *, apart: bool
+    ) -> None:
+        """`mode` None: the parent's. `apart`: it has a worktree; what becomes of its files is asked about later."""
+        super().__init__(environment, emitter)
+        self._above = above
+        self._mode: Mode = mode or "auto"
+        self._apart = apart
+
+    @property
+    def policy(self) -> Policy:
+        above = self._above.policy
+        return replace(above, mode=narrower(above.mode, self._mode))
+
+    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+        if self._apart and tool.source == "builtin" and tool.effect == "files":
+            return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
+        return super().judge(tool, args, confined=confined)
+
+    def set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+
+    def hear(self, place: str) -> None:
+        self._above.hear(place)
+
+    def begin_request(self) -> None:
+        self._above.begin_request()
+
+    async def add(self, rule: Rule) -> None:
+        await self._above.add(rule)
+
+    async def revoke(self, rule: Rule) -> None:
+        await self._above.revoke(rule)
+
+    def parse(self, text: str, *, keep: bool) -> Rule:
+        return self._above.parse(text, keep=keep)
