@@ -86,6 +86,11 @@ class Fault:
                 given = f"; got {kind_of(self.given)} {quoted(text_or_json(self.given))}" if self.where else ""
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
+    def in_words(self, whole: str) -> str:
+        """The same for a value that is not the arguments of a call; `whole` names that value."""
+        text = {"missing": "is missing", "unknown": "is not a key of the schema"}.get(self.kind, self.text)
+        return f"{self.where or whole} {text}"
+
 
 def unknown_argument(where: str, name: str, known: Iterable[str]) -> Fault:
     """The fault of an argument that the tool does not take; `old` is near enough to `old_string`."""
@@ -124,19 +129,8 @@ def text_or_json(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+    kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (type(None), "null"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "an object")
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
-from codeagent.tools.schema import Fault, faults_of, problems_of
+from codeagent.tools.schema import faults_of, problems_of
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
@@ -105,15 +105,4 @@ def _misfit(schema: Mapping[str, Any], text: str) -> str:
         value = json.loads(fenced[1] if fenced else bare)
     except (ValueError, RecursionError) as error:
         return f"it is not JSON ({error})"
-    return "; ".join(map(_in_words, faults_of(schema, value)))
-
-
-def _in_words(fault: Fault) -> str:
-    where = fault.where or "the answer"
-    match fault.kind:
-        case "missing":
-            return f"{where} is missing"
-        case "unknown":
-            return f"{where} is not a key of the schema"
-        case _:
-            return f"{where} {fault.text}"
+    return "; ".join(fault.in_words("the answer") for fault in faults_of(schema, value))

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from codeagent.core.messages import ContentPart, ImagePart, TextPart
@@ -16,8 +16,11 @@ _MOST_IMAGES = 8
 _MOST_BLOCKS = 200
 
 
-def result_of(server: str, answer: Mapping[str, Any]) -> ToolResult:
-    """Return the result of a `CallToolResult`, given as a JSON object. Raises Failed if it says that it is an error."""
+def result_of(server: str, answer: Mapping[str, Any], misfits: Callable[[object], str] | None = None) -> ToolResult:
+    """Return the result of a `CallToolResult`, given as a JSON object. Raises Failed if it says that it is an error.
+
+    `misfits` says what is wrong with its structured content, if the tool promised how that looks; empty if it fits.
+    """
     blocks = [block for block in answer.get("content") or () if isinstance(block, Mapping)]
     content = tuple(_joined(_parts(server, blocks[:_MOST_BLOCKS])))
     if len(blocks) > _MOST_BLOCKS:
@@ -29,6 +32,10 @@ def result_of(server: str, answer: Mapping[str, Any]) -> ToolResult:
     if answer.get("isError") is True:
         said = next((part.text for part in content if isinstance(part, TextPart)), "")
         raise Failed(one_line(said, 300) or f"{server} reported an error without a text", content=content)
+    if misfits is not None:
+        wrong = "it is missing" if structured is None else misfits(structured)
+        said = f"[The structured result is not what {server} promised: {wrong}. Do not rely on its form.]"
+        content += (TextPart(text=said),) if wrong else ()
     return ToolResult(content=content)
 
 

@@ -13,7 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.schema import problems_of
+from codeagent.tools.schema import faults_of, kind_of, problems_of
 
 MOST_TOOLS = 1000
 LONGEST_NAME = 64
@@ -29,13 +29,38 @@ _LARGEST_TOOL = 128 * 1024
 """All that is said of one tool: a user who is to agree to it has to be able to read it."""
 _MOST_STEPS = 20_000
 """Schemas that checking one value may visit, with every reference followed: references can double at each level."""
+_MOST_VISITS = 1_000_000
+"""Schemas that checking a whole result may visit."""
+_MOST_FAULTS = 5
+_LONGEST_FAULTS = 600
 _DEEPEST = 32
 _DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "patternProperties", "examples"})
 """Keywords that say nothing about a call, or that cannot be checked here: the server checks its arguments itself."""
+_UNCHECKED = frozenset({"pattern", "uniqueItems"})
+"""Keywords of an output schema that would let a server choose how long a check takes."""
 _SAID = frozenset({"title", "description"})
 _NAMED = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _DATA = frozenset({"enum", "const", "default", "required"})
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True)
+class OutputSchema:
+    """What a tool says of its structured results."""
+
+    schema: dict[str, JsonValue]
+    steps: int
+    """Schemas that checking one value may visit."""
+
+    def misfits(self, value: object) -> str:
+        """Say what is wrong with a structured result, in at most a few phrases; empty if it fits. Blocks."""
+        if not isinstance(value, dict):
+            return f"it should be an object, not {kind_of(value)}"
+        if self.steps * _count(value, _MOST_VISITS // self.steps) >= _MOST_VISITS:
+            return "it is too large to be checked"
+        faults = [fault.in_words("it") for fault in faults_of(self.schema, value)]
+        more = [f"and {len(faults) - _MOST_FAULTS} more faults"] if len(faults) > _MOST_FAULTS else []
+        return one_line("; ".join([*faults[:_MOST_FAULTS], *more]), _LONGEST_FAULTS)
 
 
 @dataclass(frozen=True)
@@ -63,6 +88,8 @@ class OfferedTool(Statement):
     description: str
     documentation: str
     schema: dict[str, JsonValue]
+    output: OutputSchema | None
+    """What its structured results are checked against; None if it gave no schema, or one that cannot be used."""
     read_only: bool
     """The server says that it changes nothing; a hint, which decides nothing about permission."""
     destructive: bool
@@ -104,7 +131,13 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
         try:
             if not isinstance(each.get("name"), str):
                 raise _Unusable("it has no name")
-            taken[name] = _offered(name, raw, each)
+            output, why = _output_of(each)
+            taken[name] = _offered(name, raw, each, output)
+            problems += (
+                [ToolProblem(shown, f"its results are not checked against its output schema: {why}", "warning")]
+                if why
+                else []
+            )
         except _Unusable as error:
             problems.append(ToolProblem(shown, f"refused: {error}"))
     said = _cut(visible(instructions.strip()), _LONGEST_INSTRUCTIONS)
@@ -120,7 +153,43 @@ def clean_name(server: str, raw: str) -> str:
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
 
 
-def _offered(name: str, raw: str, tool: Mapping[str, Any]) -> OfferedTool:
+def _output_of(tool: Mapping[str, Any]) -> tuple[OutputSchema | None, str]:
+    """Return what structured results are checked against, or why they are not, as a phrase."""
+    if tool.get("outputSchema") is None:
+        return None, ""
+    try:
+        text = json.dumps(tool["outputSchema"])
+        if len(text) > _LARGEST_SCHEMA:
+            raise _Unusable(f"it has {len(text):,} characters; at most {_LARGEST_SCHEMA:,} are taken")
+        schema = _without(_usable_schema(text), _UNCHECKED)
+        if any(not fault.where and fault.text.startswith("cannot be checked") for fault in faults_of(schema, {})):
+            raise _Unusable("a reference in it leads nowhere, or to itself")
+        return OutputSchema(schema, _steps(schema)), ""
+    except (RecursionError, ValueError, TypeError):
+        return None, "it cannot be written as JSON, or is nested too deeply"
+    except _Unusable as error:
+        return None, str(error)
+
+
+def _without(node: Any, keys: frozenset[str]) -> Any:
+    if isinstance(node, list):
+        return [_without(item, keys) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _without(value, keys) for key, value in node.items() if key not in keys or isinstance(value, dict)}
+
+
+def _count(value: object, most: int) -> int:
+    """Count the values in it, itself included, up to about `most`."""
+    left, count = [value], 0
+    while left and count <= most:
+        one = left.pop()
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        count += 1
+    return count
+
+
+def _offered(name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema | None) -> OfferedTool:
     """Raises _Unusable."""
     given = tool.get("inputSchema")
     try:
@@ -144,6 +213,7 @@ def _offered(name: str, raw: str, tool: Mapping[str, Any]) -> OfferedTool:
         description=_cut(full or label, _LONGEST_DESCRIPTION),
         documentation=_cut(full, _LONGEST_DOCUMENTATION) if len(full) > _LONGEST_DESCRIPTION else "",
         schema=_usable_schema(schema),
+        output=output,
         read_only=hints.get("readOnlyHint") is True,
         destructive=hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True,
         said=visible(said),
@@ -195,6 +265,8 @@ def _plain(node: Any, depth: int) -> Any:
             out["prefixItems"] = _plain(value, depth + 1)
         else:
             out[key] = _plain(value, depth + 1)
+    if "patternProperties" in node:
+        out.pop("additionalProperties", None)  # it would refuse what the patterns allow
     return out
 
 

@@ -104,7 +104,8 @@ class ServerTool(Tool[OpenArgs]):
                 "took effect is unknown"
             ) from None
         try:
-            result = await asyncio.to_thread(result_of, self._server.server, answer)
+            misfits = None if self._offered.output is None else self._offered.output.misfits
+            result = await asyncio.to_thread(result_of, self._server.server, answer, misfits)
         except (RecursionError, ValueError) as error:
             raise Failed(
                 f"{self._server.server} gave an answer that cannot be shown: it is nested too deeply"

@@ -77,6 +77,15 @@ CASES = (
     Case("LongDescription"),
     Case("LiesAboutReading", ("delete_all",)),
     Case("Instructs", calls=(({"text": "x"}, _HIDDEN),)),
+    Case(
+        "BreaksItsPromise",
+        calls=(
+            ({"text": '{"n": "\\u001b]0;x"}'}, "not what hostile promised: n should be a valid integer. Do not"),
+            ({"text": "[1]"}, "promised: it should be an object, not a list"),
+            ({"text": "null"}, "promised: it is missing"),
+            ({"text": '{"n": 1}'}, "done"),
+        ),
+    ),
     Case("RugPull", after="not used until you agree"),
     Case("OneMoreTool", after="not used until you agree"),
     Case("ChangesAllTheTime"),

@@ -36,6 +36,7 @@ async def everything(servers: Path, tmp_path: Path) -> AsyncIterator[Setting]:
     async with serving(tmp_path, node(servers, "everything")) as setting:
         await setting.start()
         assert (setting.source.list().state, setting.problems) == ("ready", "")
+        assert "# Everything Server" in setting.source.instructions("main")
         yield setting
 
 
