@@ -109,7 +109,10 @@ class Origin:
         emitter.emit(started)
         permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode, apart=self.apart)
         own = replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
-        return replace(own, lock=WorkspaceLock(), inspection=None) if self.apart else own
+        if not self.apart:
+            return own
+        # What the user allows for the copy does not hold for the workspace.
+        return replace(own, lock=WorkspaceLock(), inspection=None, granted=set(above.granted))
 
 
 @dataclass(frozen=True)

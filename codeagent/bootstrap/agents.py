@@ -124,8 +124,7 @@ class ChildOpener:
         return there, replace(around, sandbox=started.sandbox)
 
     def _agreed(self, git: OutsideGit) -> bool:
-        place = self.dependencies.place
-        return agrees_to(git, place.workspace, place.config_dir)
+        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.place.config_dir)
 
 
 def _say_nothing(text: str) -> None:

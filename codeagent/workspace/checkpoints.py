@@ -146,8 +146,9 @@ class GitCheckpoints:
         """Write the files of a snapshot into an empty folder of ours. Raises CheckpointError, OSError."""
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             for path, _, leaf in reader.changes(None, reader.files(snapshot)):
-                state = state_of(leaf)
-                if state is not None and not stop.is_set():
+                if stop.is_set():
+                    return
+                if (state := state_of(leaf)) is not None:
                     write_new(folder / os.fsdecode(path), Node(state.kind, reader.data(state.blob)))
 
     @_in_thread

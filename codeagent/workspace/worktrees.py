@@ -9,8 +9,9 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from codeagent.core.agents import CopiedFile
 from codeagent.core.checkpoints import Checkpoints, Snapshot
@@ -22,9 +23,10 @@ from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.checkpoints import GitCheckpoints
 
+T = TypeVar("T")
 _FILES, _LINK = "files", "link"
 _PREFIX = "codeagent-"
-_LARGEST_HEAD = 4096
+_LONGEST_PATH = 4096
 
 
 class AgentWorktree:
@@ -51,7 +53,7 @@ class AgentWorktree:
         return CopiedFile(path, before, await self._store.node(self._now.id, path))
 
     async def remove(self) -> None:
-        await asyncio.shield(asyncio.to_thread(self._folder.remove))
+        await _completed(self._folder.remove)
 
 
 async def make_worktree(
@@ -64,17 +66,27 @@ async def make_worktree(
     """
     folder = _Folder(place / name)
     try:
-        await asyncio.to_thread(folder.make)
+        await _completed(folder.make)
         await workspace.write_out((await workspace.take()).id, folder.files)
-        git = await asyncio.to_thread(_link, root, folder, agreed)
+        git = await _completed(partial(_link, root, folder, agreed))
         store = GitCheckpoints(folder.path, folder.files)
         folder.before_removal = store.close
         return AgentWorktree(folder, store, await store.take(), git)
     except OSError as error:
-        await asyncio.to_thread(folder.remove)
+        await _completed(folder.remove)
         raise CheckpointError(f"no worktree can be made in {folder.path} ({error.strerror})") from error
     except BaseException:
-        await asyncio.shield(asyncio.to_thread(folder.remove))
+        await _completed(folder.remove)
+        raise
+
+
+async def _completed(work: Callable[[], T]) -> T:
+    """Do the work in a thread; a caller that is cancelled waits for its end."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait({thread})
         raise
 
 
@@ -110,13 +122,14 @@ class _Folder:
 
     def make(self) -> None:
         """Raises OSError."""
-        make_private_folder(self.path.parent)
-        while True:
-            self._fd = open_lock_file(self._lock)
-            # A sweep may have had it first, and removed it.
-            if try_lock(self._fd) and self._lock.exists() and self._lock.stat().st_ino == os.fstat(self._fd).st_ino:
-                break
-            os.close(self._fd)
+        while self._fd < 0:
+            make_private_folder(self.path.parent)
+            with suppress(FileNotFoundError):  # a sweep has just removed the folder, or the file
+                fd = open_lock_file(self._lock)
+                if try_lock(fd) and os.path.samestat(self._lock.stat(), os.fstat(fd)):
+                    self._fd = fd
+                else:
+                    os.close(fd)
         self.path.mkdir(mode=0o700)
         self.files.mkdir(mode=0o700)
 
@@ -134,17 +147,13 @@ class _Folder:
 def _remove(folder: Path, lock: Path) -> None:
     """Remove a worktree, git's part of it first; what is left of it keeps its lock file, for the next sweep."""
     with suppress(OSError, ValueError):
-        git = Path(os.fsdecode(read_regular(folder / _LINK, most=_LARGEST_HEAD)))
-        if git.name.startswith(_PREFIX) and _points_to(git, folder / _FILES):
+        git = Path(os.fsdecode(read_regular(folder / _LINK, most=_LONGEST_PATH)))
+        if git.name == f"{_PREFIX}{folder.name}":
             shutil.rmtree(git)
             git.parent.rmdir()
     shutil.rmtree(folder, onerror=_made_writable)
     if not folder.exists():
         lock.unlink(missing_ok=True)
-
-
-def _points_to(git: Path, files: Path) -> bool:
-    return read_regular(git / "gitdir", most=_LARGEST_HEAD) == os.fsencode(f"{files / '.git'}\n")
 
 
 def _made_writable(remove: Callable[..., Any], path: str, error: object) -> None:

@@ -98,7 +98,7 @@ class Nursery:
             registry, place, None, None, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended
         )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
-        origin = Origin(parent, f"{definition.name}.{number}", definition.mode)
+        origin = Origin(parent, f"{definition.name}.{number}", definition.mode, apart=definition.worktree)
         agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
         self.born.append(Born(agent, model, journal, doing))
         alive = sum(not one.journal.closed for one in self.born)

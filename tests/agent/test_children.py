@@ -219,6 +219,20 @@ async def test_what_the_user_allowed_for_the_session_holds_for_parent_and_childr
     assert [event.agent for event in of(events, ApprovalRequested)] == ["main"]
 
 
+async def test_what_the_user_allowed_in_a_worktree_does_not_hold_for_the_workspace() -> None:
+    script = [Turn(calls=(do("ok", "asking"),)), Turn("end")]
+    apart = AgentDefinition("helper", "", worktree=True)
+    f = family(Turn(calls=(ask(),)), Turn(calls=(do("ok", "asking"),)), agents=(apart,), helper=script)
+    f.parent.agent.observe(
+        lambda event: (
+            isinstance(event, ApprovalRequested)
+            and asyncio.get_running_loop().call_soon(f.parent.agent.do, Answer(event.approval_id, Decision("session")))
+        )
+    )
+    events = [event async for event in f.parent.agent.run("go")]
+    assert [event.agent for event in of(events, ApprovalRequested)] == ["helper.1", "main"]
+
+
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:
     prompted: list[str] = []
 
