@@ -13,6 +13,7 @@ from codeagent.config.settings import LimitSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible_json
+from codeagent.disk.opens import read_regular
 from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
@@ -51,6 +52,15 @@ def workspace_of(folder: Path) -> Path:
     except (OSError, ValueError):
         pass
     raise ConfigError(f"--cwd {str(folder)[:200]!r} is not an existing folder; nothing was run")
+
+
+def read_named(path: Path, shown: str, largest: int) -> bytes:
+    """Read a file of at most `largest` bytes that the user names. Raises ConfigError."""
+    try:
+        return read_regular(path, follow=True, largest=largest)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{shown} cannot be read: {reason}") from None
 
 
 def open_store() -> SessionStore:

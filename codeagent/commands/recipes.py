@@ -7,14 +7,13 @@ from typing import Any
 
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import read_recipes
-from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, read_named, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LimitSettings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe, RecipeBook, RecipeStep, StepLimits, find_recipe, require_trust
 from codeagent.core.sanitize import one_line, visible
-from codeagent.disk.opens import read_regular
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
@@ -145,11 +144,7 @@ def _check(path: Path, shown: str, place: Place) -> int:
 
     own = place.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
-    try:
-        content = read_regular(path, follow=True, largest=LARGEST_FILE)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{shown} cannot be read: {reason}") from None
+    content = read_named(path, shown, LARGEST_FILE)
     loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
     for problem in loaded.problems:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))

@@ -13,7 +13,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools
-from codeagent.commands.arguments import add_cwd, say, settings_of
+from codeagent.commands.arguments import add_cwd, read_named, say, settings_of
 from codeagent.config.documents import LARGEST_DOCUMENT, DocumentFiles, DocumentRecord, IndexEntry
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
@@ -139,7 +139,7 @@ def is_document(path: Path) -> bool:
 def check_document(path: Path, shown: str) -> int:
     """Return 0 if the document could be added, 2 if not, after every problem of it. Raises ConfigError."""
     try:
-        document = ApiDocument(read_text(_read(path, shown)))
+        document = ApiDocument(read_text(read_named(path, shown, LARGEST_DOCUMENT)))
         operations, problems = document.operations()
     except BadDocument as error:
         say(f"{shown}: {error}")
@@ -162,7 +162,7 @@ async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
     if target == "-":
         return sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), ""
     if not re.match(r"https?://", target, re.IGNORECASE):
-        return _read(place.workspace / target, target), ""
+        return read_named(place.workspace / target, target, LARGEST_DOCUMENT), ""
     try:
         url = WebUrl.parse(target)
         client = WebClient(os.environ, [url.place] if args.private else [])
@@ -176,14 +176,6 @@ async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
         said = f"answered with status {response.status}" if response.complete else "is larger than a document may be"
         raise ConfigError(f"{url} {said}; nothing was added")
     return response.body, str(response.url)
-
-
-def _read(path: Path, shown: str) -> bytes:
-    try:
-        return read_regular(path, follow=True, largest=LARGEST_DOCUMENT)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{shown} cannot be read: {reason}") from None
 
 
 def _name_of(document: ApiDocument, target: str) -> str:

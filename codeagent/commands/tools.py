@@ -15,7 +15,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.bootstrap.describe import describe_tools
-from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, read_named, say, settings_of, workspace_of
 from codeagent.commands.chat import add_choice_of_tools
 from codeagent.commands.tool_documents import (
     add_document,
@@ -41,7 +41,6 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
-from codeagent.disk.opens import read_regular
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
@@ -243,7 +242,7 @@ def _check(path: Path, shown: str, place: Place) -> int:
     tools = describe_tools(place)
     own = place.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
-    file = ToolFile(path, shown, _content(path, shown), "user" if is_own else "project")
+    file = ToolFile(path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project")
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
     if path.name.endswith(PythonLoader.suffixes) and not trusted:
         names, problems = marked_in(file)
@@ -260,14 +259,6 @@ def _check(path: Path, shown: str, place: Place) -> int:
     if not trusted:
         say(f"{shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}")
     return 0
-
-
-def _content(path: Path, shown: str) -> bytes:
-    try:
-        return read_regular(path, follow=True, largest=LARGEST_FILE)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{shown} cannot be read: {reason}") from None
 
 
 async def _run(args: argparse.Namespace, place: Place) -> int:

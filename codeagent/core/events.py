@@ -338,8 +338,4 @@ EVENT_TYPES: dict[str, type[KnownEvent]] = {
     for kind in get_args(KnownEvent)
     if not issubclass(kind, TypedNotice)
 }
-NOTICE_TYPES: dict[str, type[AnyNotice]] = {
-    kind.__dataclass_fields__["code"].default: kind for kind in get_args(AnyNotice)
-}
-"""By `code`."""
 Event = Annotated[KnownEvent | UnknownEvent, OneOf("type", then="code", other=UnknownEvent)]

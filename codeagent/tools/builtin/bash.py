@@ -14,7 +14,7 @@ from codeagent.tools.arguments import written
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
-from codeagent.tools.shell.run import check_seconds, first_line, run_for_model
+from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
@@ -55,22 +55,11 @@ class Bash(Tool[BashArgs]):
     sandboxed = True
 
     def __init__(
-        self,
-        outputs: OutputStore,
-        reads: ReadTracker,
-        default_timeout: float = 120,
-        max_timeout: float = 600,
-        always_ask: str | None = None,
-        exposed: Callable[[], str] = str,
+        self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None, exposed: Callable[[], str] = str
     ) -> None:
-        """Timeouts in seconds; a longer one than `max_timeout` is cut to it.
-
-        `always_ask` is why no mode may answer for the user, only a rule of theirs. `exposed`: see Sandbox.
-        """
+        """`always_ask` is why no mode may answer for the user, only a rule of theirs. `exposed`: see Sandbox."""
         self._outputs = outputs
         self._reads = reads
-        self._default_timeout = min(default_timeout, max_timeout)
-        self._max_timeout = max_timeout
         self._always_ask = always_ask
         self._exposed = exposed
 
@@ -81,8 +70,8 @@ class Bash(Tool[BashArgs]):
         if args.run_in_background:
             return args.timeout
         if args.timeout is None and self.approval_key(args).reads_only:
-            return min(UNASKED_SECONDS, self._default_timeout)
-        return min(args.timeout or self._default_timeout, self._max_timeout)
+            return UNASKED_SECONDS
+        return min(args.timeout or DEFAULT_SECONDS, MOST_SECONDS)
 
     def in_background(self, args: BashArgs) -> bool:
         return args.run_in_background

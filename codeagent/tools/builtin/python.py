@@ -10,7 +10,7 @@ from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell.run import check_seconds, first_line, run_for_model
+from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"
@@ -45,23 +45,14 @@ class Python(Tool[PythonArgs]):
     effect = "anything"
     sandboxed = True
 
-    def __init__(
-        self,
-        outputs: OutputStore,
-        reads: ReadTracker,
-        default_timeout: float = 120,
-        max_timeout: float = 600,
-        always_ask: str | None = None,
-    ) -> None:
+    def __init__(self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None) -> None:
         """The arguments are those of Bash."""
         self._outputs = outputs
         self._reads = reads
-        self._default_timeout = min(default_timeout, max_timeout)
-        self._max_timeout = max_timeout
         self._always_ask = always_ask
 
     def time_limit(self, args: PythonArgs) -> float | None:
-        return min(args.timeout or self._default_timeout, self._max_timeout)
+        return min(args.timeout or DEFAULT_SECONDS, MOST_SECONDS)
 
     def approval_key(self, args: PythonArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.code,), sensitive=self._always_ask)

@@ -32,6 +32,9 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 _ERASED = re.compile(r"[^\n\x08]\x08")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+DEFAULT_SECONDS = 120.0
+MOST_SECONDS = 600.0
+"""Of a command of the model: a longer time is cut to it."""
 _LONGEST_TIMEOUT = 3_600
 _LONGEST_JOB = 86_400
 OnUpdate = Callable[..., Awaitable[None]]

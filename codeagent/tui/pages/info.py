@@ -39,8 +39,7 @@ class TextScreen(Page[None]):
 class KeySheet(Page[None]):
     """All keys in force, with the names by which a user may change them."""
 
-    def __init__(self, keymap: Keymap, *, file: str = "keys.yaml") -> None:
-        """`file` is where the user changes keys, as it is said to them."""
+    def __init__(self, keymap: Keymap) -> None:
         rows = keymap.rows()
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
@@ -52,7 +51,7 @@ class KeySheet(Page[None]):
                 yield line([])
 
         plain = "\n".join(f"{row.keys}\t{row.about}\t{row.id}".rstrip() for row in rows)
-        super().__init__("Keys", TextPane([piece], plain), f"change them in {file}")
+        super().__init__("Keys", TextPane([piece], plain), "change them in keys.yaml")
 
 
 def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Line]:

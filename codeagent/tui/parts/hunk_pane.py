@@ -19,6 +19,7 @@ from codeagent.tui.rendering.diff import (
     ending_rows,
     line_ends,
     mark_words,
+    ruler_of,
     split_lines,
     unified_lines,
 )
@@ -315,10 +316,7 @@ class HunkPane(LinePane):
     def _lines(self, width: int, palette: Palette) -> Iterator[Line]:
         places, heads = self._places.setdefault(width, {}), self._heads.setdefault(width, {})
         draw = split_lines if self._split and width >= SPLIT_FROM else unified_lines
-        rows = [row for hunk in self._hunks for row in hunk.rows]
-        highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
-        # The gutter is as wide as the highest number drawn: this row makes it the same for all, and is left out.
-        ruler = DiffRow("gap", "", new=highest)
+        ruler = ruler_of([row for hunk in self._hunks for row in hunk.rows])
         made = 0
         for found in self._above((ruler, *self._notes), width, palette):
             yield found

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from codeagent.core.dataclass import dataclass
-from codeagent.tui.rendering.diff import DiffRow, split_lines, unified_lines
+from codeagent.tui.rendering.diff import DiffRow, ruler_of, split_lines, unified_lines
 from codeagent.tui.rendering.lines import Line, line, restyled, wrap
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
@@ -341,9 +341,7 @@ def blank(width: int, palette: Palette) -> Iterator[Line]:
 
 def diff_piece(rows: Sequence[DiffRow], path: str, *, split: bool) -> Piece:
     """The rows of a diff; `split`: old and new beside each other where there is room for it, else below each other."""
-    highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
-    # The gutter is as wide as the highest number drawn: this row makes it the same for all chunks, and is left out.
-    ruler = DiffRow("gap", "", new=highest)
+    ruler = ruler_of(rows)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         draw = split_lines if split and width >= SPLIT_FROM else unified_lines

@@ -238,12 +238,20 @@ def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename:
     return lines
 
 
+def ruler_of(rows: Sequence[DiffRow]) -> DiffRow:
+    """A row with the highest number, drawn first and left out: the gutter of each part is then as wide as for all."""
+    return DiffRow("gap", "", new=_highest(rows))
+
+
+def _highest(rows: Sequence[DiffRow]) -> int:
+    return max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
+
+
 class _Drawing:
     """Draws single rows at a width; the gutter is as wide for all of them."""
 
     def __init__(self, width: int, palette: Palette, rows: Sequence[DiffRow]) -> None:
-        highest = max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
-        digits = max(len(str(highest)), _DIGITS)
+        digits = max(len(str(_highest(rows))), _DIGITS)
         width = max(width, NARROWEST)
         room = width - max(width // 2, NARROWEST)
         self._digits = digits if digits + 3 <= room else 0

@@ -153,10 +153,10 @@ class _Drawing:
             self._block(tokens[index:end])
             index = end
 
-    def rows(self, rows: Sequence[Row], *, exact: bool = False) -> None:
+    def rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
             gutter, start, copied = self._gutter(row.joins is not None)
-            self.lines.append(draw(row, gutter=gutter, start=start, copied=copied, exact=exact))
+            self.lines.append(draw(row, gutter=gutter, start=start, copied=copied))
 
     def _block(self, tokens: "Sequence[Token]") -> None:
         first, inner = tokens[0], tokens[1:-1]

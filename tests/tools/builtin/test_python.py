@@ -111,7 +111,7 @@ def test_code_that_is_none_is_refused(code: str) -> None:
 
 
 def test_time_is_cut_to_the_ceiling_and_the_definition_is_small(box: Toolbox) -> None:
-    tool = Python(box.outputs, box.reads, default_timeout=1000, max_timeout=60)
-    assert [tool.time_limit(PythonArgs(code="1", timeout=given)) for given in (None, 5, 600)] == [60, 5, 60]
+    tool = Python(box.outputs, box.reads)
+    assert [tool.time_limit(PythonArgs(code="1", timeout=given)) for given in (None, 5, 601)] == [120, 5, 600]
     assert tool.target(PythonArgs(code="\nimport os\nos.x")) == "import os …"
     assert len(tool.description) + len(str(arguments_schema(PythonArgs))) < 400
