@@ -26,6 +26,7 @@ from codeagent.core.events import (
     LimitReached,
     MessageAdded,
     Notice,
+    ProviderToolUsed,
     RunFinished,
     RunReason,
     RunStarted,
@@ -182,6 +183,8 @@ class Headless:
                 self._targets[agent, event.call_id] = event.target
             case ToolResultAdded():
                 self.say(whose + _call_line(event, self._targets.pop((agent, event.call_id), "")))
+            case ProviderToolUsed():
+                self.say(whose + event.text)
             case JobStarted():
                 self.say(f"{whose}… {event.job_id} started: {one_line(event.title, _WIDTH)}")
             case JobFinished():

@@ -134,6 +134,9 @@ class FakeOutputs:
     def handles(self) -> tuple[str, ...]:
         return tuple(self.texts)
 
+    def keep_image(self, suffix: str, data: bytes) -> str:
+        raise OSError("nothing but text is kept here")
+
 
 class FakeSink:
     def __init__(self, store: FakeOutputs, handle: str) -> None:

@@ -63,6 +63,7 @@ class Executor:
         """`slots`: a turn for every call that may run at the same time."""
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
+        self.outputs = environment.outputs
         self._emitter = emitter
         self._approvals = approvals
         self._permissions = permissions

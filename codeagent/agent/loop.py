@@ -121,6 +121,7 @@ class Loop:
 
         Every call has its result even then.
         """
+        paused = False
         while True:
             token.raise_if_cancelled()
             await self._gate.wait(self._batches + 1, token)
@@ -131,9 +132,13 @@ class Loop:
                 await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
-            self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
-            self._tell_mode()
+            if not paused:
+                self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
+                self._tell_mode()
             answer = await self._turn(token)
+            paused = answer.stop == "paused" and not answer.calls
+            if paused:
+                continue
             if answer.calls:
                 if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:
                     self._emitter.emit(LimitReached(limit="same_call", maximum=TOO_OFTEN))
@@ -215,7 +220,7 @@ class Loop:
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer unless it is empty: providers reject that when it is sent back."""
-        if not (answer.text or answer.calls):
+        if not (answer.text or answer.calls or answer.provider_content):
             return
         self.text = answer.text or self.text
         self._history.append(answer)
@@ -330,7 +335,7 @@ class Loop:
 
     def _nudge(self, answer: AssistantMessage) -> bool:
         """Tell the model that its answer was empty or cut off; at most a few times in a row."""
-        if answer.text and answer.stop != "length":
+        if (answer.text or answer.provider_content) and answer.stop != "length":
             self._nudged = 0
             return False
         if self._nudged >= _NUDGES:

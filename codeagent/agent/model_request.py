@@ -1,13 +1,15 @@
 """One request to the model: its stream as events, and what is left of it when it breaks off."""
 
 import asyncio
+import base64
 from dataclasses import replace
 from typing import assert_never
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.core.errors import ModelError
-from codeagent.core.events import Notice, ReasoningDelta, TextDelta, ToolCallAdded
+from codeagent.core.events import Notice, ProviderToolUsed, ReasoningDelta, TextDelta, ToolCallAdded
+from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import (
     CallClosed,
@@ -16,9 +18,11 @@ from codeagent.core.model import (
     Model,
     ModelAnswer,
     ModelRequest,
+    ProviderUse,
     ReasoningPiece,
     Retrying,
     TextPiece,
+    ToolsLeftOut,
 )
 from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
@@ -50,6 +54,9 @@ class StreamedAnswer:
                         self._show(TextDelta, text)
                     case ReasoningPiece(text):
                         self._show(ReasoningDelta, text)
+                    case ProviderUse():
+                        self._emit_merged()
+                        self._emitter.emit(await asyncio.to_thread(self._kept, event))
                     case ModelAnswer(message, usage):
                         answer, self.usage = message, usage
                     case _:
@@ -90,11 +97,34 @@ class StreamedAnswer:
             self._merged.clear()
             self._emitter.emit(self._kind(text=text))
 
-    def _take(self, event: CallClosed | Heartbeat | Retrying | FellBack) -> None:
+    def _kept(self, use: ProviderUse) -> ProviderToolUsed:
+        """The use as it is logged, its images saved; what cannot be saved is said."""
+        paths, problem = list[str](), use.error
+        for image in use.images:
+            suffix = f".{image.media_type.removeprefix('image/')}"
+            try:
+                paths.append(self._executor.outputs.keep_image(suffix, base64.b64decode(image.data)))
+            except OSError as error:
+                problem = f"an image could not be saved: {error.strerror or error}"
+        return ProviderToolUsed(
+            tool=use.tool,
+            target=use.target,
+            output=use.output,
+            sources=use.sources,
+            images=tuple(paths),
+            files=use.files,
+            error=problem,
+        )
+
+    def _take(self, event: CallClosed | ToolsLeftOut | Heartbeat | Retrying | FellBack) -> None:
         self._emit_merged()
         match event:
             case CallClosed(call):
                 self._announce(call)
+            case ToolsLeftOut(model, names):
+                text = f"{model} has no {' or '.join(names)} of its provider's own that can be used here: not sent"
+                data: dict[str, JsonValue] = {"model": model, "tools": list(names)}
+                self._emitter.emit(Notice(level="warning", code="tools.not_at_provider", text=text, data=data))
             case Heartbeat():
                 pass
             case Retrying():

@@ -86,6 +86,7 @@ def model_options(settings: Settings) -> ModelOptions:
         wire=settings.wire,
         prices={name: Price(**price.model_dump()) for name, price in settings.prices.items()},
         fallback=settings.fallback_model,
+        provider_tools=settings.provider_tools,
     )
 
 

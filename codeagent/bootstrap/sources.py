@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SENDING = "messages"
 _MESSAGES = ("send_message", "watch_channel", "channel_list")
+_AT_PROVIDER = ("web_search", "code_execution", "image_generation")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
 
@@ -50,8 +51,17 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
+        BuiltInSet(
+            "provider", "tools that your provider runs itself", _AT_PROVIDER, partial(_at_provider, _AT_PROVIDER)
+        ),
         _agent_set(dependencies),
     )
+
+
+def _at_provider(names: Sequence[str]) -> Sequence[Tool[Any]]:
+    from codeagent.tools.extra.provider import provider_tools  # only once the set is asked for
+
+    return provider_tools(names)
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
@@ -63,7 +73,9 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     allowed = {name for names in settings.tools for name in names}
     for name, one in sets.items():
-        if name in named or any(tool.name in allowed for tool in one.list().tools):
+        listed = {tool.name for tool in one.list().tools}
+        if name in named or listed & allowed:
+            allowed -= listed  # a tool that two sets have is that of the first
             yield one
 
 

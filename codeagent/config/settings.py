@@ -222,6 +222,14 @@ class PriceSetting(Section):
     """None: as `input`."""
 
 
+def _provider_tool(name: str) -> str:
+    if name.startswith("computer"):
+        raise PydanticCustomError("computer", "computer use is refused: nothing here could answer its calls")
+    if name not in ("web_search", "code_execution", "image_generation"):
+        raise PydanticCustomError("provider_tools", "use web_search, code_execution and image_generation")
+    return name
+
+
 class WebSettings(Section):
     """The built-in set `web`; see docs/how-to/web.md."""
 
@@ -260,6 +268,8 @@ class CommonSettings(Section):
     web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = Field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
+    provider_tools: dict[str, tuple[Annotated[str, AfterValidator(_provider_tool)], ...]] = Field(default_factory=dict)
+    """The tools that its provider runs for a model, by a pattern over its name; see docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
     read_only_commands: Literal["allow", "ask"] = "allow"

@@ -16,6 +16,7 @@ from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
     OutputStream,
+    Source,
     StopReason,
     Usage,
     UserMessage,
@@ -97,6 +98,34 @@ class ToolCallAdded(BaseEvent):
     call_id: str
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderToolUsed(BaseEvent):
+    """The provider used one of its own tools while it answered; nothing ran here."""
+
+    type: Literal["provider.used"] = "provider.used"
+    tool: str
+    target: str = ""
+    """What it was for: the query, the command, the page."""
+    output: str = ""
+    sources: tuple[Source, ...] = ()
+    images: tuple[str, ...] = ()
+    """Paths of the images that were saved."""
+    files: tuple[str, ...] = ()
+    """Ids or names of files that stay with the provider."""
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """A line for the use, and one for each source, image and file; what it printed is only counted."""
+        printed = f" ({len(self.output.splitlines())} lines of output)" if self.output else ""
+        sources = (f"  {source.url}  {source.title}".rstrip() for source in self.sources)
+        images = (f"  image saved: {path}" for path in self.images)
+        files = (f"  file kept by the provider: {name}" for name in self.files)
+        failed = [f"  failed: {self.error}"] if self.error else []
+        head = f"{self.tool}: {self.target}" if self.target else self.tool
+        return "\n".join((head + printed, *sources, *images, *files, *failed))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,6 +341,7 @@ KnownEvent = (
     | TextDelta
     | ReasoningDelta
     | ToolCallAdded
+    | ProviderToolUsed
     | BatchPlanned
     | BatchFinished
     | SteerQueued

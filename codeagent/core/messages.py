@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import OneOf
+from codeagent.core.json_types import JsonObject, OneOf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +46,24 @@ class ToolCall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A page that the provider found or cited."""
+
+    title: str = ""
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderContent:
+    """An answer in which the provider used tools of its own, sent back to it piece by piece as it came."""
+
+    origin: str
+    """Whose it is: a provider, or the address of a server. To others only the text and the calls are sent."""
+    items: tuple[JsonObject, ...]
+    """Everything in the answer, in order; an item of a call only holds its place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
     """Tokens and cost of one or more requests.
 
@@ -57,6 +75,8 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    searches: int = 0
+    """Searches of the provider's own, which are charged beside the tokens."""
     cost_usd: float | None = None
     """None if no price is known for the model."""
     estimated: bool = False
@@ -70,13 +90,14 @@ class Usage:
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            searches=self.searches + other.searches,
             cost_usd=sum(costs) if costs else None,
             estimated=self.estimated or other.estimated,
         )
 
 
 UserSource = Literal["prompt", "steer", "interrupt", "follow_up", "note"]
-StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut"]
+StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut", "paused"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +119,10 @@ class AssistantMessage:
     thinking: tuple[Thinking, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     stop: StopReason = "end"
-    """`cut`: the stream ended early and only the text was kept."""
+    """`cut`: the stream ended early and only the text was kept. `paused`: the provider's own tools are still at work,
+    and the next request lets them continue."""
     model: str = ""
+    provider_content: ProviderContent | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +190,7 @@ class TranscriptCheck:
 
     def _read_answer(self, message: AssistantMessage) -> list[str]:
         number, problems = self._count, []
-        if not (message.text or message.calls or message.thinking):
+        if not (message.text or message.calls or message.thinking or message.provider_content):
             problems.append(f"message {number} from the assistant is empty")
         self._open = [call.id for call in message.calls]
         known = self.call_ids.intersection(self._open)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, ImagePart, Message, Source, ToolCall, Usage
 from codeagent.core.tool import ToolDefinition
 
 
@@ -40,6 +40,29 @@ class Heartbeat:
     """Something came that is not shown yet, such as part of a call's arguments; it only ends the silence."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProviderUse:
+    """The provider used one of its own tools, on its own machines. All texts are harmless to a terminal."""
+
+    tool: str
+    target: str = ""
+    """What it was for: the query, the command, the page; on one line."""
+    output: str = ""
+    sources: tuple[Source, ...] = ()
+    images: tuple[ImagePart, ...] = ()
+    files: tuple[str, ...] = ()
+    """Ids or names of files that stay with the provider."""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class ToolsLeftOut:
+    """Tools that only a provider could run, which that of `model` does not have: they were not sent."""
+
+    model: str
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Retrying:
     """The attempt failed and is repeated after `delay` seconds: forget its deltas and calls."""
@@ -67,7 +90,9 @@ class ModelAnswer:
     usage: Usage
 
 
-ModelEvent = TextPiece | ReasoningPiece | CallClosed | Heartbeat | Retrying | FellBack | ModelAnswer
+ModelEvent = (
+    TextPiece | ReasoningPiece | CallClosed | ProviderUse | ToolsLeftOut | Heartbeat | Retrying | FellBack | ModelAnswer
+)
 
 
 class Model(Protocol):

@@ -132,7 +132,7 @@ class OutputPage:
 
 
 class OutputStore(Protocol):
-    """Keeps what is too long for the model's context (FEATURES F29)."""
+    """Keeps what is too long for the model's context (FEATURES F29), and images, as files."""
 
     def create(self, call_id: str) -> OutputSink: ...
 
@@ -140,6 +140,8 @@ class OutputStore(Protocol):
         """Lines from `offset` (from 1). Raises KeyError for an unknown handle."""
 
     def handles(self) -> tuple[str, ...]: ...
+
+    def keep_image(self, suffix: str, data: bytes) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,8 @@ class ToolDefinition:
     description: str
     parameters: JsonObject
     """JSON Schema of the arguments, an object."""
+    at_provider: bool = False
+    """The model's provider runs it, and knows it by a name of its own."""
 
 
 class RunCommand(Protocol):
@@ -270,6 +272,8 @@ class Tool(ABC, Generic[ArgsT]):
     """The same call may well give another result later, so a model that asks for it again and again is not stuck."""
     waits_for_user: bool = False
     """It waits for the user: no time limit applies."""
+    at_provider: bool = False
+    """The model's provider runs it; the executor never does."""
     starts_agents: bool = False
     """Each call starts an agent, whose own calls are judged, take turns and have time limits: this call does none of
     that, but the batch gets a checkpoint."""

@@ -13,6 +13,7 @@ from codeagent.llm.demo import demo_model
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.provider_tools import DeclaredTools
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
@@ -41,6 +42,8 @@ class ModelOptions:
     fallback: str | None = None
     """The model that takes over when the first one cannot answer, if any."""
     wire: Wire = "auto"
+    provider_tools: DeclaredTools = field(default_factory=dict)
+    """They override what is known."""
 
 
 def open_model(
@@ -65,6 +68,7 @@ def open_model(
         idle_timeout=idle,
         thinking=options.thinking,
         price=options.prices.get(name),
+        provider_tools=options.provider_tools,
     )
     return RetryingModel(_with_tools(model, options.text_tools), silence=options.silence)
 

@@ -5,18 +5,23 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from codeagent.core.errors import ModelError
+from codeagent.core.messages import ProviderContent
 from codeagent.core.model import ModelRequest
 from codeagent.llm import litellm_setup
+from codeagent.llm.native.anthropic import provider_blocks
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
+from codeagent.llm.provider_tools import content_for, declared_in, with_provider_tools, without_abandoned
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Delta, StreamPiece
-from codeagent.llm.wire import asked_effort, thinking_arguments, to_messages, to_tools
+from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
+_SEARCH = "web_search_options"
 _CONNECT_SECONDS = 30.0
 
 _import_lock = threading.Lock()
@@ -53,7 +58,12 @@ class LitellmModel(ProviderModel):
             await _close_connections(_import())
 
     async def _find_target(self) -> Target:
-        return resolve_target(await self.ready(), self._name, self._api_base, self._api_key, os.environ)
+        library = await self.ready()
+        target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
+        takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
+        # Of Gemini's two kinds of tools litellm drops the searches without a word, if a request has both.
+        searches = _SEARCH in takes and target.provider not in ("gemini", "vertex_ai", "vertex_ai_beta")
+        return with_provider_tools(target, self._name, self._provider_tools, searches=searches)
 
     async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
         library, arguments = await self.ready(), self._arguments(target, request)
@@ -72,10 +82,12 @@ class LitellmModel(ProviderModel):
     def _arguments(self, target: Target, request: ModelRequest) -> dict[str, Any]:
         """Return the keyword arguments for litellm's `acompletion`."""
         thinking, thinks = asked_effort(self._thinking, target.family, request.messages)
+        own = declared_in(request, target)
+        tools = [*to_tools(request.tools, target.family), *(one.tool for one in own if one.tool is not None)]
         arguments: dict[str, Any] = {
             "model": target.wire_name,
-            "messages": to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks),
-            "tools": to_tools(request.tools, target.family) or None,
+            "messages": _messages(target, request, thinks=thinks),
+            "tools": tools or None,
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": target.max_tokens,
@@ -86,7 +98,23 @@ class LitellmModel(ProviderModel):
             "api_base": self._api_base,
             "api_key": target.api_key,
         }
+        arguments |= {name: value for one in own for name, value in one.fields.items()}
         return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
+
+
+def _messages(target: Target, request: ModelRequest, *, thinks: bool) -> list[Wire]:
+    """Return what litellm is given; to Anthropic, answers that used its tools go back as they came."""
+    request = replace(request, messages=tuple(without_abandoned(request.messages)))
+    system, *messages = to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks)
+    if target.family != "anthropic":
+        return [system, *messages]
+    as_sent = zip(messages, (content_for(each, target) for each in request.messages), strict=True)
+    return [system, *(one if content is None else _answer(one, content, thinks=thinks) for one, content in as_sent)]
+
+
+def _answer(wire: Wire, content: ProviderContent, *, thinks: bool) -> Wire:
+    blocks: Wire = {"role": "assistant", "content": [*provider_blocks(content, (), thinks=thinks)]}
+    return blocks | {name: wire[name] for name in ("tool_calls",) if name in wire}
 
 
 async def _read(

@@ -11,12 +11,21 @@ from itertools import groupby
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.model import Heartbeat, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, TextPiece
+from codeagent.core.model import (
+    Heartbeat,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    TextPiece,
+    ToolsLeftOut,
+)
 from codeagent.core.redact import Redactor
 from codeagent.llm.errors import FailedRequest, model_error
+from codeagent.llm.provider_tools import DeclaredTools, left_out, new_containers
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import Accumulator, StreamPiece
-from codeagent.llm.usage import Price, estimated_usage, with_cost
+from codeagent.llm.usage import Price, estimated_usage, with_cost, with_tool_cost
 
 _LONGEST_TURN = 0.004
 _TURNS = 8
@@ -35,15 +44,19 @@ class ProviderModel(ABC):
         idle_timeout: float = 90.0,
         thinking: Effort | None = None,
         price: Price | None = None,
+        provider_tools: DeclaredTools | None = None,
     ) -> None:
-        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` overrides what is
-        known."""
+        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` and `provider_tools`
+        override what is known."""
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
         self._idle = idle_timeout
         self._thinking = thinking
         self._price = price
+        self._provider_tools = provider_tools or {}
+        self._told: set[str] = set()
+        """The provider tools of which it was said that they are left out."""
         self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""})
         self._target: Target | None = None
 
@@ -79,11 +92,14 @@ class ProviderModel(ABC):
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
         figures: Usage | None = None
         untold: list[ModelEvent] = []
-        begun, pace = False, Pace()
+        begun, pace, missing = False, Pace(), left_out(request, target.provider_tools)
         try:
             async with aclosing(self._arrivals(target, request)) as arrivals:
                 async for pieces in arrivals:
                     begun = True
+                    if missing := tuple(name for name in missing if name not in self._told):
+                        self._told.update(missing)
+                        yield ToolsLeftOut(self._name, missing)
                     for piece in pieces:
                         figures = piece.usage or figures
                         untold += accumulator.add(piece.delta)
@@ -101,16 +117,19 @@ class ProviderModel(ABC):
                 raise
             failed = FailedRequest(self._name, target.address, target.owner, self._idle)
             raise model_error(error, failed, streaming=begun, clean=self._redactor.clean) from None
-        closed, message = accumulator.finish(self._name)
-        for call in closed:
-            yield call
+        last, message = accumulator.finish(self._name, target.owner)
+        for event in last:
+            yield event
         if message.stop == "content_filter" and not (message.text or message.calls):
             raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
-        if figures is not None:
-            usage = with_cost(target, figures)
-        else:
+        if figures is None:
             usage = await asyncio.to_thread(estimated_usage, target, request, message)
-        yield ModelAnswer(message, usage if self._price is None else self._price.priced(usage))
+        else:
+            usage = with_cost(target, figures)
+        usage = usage if self._price is None else self._price.priced(usage)
+        if figures is None or figures.cost_usd is None:
+            usage = with_tool_cost(target, usage, new_containers(message, request.messages))
+        yield ModelAnswer(message, usage)
 
 
 class Pace:

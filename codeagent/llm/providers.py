@@ -53,6 +53,10 @@ class Target:
     """litellm's entry for the model; empty if it has none."""
     endpoint: Endpoint | None = None
     """None: only litellm reaches it."""
+    format: WireFormat = "chat"
+    """What its server is sent, whoever writes it."""
+    provider_tools: frozenset[str] = frozenset()
+    """The tools of its provider's own that may be sent, by our names."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,7 @@ def _target(
     own = api_base or row.custom_base(environment)
     host = urlsplit(row.base or base or "").netloc
     speaks_anthropic = provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare)
+    spoken = "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base, row) or "chat"
     return Target(
         wire_name=wire_name,
         provider=provider,
@@ -213,6 +218,7 @@ def _target(
         max_tokens=min(whole_number(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
         facts=info,
         endpoint=endpoint,
+        format=endpoint.format if endpoint is not None else spoken,
     )
 
 

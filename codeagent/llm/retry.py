@@ -144,7 +144,9 @@ async def _close(events: AsyncIterator[ModelEvent]) -> None:
 def _is_empty(answer: ModelAnswer) -> bool:
     """Tell whether there is nothing at all, and no reason for it such as a limit."""
     message = answer.message
-    return message.stop == "end" and not (message.text.strip() or message.calls or message.thinking)
+    return message.stop == "end" and not (
+        message.text.strip() or message.calls or message.thinking or message.provider_content
+    )
 
 
 def _given_up(error: ModelError, attempts: int) -> ModelError:

@@ -20,7 +20,8 @@ from codeagent.core.messages import (
     UserMessage,
     text_of,
 )
-from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest
+from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest, ToolsLeftOut
+from codeagent.llm.provider_tools import left_out
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 PREFIX = "script:"
@@ -118,6 +119,7 @@ class ScriptedModel:
         self._name = name
         self._played = 0
         self._transcript = _Transcript()
+        self._told: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -137,6 +139,9 @@ class ScriptedModel:
         if problems:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
         number, turn = self._next(request.messages)
+        if missing := tuple(name for name in left_out(request, ()) if name not in self._told):
+            self._told.update(missing)
+            yield ToolsLeftOut(self._name, missing)
         accumulator = Accumulator(self._transcript.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
             if turn.delay_ms:
@@ -147,9 +152,9 @@ class ScriptedModel:
                 yield event
         if turn.error is not None:
             raise self._failure(turn.error, number)
-        closed, message = accumulator.finish(self._name)
-        for call in closed:
-            yield call
+        last, message = accumulator.finish(self._name)
+        for event in last:
+            yield event
         yield ModelAnswer(message, _usage(request, self._transcript.characters, message))
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:

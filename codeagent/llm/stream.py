@@ -8,8 +8,9 @@ from dataclasses import field, replace
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
-from codeagent.core.messages import AssistantMessage, StopReason, Thinking, ToolCall, Usage
-from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
+from codeagent.core.json_types import JsonObject
+from codeagent.core.messages import AssistantMessage, ProviderContent, Source, StopReason, Thinking, ToolCall, Usage
+from codeagent.core.model import CallClosed, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
@@ -29,7 +30,10 @@ _STOPS: dict[str, StopReason] = {
     "blocklist": "content_filter",
     "prohibited_content": "content_filter",
     "guardrail_intervened": "content_filter",
+    "pause_turn": "paused",
 }
+CITED = "sources"
+"""The `tool` of a use that only says what the answer cites."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class Delta:
     thinking: tuple[Thinking, ...] = ()
     """Pieces of blocks: a block ends with its signature, if the provider signs it."""
     calls: tuple[CallPiece, ...] = ()
+    uses: tuple[ProviderUse, ...] = ()
+    """What its own tools did."""
+    cited: tuple[Source, ...] = ()
+    content: tuple[JsonObject, ...] = ()
+    """With `finish`, if its own tools were used: the whole answer, see `ProviderContent`."""
     finish: str | None = None
     """The provider's reason for stopping, sent once."""
 
@@ -96,6 +105,10 @@ class Accumulator:
         self._thinking_open = False
         self._calls: list[_OpenCall] = []
         self._by_index: dict[int, _OpenCall] = {}
+        self._shown: set[str] = set()
+        """Addresses that a use has named."""
+        self._cited: dict[str, Source] = {}
+        self._content: tuple[JsonObject, ...] = ()
         self._finish: str | None = None
 
     def add(self, delta: Delta) -> list[ModelEvent]:
@@ -117,17 +130,26 @@ class Accumulator:
         for piece in delta.calls:
             self._thinking_open = False
             events += self._call(piece)
+        for use in delta.uses:
+            events.append(use)
+            self._shown.update(source.url for source in use.sources)
+        self._cited |= {source.url: source for source in delta.cited if source.url not in self._cited}
+        self._content = delta.content or self._content
         self._finish = delta.finish or self._finish
         return events
 
-    def finish(self, model: str) -> tuple[list[CallClosed], AssistantMessage]:
-        """Close what is open. Raises ModelError `cut` if the provider never said it was done."""
+    def finish(self, model: str, origin: str = "") -> tuple[list[ModelEvent], AssistantMessage]:
+        """Close what is open; `origin` is that of a `ProviderContent`.
+
+        Raises ModelError `cut` if the provider never said it was done.
+        """
         if self._finish is None:
             raise ModelError(f"{model}: {CUT}", kind="cut", retryable=True)
         calls = [call for call in self._calls if not call.foreign]
         stop = _STOPS.get(self._finish.lower(), "tool_calls" if calls else "end")
         closed = [] if stop == "length" else self._close([call for call in calls if not call.closed])
         kept = [call for call in self._calls if not call.foreign]
+        whole = self._content and stop not in ("length", "content_filter")
         message = AssistantMessage(
             text="".join(self._text),
             thinking=tuple(
@@ -136,8 +158,10 @@ class Accumulator:
             calls=tuple(_tool_call(call) for call in kept),
             stop=stop,
             model=model,
+            provider_content=ProviderContent(origin=origin, items=self._content) if whole else None,
         )
-        return closed, message
+        cited = tuple(source for url, source in self._cited.items() if url not in self._shown)
+        return [*closed, *([ProviderUse(tool=CITED, sources=cited)] if cited else [])], message
 
     def _whole_characters(self, text: str) -> str:
         """Join the halves of surrogate pairs across chunks, and replace lone ones."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Message, TextPart, Usage
 from codeagent.core.model import ModelRequest
-from codeagent.llm.catalog import has_rates
+from codeagent.llm.catalog import entry, has_rates
 from codeagent.llm.providers import Target
 
 _INPUT, _OUTPUT, _REASONING = "input_cost_per_token", "output_cost_per_token", "output_cost_per_reasoning_token"
@@ -90,6 +90,19 @@ def with_cost(target: Target, usage: Usage) -> Usage:
     return usage if usage.cost_usd is not None else replace(usage, cost_usd=_cost(target, usage))
 
 
+def with_tool_cost(target: Target, usage: Usage, containers: int) -> Usage:
+    """Add what the provider's own tools cost, as far as the table has prices: for each search and each container.
+
+    A cost that is not known stays unknown.
+    """
+    if usage.cost_usd is None or not (usage.searches or containers):
+        return usage
+    search = target.facts.get("search_context_cost_per_query") or {}
+    container = entry(f"{target.provider}/container").get("code_interpreter_cost_per_session") if containers else None
+    cost = usage.searches * float(search.get("search_context_size_medium") or 0) + containers * float(container or 0)
+    return replace(usage, cost_usd=usage.cost_usd + cost)
+
+
 def _cost(target: Target, usage: Usage) -> float | None:
     """Return US dollars; None if no price is known."""
     if not has_rates(target.facts):
@@ -156,7 +169,8 @@ def _threshold(found: re.Match[str]) -> int:
 
 def estimated_usage(target: Target, request: ModelRequest, message: AssistantMessage) -> Usage:
     """Count for a provider that does not; a long request takes milliseconds, so not on the event loop."""
-    tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in request.tools], ensure_ascii=False)
+    told = (tool for tool in request.tools if not tool.at_provider)
+    tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in told], ensure_ascii=False)
     asked = sum(_PER_MESSAGE + _of_message(one) for one in request.messages)
     usage = Usage(
         input_tokens=tokens(request.system) + tokens(tools) + asked, output_tokens=_of_message(message), estimated=True
@@ -168,7 +182,8 @@ def _of_message(message: Message) -> int:
     match message:
         case AssistantMessage():
             said = [message.text, *(block.text for block in message.thinking)]
-            return sum(map(tokens, (*said, *(f"{call.name} {call.arguments}" for call in message.calls))))
+            own = "" if message.provider_content is None else json.dumps(message.provider_content.items)
+            return sum(map(tokens, (*said, own, *(f"{call.name} {call.arguments}" for call in message.calls))))
         case _:
             return sum(tokens(part.text) if isinstance(part, TextPart) else _PER_IMAGE for part in message.content)
 

@@ -122,6 +122,7 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
             "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
         }
         for tool in tools
+        if not tool.at_provider
     ]
     if wire and family == "anthropic":
         wire[-1] |= MARKED

@@ -204,7 +204,7 @@ def _tell(
 def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: bool) -> str:
     if first:
         return "nothing from the user comes before it"
-    if not (message.text or message.calls or message.thinking):
+    if not (message.text or message.calls or message.thinking or message.provider_content):
         return "it is empty"
     if len(set(ids)) != len(ids) or used.intersection(ids):
         return "it uses a call id again"

@@ -1,5 +1,6 @@
 """Long outputs of a session's calls, kept in files beside its log and read page by page (FEATURES F29)."""
 
+import errno
 import os
 import re
 from bisect import bisect_left
@@ -33,7 +34,7 @@ class FileOutputs:
         self._folder = folder
         self._redactor = redactor
         self._cap = cap_per_output
-        self._left = cap_per_session - sum(path.stat().st_size for path in self._files())
+        self._left = cap_per_session - sum(path.stat().st_size for path in self._files("*"))
         self._taken = set(self.handles())
         self._indexes: dict[str, _Index] = {}
         self._dropped: dict[str, int] = {}
@@ -59,6 +60,20 @@ class FileOutputs:
 
     def handles(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in self._files()))
+
+    def keep_image(self, suffix: str, data: bytes) -> str:
+        """Keep an image, and return the path of its file. Raises OSError, also if the session has kept too much."""
+        granted = self.reserve(len(data), 0)
+        if granted < len(data):
+            self._left += granted
+            raise OSError(errno.ENOSPC, "the session's outputs have reached their limit")
+        make_private_folder(self._folder)
+        number = 1
+        while (path := self._folder / f"image-{number}{suffix}").exists():
+            number += 1
+        with os.fdopen(create_file(path), "wb") as file:
+            file.write(data)
+        return str(path)
 
     def reserve(self, wanted: int, used: int) -> int:
         """Take up to `wanted` bytes of what is left for an output that has `used` bytes; return how many."""
@@ -86,8 +101,8 @@ class FileOutputs:
         except (OSError, ValueError):
             return 0
 
-    def _files(self) -> list[Path]:
-        return list(self._folder.glob("*.txt")) if self._folder.is_dir() else []
+    def _files(self, pattern: str = "*.txt") -> list[Path]:
+        return list(self._folder.glob(pattern)) if self._folder.is_dir() else []
 
     def _path(self, handle: str) -> Path:
         return self._folder / f"{handle}.txt"

@@ -23,6 +23,7 @@ from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
     Notice,
+    ProviderToolUsed,
     RunFinished,
     RunStarted,
     ToolResultAdded,
@@ -111,6 +112,8 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
             yield Said(message.source, clean(text_of(message.content)), images)
         case MessageAdded(message=AssistantMessage() as message):
             yield from _answer(message, clean)
+        case ProviderToolUsed():
+            yield _use(event, clean)
         case ToolStarted():
             started[event.call_id] = event
         case ToolResultAdded():
@@ -145,6 +148,19 @@ def _call(result: ToolResultAdded, start: ToolStarted | None, clean: Clean) -> C
         failed=result.error is not None,
         arguments=clean(json.dumps(given, indent=2, ensure_ascii=False)) if given else "",
         pieces=tuple(Piece(clean(piece.text), piece.language) for piece in pieces),
+    )
+
+
+def _use(use: ProviderToolUsed, clean: Clean) -> Call:
+    """What the provider's own tool did, as a call that was not made here."""
+    _, *lines = use.text.splitlines()
+    return Call(
+        name=clean(use.tool),
+        target=clean(use.target),
+        how=clean(f"{use.error or 'done'} · by the provider"),
+        failed=bool(use.error),
+        arguments="",
+        pieces=tuple(Piece(clean(text)) for text in ("\n".join(lines), use.output) if text),
     )
 
 

@@ -378,7 +378,7 @@ def _without_doubles(
 
 
 def _definition(tool: Tool[Any]) -> ToolDefinition:
-    return ToolDefinition(tool.name, tool.description, shown_schema(tool))
+    return ToolDefinition(tool.name, tool.description, shown_schema(tool), tool.at_provider)
 
 
 def _facts(tool: Tool[Any], toolset: str = "") -> ToolFacts:

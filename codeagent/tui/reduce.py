@@ -78,6 +78,9 @@ class Reducer:
             case events.ToolCallAdded():
                 self._arguments[event.call_id] = event.arguments
                 document.close_thoughts(event.ts)
+            case events.ProviderToolUsed():
+                document.close_thoughts(event.ts)
+                document.remark_above(event.text, "provider")
             case events.BatchPlanned():
                 self._plan_batch(event)
             case events.BatchFinished():

@@ -231,6 +231,9 @@ class MemoryOutputs:
     def handles(self) -> tuple[str, ...]:
         return tuple(self.texts)
 
+    def keep_image(self, suffix: str, data: bytes) -> str:
+        raise OSError("nothing but text is kept here")
+
 
 @dataclass
 class MemorySink:

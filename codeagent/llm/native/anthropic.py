@@ -2,18 +2,21 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import Message, Thinking, Usage
+from codeagent.core.messages import Message, ProviderContent, Thinking, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import PerMessage, encoded, json_body
+from codeagent.llm.provider_tools import content_for, declared_in, with_calls, without_abandoned
+from codeagent.llm.provider_uses import block_use, sources_of
 from codeagent.llm.providers import Target
-from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.stream import CallPiece, Delta, StreamPiece, is_object
 from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
 
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
@@ -31,6 +34,9 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+_THOUGHTS = ("thinking", "redacted_thinking")
+_OWN = ("text", "tool_use", *_THOUGHTS)
+"""The types of blocks that the model itself writes; all others are of tools that the provider runs."""
 _NOTHING = (StreamPiece(Delta(), None),)
 
 
@@ -48,7 +54,7 @@ class AnthropicWriter:
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
         self._target, self._effort = target, effort
-        self._turns = {thinks: PerMessage(partial(_turn, thinks=thinks)) for thinks in (True, False)}
+        self._turns = {thinks: PerMessage(partial(_turn, target=target, thinks=thinks)) for thinks in (True, False)}
 
     def body(self, request: ModelRequest) -> bytes:
         target = self._target
@@ -60,9 +66,11 @@ class AnthropicWriter:
         head: Wire = {"model": target.bare_name, "max_tokens": target.max_tokens, "stream": True, **asked}
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, **MARKED}]
-        if request.tools:
-            head["tools"] = [_tool(tool) for tool in to_tools(request.tools, "anthropic")]
-        return json_body(head, "messages", _alternating(self._turns[thinks](request.messages)))
+        own = (one.tool for one in declared_in(request, target))
+        if tools := [*map(_tool, to_tools(request.tools, "anthropic")), *own]:
+            head["tools"] = tools
+        turns = self._turns[thinks](without_abandoned(request.messages))
+        return json_body(head, "messages", _alternating(turns))
 
 
 def _alternating(turns: list[_Turn]) -> list[bytes]:
@@ -94,9 +102,17 @@ def _marked(block: Wire) -> Wire:
             return block
 
 
-def _turn(message: Message, *, thinks: bool) -> _Turn:
+def _turn(message: Message, *, target: Target, thinks: bool) -> _Turn:
     wire = anthropic_message(message, error_flag=True, thinks=thinks)
+    if (content := content_for(message, target)) is not None:
+        return _written("assistant", [*provider_blocks(content, _calls(wire), thinks=thinks)])
     return _written("assistant" if wire["role"] == "assistant" else "user", _blocks(wire))
+
+
+def provider_blocks(content: ProviderContent, calls: Sequence[Wire], *, thinks: bool) -> Iterator[Wire]:
+    """Yield an answer as it came, with these blocks in the places of its calls, and its thinking if it gets that."""
+    blocks = with_calls(content, "tool_use", calls)
+    return (block for block in blocks if thinks or block["type"] not in _THOUGHTS)
 
 
 def _written(role: str, blocks: list[Wire]) -> _Turn:
@@ -112,7 +128,11 @@ def _blocks(wire: Wire) -> list[Wire]:
             failed = {"is_error": True} if wire.get("is_error") else {}
             return [{**result, "content": [*map(_part, wire["content"])], **failed}]
     said = [{"type": "text", "text": wire["content"]}] if wire["content"] else []
-    calls = [
+    return [*wire.get("thinking_blocks", ()), *said, *_calls(wire)]
+
+
+def _calls(wire: Wire) -> list[Wire]:
+    return [
         {
             "type": "tool_use",
             "id": _call_id(call["id"]),
@@ -121,7 +141,6 @@ def _blocks(wire: Wire) -> list[Wire]:
         }
         for call in wire.get("tool_calls", ())
     ]
-    return [*wire.get("thinking_blocks", ()), *said, *calls]
 
 
 def _part(part: Wire) -> Wire:
@@ -144,13 +163,41 @@ def _tool(tool: Wire) -> Wire:
     return {**wire, **MARKED} if "cache_control" in tool else wire
 
 
+@dataclass
+class _Block:
+    """One block as it comes in."""
+
+    begun: Wire
+    pieces: list[str] = field(default_factory=list)
+    """Of its text, its thinking, or the JSON of its input."""
+    signature: str = ""
+    citations: list[Any] = field(default_factory=list)
+
+    def whole(self) -> Wire:
+        """Return the block to send back; of a call of ours only the place is kept."""
+        said = "".join(self.pieces)
+        match self.begun:
+            case {"type": "tool_use"}:
+                return {"type": "tool_use"}
+            case {"type": "text", "text": str(text)}:
+                cited = [*(self.begun.get("citations") or ()), *self.citations]
+                return {"type": "text", "text": text + said, **({"citations": cited} if cited else {})}
+            case {"type": "thinking"}:
+                thought, signature = str(self.begun.get("thinking") or ""), self.begun.get("signature")
+                return {"type": "thinking", "thinking": thought + said, "signature": signature or self.signature}
+            case _:
+                return {**self.begun, "input": json.loads(said)} if is_object(said) else self.begun
+
+
 class AnthropicReader:
-    """Reads one stream. What the provider's own tools do, and what they cite, is left out."""
+    """Reads one stream. If it has blocks of the provider's own tools, its end comes with all its blocks."""
 
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[int, bool]] = {}
         """By the index of its block: the number of an open call, and whether its arguments have begun."""
         self._count = 0
+        self._blocks: dict[Any, _Block] = {}
+        """By index, in order."""
         self._usage: dict[str, Any] = {}
         self._finished = False
 
@@ -169,9 +216,9 @@ class AnthropicReader:
             case "message_delta":
                 finish = (event.get("delta") or {}).get("stop_reason") or None
                 self._finished = self._finished or finish is not None
-                return (StreamPiece(Delta(finish=finish), self._figures(event.get("usage"))),)
+                return (StreamPiece(self._end(finish), self._figures(event.get("usage"))),)
             case "message_stop" if not self._finished:
-                return (StreamPiece(Delta(finish="end_turn"), None),)
+                return (StreamPiece(self._end("end_turn"), None),)
             case "error":
                 error = event.get("error")
                 body = error if isinstance(error, dict) else {"message": str(error)}
@@ -184,7 +231,11 @@ class AnthropicReader:
 
     def _start(self, index: Any, block: dict[str, Any]) -> Sequence[StreamPiece]:
         self._calls.pop(index, None)
+        self._blocks[index] = _Block(block)
         match block:
+            case {"type": str(kind), "tool_use_id": used} if kind.endswith("_tool_result"):
+                call = next((one.whole() for one in self._blocks.values() if one.begun.get("id") == used), {})
+                return _piece(uses=(block_use(call, block),))
             case {"type": "text", "text": str(text)} if text:
                 return _piece(text=text)
             case {"type": "thinking"}:
@@ -201,23 +252,45 @@ class AnthropicReader:
                 return _NOTHING
 
     def _delta(self, index: Any, delta: dict[str, Any]) -> Sequence[StreamPiece]:
+        block = self._blocks.get(index) or self._blocks.setdefault(index, _Block({"type": "text", "text": ""}))
         match delta:
             case {"type": "text_delta", "text": str(text)}:
+                block.pieces.append(text)
                 return _piece(text=text)
             case {"type": "thinking_delta", "thinking": str(text)}:
+                block.pieces.append(text)
                 return self._thought(text, None)
             case {"type": "signature_delta", "signature": str(signature)}:
+                block.signature += signature
                 return self._thought("", signature)
-            case {"type": "input_json_delta", "partial_json": str(part)} if part and index in self._calls:
-                number, _ = self._calls[index]
-                self._calls[index] = number, True
-                return _piece(calls=(CallPiece(number, arguments=part),))
+            case {"type": "input_json_delta", "partial_json": str(part)} if part:
+                block.pieces.append(part)
+                return self._arguments(index, part)
+            case {"type": "citations_delta", "citation": citation}:
+                block.citations.append(citation)
+                return _NOTHING
             case _:
                 return _NOTHING
+
+    def _arguments(self, index: Any, part: str) -> Sequence[StreamPiece]:
+        """Pass a part of a call's arguments on, if the call is one of ours."""
+        if index not in self._calls:
+            return _NOTHING
+        number, _ = self._calls[index]
+        self._calls[index] = number, True
+        return _piece(calls=(CallPiece(number, arguments=part),))
 
     def _stop(self, index: Any) -> Sequence[StreamPiece]:
         number, begun = self._calls.pop(index, (0, True))
         return _NOTHING if begun else _piece(calls=(CallPiece(number, arguments="{}"),))
+
+    def _end(self, finish: str | None) -> Delta:
+        if finish is None or all(block.begun.get("type") in _OWN for block in self._blocks.values()):
+            return Delta(finish=finish)
+        blocks = [block.whole() for block in self._blocks.values()]
+        kept = tuple(block for block in blocks if block.get("text", "x").strip() and block.get("signature", "x"))
+        cited = sources_of(citation for block in self._blocks.values() for citation in block.citations)
+        return Delta(content=kept, cited=cited, finish=finish)
 
     def _thought(self, text: Any, signature: Any) -> Sequence[StreamPiece]:
         if not (text or signature):
@@ -237,6 +310,7 @@ class AnthropicReader:
             cache_read_tokens=read,
             cache_write_tokens=written,
             reasoning_tokens=int(thought.get("thinking_tokens") or 0),
+            searches=int((self._usage.get("server_tool_use") or {}).get("web_search_requests") or 0),
         )
 
     def _number(self, name: str) -> int:

@@ -10,6 +10,8 @@ from codeagent.core.messages import AssistantMessage, Message, Thinking
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.provider_tools import declared_in
+from codeagent.llm.provider_uses import sources_of
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, StreamPiece
 from codeagent.llm.usage import field, read_usage
@@ -49,6 +51,7 @@ class ChatWriter:
             "stream": True,
             "stream_options": {"include_usage": True},
             "tools": to_tools(request.tools, "openai") or None,
+            **{name: value for one in declared_in(request, target) for name, value in one.fields.items()},
             **self._asked,
             **(target.endpoint.changes if target.endpoint is not None else {}),
         }
@@ -129,6 +132,7 @@ def read_delta(chunk: Any) -> Delta:
         text=text + _text(field(delta, "refusal")),
         thinking=thinking,
         calls=tuple(map(_call, pieces)),
+        cited=sources_of(found) if (found := field(delta, "annotations")) else (),
         finish=str(finish) if finish else None,
     )
 

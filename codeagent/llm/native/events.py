@@ -192,7 +192,7 @@ def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
 
 
 def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
-    """Yield the events of one item of OpenAI's responses API."""
+    """Yield the events of one item of OpenAI's responses API; all there is to say of most is that they have ended."""
     match item:
         case {"type": "message", "content": list(parts)}:
             for part in parts:
@@ -212,4 +212,4 @@ def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
                 "output_index": index,
                 "delta": item.get("arguments", ""),
             }
-            yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}

@@ -9,10 +9,12 @@ from codeagent.llm.errors import ProviderError, Redirected
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.native.formats import FORMATS, RequestWriter
 from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.provider_tools import declared_in, with_provider_tools
 from codeagent.llm.providers import Target, native_target
 from codeagent.llm.stream import StreamPiece
 from codeagent.net.http import HttpClient, Response
 
+_BETA = "anthropic-beta"
 _LARGEST_ERROR = 1 << 20
 """Bytes of the body of an error status; no more are read."""
 
@@ -28,16 +30,20 @@ class NativeModel(ProviderModel):
             await self._client.close()
 
     async def _find_target(self) -> Target:
-        target = native_target(self._name, self._api_base, self._api_key, os.environ)
-        assert target is not None and target.endpoint is not None
-        self._writer = FORMATS[target.endpoint.format].writer(target, self._thinking)
+        found = native_target(self._name, self._api_base, self._api_key, os.environ)
+        assert found is not None
+        searches = found.provider == "openai" and "search" in found.bare_name
+        target = with_provider_tools(found, self._name, self._provider_tools, searches=searches)
+        self._writer = FORMATS[target.format].writer(target, self._thinking)
         return target
 
     async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
         assert target.endpoint is not None
-        wire, body = target.endpoint.format, self._writer.body(request)
+        wire, body, headers = target.endpoint.format, self._writer.body(request), target.endpoint.headers
+        if betas := [one.beta for one in declared_in(request, target) if one.beta]:
+            headers = {**headers, _BETA: ",".join(filter(None, (headers.get(_BETA), *betas)))}
         self._client = self._client or HttpClient(self._idle)
-        async with self._client.post(target.endpoint.url, target.endpoint.headers, body) as response:
+        async with self._client.post(target.endpoint.url, headers, body) as response:
             if not 200 <= response.status < 300:
                 raise await _refusal(response)
             yield ()

@@ -1,18 +1,26 @@
 """OpenAI's responses API: requests as a list of items, and streams of typed events."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import Message, Thinking, Usage
-from codeagent.core.model import ModelRequest
+from codeagent.core.model import ModelRequest, ProviderUse
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.provider_tools import content_for, declared_in, with_calls
+from codeagent.llm.provider_uses import cited_files, item_use, sources_of, without_images
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, StreamPiece
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
+_CALL = "function_call"
+_THOUGHTS = "reasoning.encrypted_content"
+"""Asked for where the provider's own tools are: it refuses what they did without the thoughts that led to it."""
 _STATUSES = {"rate_limit_exceeded": 429, "server_error": 500}
 _NOTHING = StreamPiece(Delta(), None)
 
@@ -24,7 +32,7 @@ class ResponsesWriter:
         self._target = target
         thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
         self._asked: Wire = {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
-        self._items = PerMessage(_items)
+        self._items = PerMessage(partial(_items, target=target))
 
     def body(self, request: ModelRequest) -> bytes:
         target = self._target
@@ -33,16 +41,22 @@ class ResponsesWriter:
             head["stream"] = True
         if request.system:
             head["instructions"] = request.system
-        if request.tools:
-            head["tools"] = [
-                {"type": "function", **tool["function"], "strict": False} for tool in to_tools(request.tools, "openai")
-            ]
+        own = declared_in(request, target)
+        functions = [each["function"] for each in to_tools(request.tools, "openai")]
+        called = [{"type": "function", **function, "strict": False} for function in functions]
+        if called or own:
+            head["tools"] = [*called, *(one.tool for one in own)]
+        if own:
+            thoughts = [_THOUGHTS] if target.facts.get("supports_reasoning") else []
+            head["include"] = [*thoughts, *(one.include for one in own if one.include)]
         return json_body(head, "input", in_order(self._items(request.messages), _from_results))
 
 
-def _items(message: Message) -> Converted[bytes]:
+def _items(message: Message, target: Target) -> Converted[bytes]:
     converted = chat_messages(message)
     (wire,) = converted.items
+    if (content := content_for(message, target)) is not None:
+        return Converted(tuple(map(encoded, with_calls(content, _CALL, [*_calls_of(wire)]))))
     images = tuple(encoded(_part(part, "input_text")) for part in converted.images)
     return Converted(tuple(map(encoded, _of_message(wire))), images, converted.in_batch)
 
@@ -57,8 +71,12 @@ def _of_message(wire: Wire) -> Iterator[Wire]:
         kind = "output_text" if wire["role"] == "assistant" else "input_text"
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         yield {"type": "message", "role": wire["role"], "content": [_part(part, kind) for part in parts]}
+    yield from _calls_of(wire)
+
+
+def _calls_of(wire: Wire) -> Iterator[Wire]:
     for call in wire.get("tool_calls", ()):
-        yield {"type": "function_call", "call_id": call["id"], **call["function"]}
+        yield {"type": _CALL, "call_id": call["id"], **call["function"]}
 
 
 def _part(part: Wire, kind: str) -> Wire:
@@ -90,6 +108,8 @@ class ResponsesReader:
     def __init__(self) -> None:
         self._heard: dict[int, _Heard] = {}
         self._text = False
+        self._items: list[tuple[int, dict[str, Any]]] = []
+        """The items that have ended, each with its place."""
 
     def read(self, event: dict[str, Any]) -> Iterable[StreamPiece]:
         """Read one event. Raises ProviderError."""
@@ -111,7 +131,7 @@ class ResponsesReader:
             case "response.output_item.added":
                 return _calls(*self._item(_index(event), event.get("item"), begins=True))
             case "response.output_item.done":
-                return _calls(*self._item(_index(event), event.get("item")))
+                return (*self._ends(_index(event), event.get("item")),)
             case "response.completed" | "response.incomplete":
                 return self._ended(event.get("response") or {})
             case "response.failed" | "response.cancelled" | "error":
@@ -122,9 +142,17 @@ class ResponsesReader:
     def end(self) -> Iterable[StreamPiece]:
         return ()
 
+    def _ends(self, index: int, item: Any) -> Iterator[StreamPiece]:
+        """Yield what the end of an item says: the rest of a call, or what a tool of the provider's own did."""
+        if isinstance(item, dict):
+            self._items.append((index, item))
+            if (use := item_use(item)) is not None:
+                yield StreamPiece(Delta(uses=(use,)), None)
+        yield from _calls(*self._item(index, item))
+
     def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
         """Yield what is new of a call; one that has ended without an id of its own has that of its item."""
-        if isinstance(item, dict) and item.get("type") == "function_call":
+        if isinstance(item, dict) and item.get("type") == _CALL:
             yield from self._rest(index, item, item.get("call_id") or (None if begins else item.get("id")))
 
     def _rest(self, index: int, item: dict[str, Any], call_id: str | None) -> Iterator[CallPiece]:
@@ -146,7 +174,21 @@ class ResponsesReader:
         text = "" if self._text else "".join(map(_text_of, items))
         reason = (response.get("incomplete_details") or {}).get("reason")
         finish = "length" if reason == "max_output_tokens" else reason or "stop"
-        yield StreamPiece(Delta(text=text, calls=tuple(calls), finish=finish), _usage(response.get("usage")))
+        ended = [item for _, item in sorted(self._items, key=itemgetter(0))] or items
+        untold = map(item_use, [] if self._items else items)
+        used = any(item_use(item) for item in ended)
+        notes = [*chain.from_iterable(map(_annotations, ended))]
+        files = cited_files(notes)
+        delta = Delta(
+            text=text,
+            calls=tuple(calls),
+            uses=(*filter(None, untold), *([ProviderUse(tool="code_execution", files=files)] if files else [])),
+            cited=sources_of(notes),
+            content=tuple(map(without_images, ended)) if used else (),
+            finish=finish,
+        )
+        searches = sum(item.get("type") == "web_search_call" for item in ended)
+        yield StreamPiece(delta, _usage(response.get("usage"), searches))
 
 
 def _calls(*pieces: CallPiece) -> tuple[StreamPiece]:
@@ -163,7 +205,12 @@ def _text_of(item: dict[str, Any]) -> str:
     return "".join(part.get("text") or part.get("refusal") or "" for part in parts or () if isinstance(part, dict))
 
 
-def _usage(figures: Any) -> Usage | None:
+def _annotations(item: dict[str, Any]) -> Iterator[Any]:
+    for part in item.get("content") or () if item.get("type") == "message" else ():
+        yield from (part.get("annotations") or ()) if isinstance(part, dict) else ()
+
+
+def _usage(figures: Any, searches: int) -> Usage | None:
     if not isinstance(figures, dict) or not (figures.get("input_tokens") or figures.get("output_tokens")):
         return None
     read, thought = figures.get("input_tokens_details") or {}, figures.get("output_tokens_details") or {}
@@ -172,6 +219,7 @@ def _usage(figures: Any) -> Usage | None:
         output_tokens=int(figures.get("output_tokens") or 0),
         cache_read_tokens=int(read.get("cached_tokens") or 0),
         reasoning_tokens=int(thought.get("reasoning_tokens") or 0),
+        searches=searches,
     )
 
 

@@ -26,9 +26,11 @@ from codeagent.core.model import (
     ModelAnswer,
     ModelEvent,
     ModelRequest,
+    ProviderUse,
     ReasoningPiece,
     Retrying,
     TextPiece,
+    ToolsLeftOut,
 )
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
@@ -86,17 +88,17 @@ class TextToolModel(ModelWrapper):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream as `Model.stream` does. What the model writes while it has no tools is text."""
-        parser = self._protocol.parser(request.tools)
-        answer = _Answer(parser, reads=bool(request.tools))
+        tools = tuple(tool for tool in request.tools if not tool.at_provider)
+        answer = _Answer(self._protocol.parser(tools), reads=bool(tools))
         async for event in self._inner.stream(as_text(request, self._protocol)):
             match event:
                 case TextPiece(text):
                     for found in answer.add(text):
                         yield found
-                case ReasoningPiece() | CallClosed() | Heartbeat():
+                case ReasoningPiece() | CallClosed() | ProviderUse() | ToolsLeftOut() | Heartbeat():
                     yield event
                 case Retrying() | FellBack():
-                    answer = _Answer(self._protocol.parser(request.tools), reads=bool(request.tools))
+                    answer = _Answer(self._protocol.parser(tools), reads=bool(tools))
                     yield event
                 case ModelAnswer(message, usage):
                     for found in answer.end():
@@ -149,12 +151,13 @@ class _Answer:
 
 
 def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
-    """Return the request without native tools; like any other, it only appends to the one before."""
+    """Return the request without native calls; like any other, it only appends to the one before."""
     system = request.system
-    if request.tools:
-        section = protocol.render_tools(request.tools)
+    if tools := tuple(tool for tool in request.tools if not tool.at_provider):
+        section = protocol.render_tools(tools)
         system = f"{system}\n\n{section}" if system else section
-    return ModelRequest(system, tuple(_merged(_rendered(request.messages, protocol))), ())
+    others = tuple(tool for tool in request.tools if tool.at_provider)
+    return ModelRequest(system, tuple(_merged(_rendered(request.messages, protocol))), others)
 
 
 def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator[Message]:

@@ -26,7 +26,7 @@ CallState = Literal[
     "lost",
 ]
 """background: it continues as a job. stopped, lost: how a job ended."""
-Level = Literal["info", "told", "warning", "error"]
+Level = Literal["info", "told", "provider", "warning", "error"]
 """told: what the model was told besides what the user said."""
 ENDED: frozenset[CallState] = frozenset(
     {"done", "failed", "denied", "skipped", "cancelled", "timeout", "stopped", "lost"}

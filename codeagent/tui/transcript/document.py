@@ -230,6 +230,16 @@ class Document:
     def remark(self, text: str, level: Level = "info") -> None:
         self._add(Remark(len(self.blocks), text=text, level=level))
 
+    def remark_above(self, text: str, level: Level) -> None:
+        """Add a remark above the answer that is being written, as it belongs to what is written next."""
+        if self._answer is None:
+            self.remark(text, level)
+            return
+        place = self._answer.key
+        remark = Remark(place, text=text, level=level)
+        self._put(range(place, place), [remark])
+        self.touch(remark)
+
     def end(self, reason: str, text: str, lines: Sequence[str]) -> None:
         self.close()
         self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))

@@ -1,0 +1,126 @@
+"""The tools that a provider runs itself: how each is declared on the wire, and how an answer that used them is kept."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.messages import AssistantMessage, Message, ProviderContent, UserMessage
+from codeagent.core.model import ModelRequest
+from codeagent.llm.providers import Target, WireFormat
+from codeagent.llm.wire import Wire
+
+DeclaredTools = Mapping[str, Collection[str]]
+"""Which of its provider's tools a model has, by a pattern over the model's name; the first that matches counts."""
+
+
+@dataclass(frozen=True)
+class OnWire:
+    """What a request needs to declare one tool."""
+
+    tool: Wire | None = None
+    """Its entry in the list of tools; None if it has none."""
+    fields: Wire = field(default_factory=dict)
+    """Fields of the request itself."""
+    beta: str = ""
+    """The beta that a header has to name."""
+    include: str = ""
+    """What to ask for besides, so that the answer says what the tool did."""
+
+
+_TABLE: Mapping[WireFormat, Mapping[str, OnWire]] = {
+    "anthropic": {
+        "web_search": OnWire({"type": "web_search_20250305", "name": "web_search"}),
+        "code_execution": OnWire(
+            {"type": "code_execution_20250825", "name": "code_execution"}, beta="code-execution-2025-08-25"
+        ),
+    },
+    "responses": {
+        "web_search": OnWire({"type": "web_search"}, include="web_search_call.action.sources"),
+        "code_execution": OnWire(
+            {"type": "code_interpreter", "container": {"type": "auto"}}, include="code_interpreter_call.outputs"
+        ),
+        "image_generation": OnWire({"type": "image_generation"}),
+    },
+    "chat": {"web_search": OnWire(fields={"web_search_options": {}})},
+}
+_OF_FORMAT = {"anthropic": "anthropic", "responses": "openai"}
+"""Whose models have all tools of a format, unless the settings say otherwise."""
+
+
+def with_provider_tools(target: Target, name: str, declared: DeclaredTools, *, searches: bool) -> Target:
+    """Return the target with the tools that its provider runs for the model `name`.
+
+    `searches`: what is between us and the server passes on the wish for a search in chat completions.
+    """
+    rows = _TABLE[target.format]
+    said = next((tools for pattern, tools in declared.items() if fnmatchcase(name, pattern)), None)
+    if said is None:
+        known = searches and bool(target.facts.get("supports_web_search"))
+        said = rows if known or _OF_FORMAT.get(target.format) == target.provider else ()
+    return replace(target, provider_tools=frozenset(rows) & frozenset(said))
+
+
+def declared_in(request: ModelRequest, target: Target) -> list[OnWire]:
+    """Return how the request's provider tools are declared to this server, in order; others are left out."""
+    rows = _TABLE[target.format]
+    named = (tool.name for tool in request.tools if tool.at_provider)
+    return [rows[name] for name in named if name in target.provider_tools]
+
+
+def left_out(request: ModelRequest, has: Collection[str]) -> tuple[str, ...]:
+    """Return the request's provider tools that are not among these."""
+    return tuple(tool.name for tool in request.tools if tool.at_provider and tool.name not in has)
+
+
+def content_for(message: Message, target: Target) -> ProviderContent | None:
+    """Return what came from this very provider, to be sent back as it came."""
+    content = message.provider_content if isinstance(message, AssistantMessage) else None
+    return content if content is not None and content.origin == target.owner else None
+
+
+def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> Iterator[Wire]:
+    """Yield the items as they came, with our `calls` in the places of theirs, which are of the type `kind`.
+
+    A call may have another id, name or arguments by now; one that was dropped is left out.
+    """
+    left = iter(calls)
+    for item in content.items:
+        if item["type"] != kind:
+            yield dict(item)
+        elif (call := next(left, None)) is not None:
+            yield {**item, **call}
+    yield from left
+
+
+def without_abandoned(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages, with only the text of each paused answer that the user spoke after.
+
+    The results that it was waiting for never came, and without them its provider would refuse it.
+    """
+    abandoned = {
+        id(one) for one, following in pairwise(messages) if _is_paused(one) and isinstance(following, UserMessage)
+    }
+    if not abandoned:
+        return messages
+    return [_only_text(message) if id(message) in abandoned else message for message in messages]
+
+
+def _is_paused(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and message.stop == "paused"
+
+
+def _only_text(message: Message) -> Message:
+    return replace(message, provider_content=None) if isinstance(message, AssistantMessage) else message
+
+
+def new_containers(message: AssistantMessage, before: Iterable[Message]) -> int:
+    """Count the containers that the answer's code ran in and that no earlier answer names: each is charged once."""
+    known = {place for one in before if isinstance(one, AssistantMessage) for place in _containers(one)}
+    return len(_containers(message) - known)
+
+
+def _containers(message: AssistantMessage) -> set[str]:
+    content = message.provider_content
+    return {str(item["container_id"]) for item in content.items if "container_id" in item} if content else set()

@@ -1,0 +1,41 @@
+"""The set `provider`: tools that the model's own provider runs, on its machines (FEATURES F25)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from codeagent.core.ports import Workspace
+from codeagent.core.tool import SHARED, Access, Failed, Tool, ToolArgs, ToolContext, ToolResult
+
+_ABOUT = {
+    "web_search": "Search the web, on the provider's side.",
+    "code_execution": "Run code in the provider's own sandbox, without the workspace.",
+    "image_generation": "Make images, which are saved beside the session.",
+}
+
+
+class ProviderToolArgs(ToolArgs):
+    """None: the provider has its own."""
+
+
+class ProviderTool(Tool[ProviderToolArgs]):
+    """Never runs here: the request declares it to the provider, and the answer says what it did."""
+
+    Args = ProviderToolArgs
+    source = "provider"
+    permission = "auto"
+    effect = "nothing"
+    concurrency = "shared"
+    at_provider = True
+
+    def __init__(self, name: str) -> None:
+        self.name, self.label, self.description = name, name.replace("_", " ").capitalize(), _ABOUT[name]
+
+    def access(self, args: ProviderToolArgs, workspace: Workspace) -> Access:
+        return SHARED
+
+    async def run(self, args: ProviderToolArgs, ctx: ToolContext) -> ToolResult:
+        raise Failed(f"{self.name} is run by your provider: use it as the provider documents it, not as a function")
+
+
+def provider_tools(names: Sequence[str]) -> Sequence[Tool[Any]]:
+    return [ProviderTool(name) for name in names]
