@@ -34,11 +34,13 @@ from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
     ImagePart,
+    ProviderContent,
     TextPart,
     Thinking,
     ToolCall,
     Usage,
     UserMessage,
+    WebSource,
 )
 from codeagent.core.notices import TypedNotice
 from codeagent.tools.recipes.model import recipe_schema
@@ -49,7 +51,8 @@ from codeagent.tui.keymap import SCOPES, Keymap
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
 _VALUES: tuple[type, ...] = (
-    UserMessage, AssistantMessage, ToolCall, Thinking, TextPart, ImagePart, Usage, PlannedCall, ErrorInfo,
+    UserMessage, AssistantMessage, ToolCall, Thinking, ProviderContent, WebSource, TextPart, ImagePart, Usage,
+    PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
 _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it again. -->"

@@ -101,6 +101,12 @@ def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> No
     assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
 
 
+def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
+    [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL)
+    found = FileSettings.model_validate(tomllib.loads(settings))
+    assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (("provider",), ("web_search",))
+
+
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
     text = (DOCS / "how-to/hooks.md").read_text()
     [program] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)

@@ -132,7 +132,7 @@ class Loop:
                 await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
-            if not paused:
+            if not paused:  # a paused answer can only be continued if nothing follows it
                 self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
                 self._tell_mode()
             answer = await self._turn(token)

@@ -16,10 +16,10 @@ from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
     OutputStream,
-    Source,
     StopReason,
     Usage,
     UserMessage,
+    WebSource,
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
@@ -109,7 +109,7 @@ class ProviderToolUsed(BaseEvent):
     target: str = ""
     """What it was for: the query, the command, the page."""
     output: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[WebSource, ...] = ()
     images: tuple[str, ...] = ()
     """Paths of the images that were saved."""
     files: tuple[str, ...] = ()

@@ -4,9 +4,10 @@ The vocabulary is made of plain dataclasses. Where JSON is read or written, pyda
 dataclasses; nothing here imports it before that.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from operator import not_
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from codeagent.core.dataclass import dataclass
@@ -81,6 +82,15 @@ class OneOf:
 
         choices[_OTHER] = _with_more(self.other, handler.generate_schema(self.other))
         return core_schema.tagged_union_schema(choices, discriminator=tag)
+
+
+def omitting(names: Collection[str], kind: type, handler: Any) -> Any:
+    """The schema of a dataclass that is written without these fields while they are empty, as before it had them."""
+    schema = handler(kind)
+    for field in handler.resolve_ref_schema(schema)["schema"]["fields"]:
+        if field["name"] in names:
+            field["serialization_exclude_if"] = not_
+    return schema
 
 
 def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:

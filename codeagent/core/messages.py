@@ -1,10 +1,10 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has its one result."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.json_types import JsonObject, OneOf, omitting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class WebSource:
     """A page that the provider found or cited."""
 
     title: str = ""
@@ -81,6 +81,10 @@ class Usage:
     """None if no price is known for the model."""
     estimated: bool = False
     """True if the provider sent no usage and the figures are estimated from the text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return omitting({"searches"}, kind, handler)
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -123,6 +127,10 @@ class AssistantMessage:
     and the next request lets them continue."""
     model: str = ""
     provider_content: ProviderContent | None = None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return omitting({"provider_content"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

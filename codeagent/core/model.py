@@ -5,7 +5,7 @@ from typing import Protocol
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import AssistantMessage, ImagePart, Message, Source, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, ImagePart, Message, ToolCall, Usage, WebSource
 from codeagent.core.tool import ToolDefinition
 
 
@@ -48,7 +48,7 @@ class ProviderUse:
     target: str = ""
     """What it was for: the query, the command, the page; on one line."""
     output: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[WebSource, ...] = ()
     images: tuple[ImagePart, ...] = ()
     files: tuple[str, ...] = ()
     """Ids or names of files that stay with the provider."""

@@ -98,8 +98,7 @@ class Workspace(Protocol):
     def move(self, path: str, to: str, *, base: str) -> None:
         """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be taken.
 
-        It stays the same file: mode, owner and attributes. Missing parent directories are made. Raises
-        ContentChanged, ProtectedPath.
+        It stays the same file: mode, owner, attributes. Missing folders are made. Raises ContentChanged, ProtectedPath.
         """
 
 
@@ -153,8 +152,7 @@ class Command:
     read_only: bool = False
     """The workspace is mounted read-only for it: the kernel refuses every change."""
     hosts: tuple[str, ...] = ()
-    """What it may reach over HTTP and HTTPS: host names, `*.example.org` for those below one, `*` for every public
-    one. Empty: no network at all."""
+    """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
 
 
 @dataclass(frozen=True)

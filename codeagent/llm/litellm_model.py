@@ -22,6 +22,10 @@ from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
 _SEARCH = "web_search_options"
+_DROPS_SEARCHES = ("gemini", "vertex_ai", "vertex_ai_beta")
+"""For Gemini litellm drops the search without a word if a request has other tools."""
+_NAMES_SEARCHES = ("openai", "azure")
+"""Their models search in chat completions only if their names say so, whatever the table says."""
 _CONNECT_SECONDS = 30.0
 
 _import_lock = threading.Lock()
@@ -61,8 +65,8 @@ class LitellmModel(ProviderModel):
         library = await self.ready()
         target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
-        # Of Gemini's two kinds of tools litellm drops the searches without a word, if a request has both.
-        searches = _SEARCH in takes and target.provider not in ("gemini", "vertex_ai", "vertex_ai_beta")
+        searches = _SEARCH in takes and target.provider not in _DROPS_SEARCHES
+        searches = searches and (target.provider not in _NAMES_SEARCHES or "search" in target.bare_name)
         return with_provider_tools(target, self._name, self._provider_tools, searches=searches)
 
     async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:

@@ -57,7 +57,7 @@ def with_provider_tools(target: Target, name: str, declared: DeclaredTools, *, s
     rows = _TABLE[target.format]
     said = next((tools for pattern, tools in declared.items() if fnmatchcase(name, pattern)), None)
     if said is None:
-        known = searches and bool(target.facts.get("supports_web_search"))
+        known = searches and target.format == "chat" and bool(target.facts.get("supports_web_search"))
         said = rows if known or _OF_FORMAT.get(target.format) == target.provider else ()
     return replace(target, provider_tools=frozenset(rows) & frozenset(said))
 

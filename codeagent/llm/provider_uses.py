@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from codeagent.core.messages import ImagePart, Source
+from codeagent.core.messages import ImagePart, WebSource
 from codeagent.core.model import ProviderUse
 from codeagent.core.sanitize import one_line, visible
 
@@ -61,15 +61,15 @@ def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
     )
 
 
-def sources_of(found: Iterable[Any]) -> tuple[Source, ...]:
+def sources_of(found: Iterable[Any]) -> tuple[WebSource, ...]:
     """Read results and citations, each page once; what has no address is left out."""
-    pages: dict[str, Source] = {}
+    pages: dict[str, WebSource] = {}
     for one in _objects(found):
         inner = one.get("url_citation")
         page = inner if isinstance(inner, dict) else one
         url = one_line(str(page.get("url") or ""), 500)
         if url and len(pages) < _MOST_SOURCES:
-            pages.setdefault(url, Source(title=one_line(str(page.get("title") or ""), 200), url=url))
+            pages.setdefault(url, WebSource(title=one_line(str(page.get("title") or ""), 200), url=url))
     return tuple(pages.values())
 
 

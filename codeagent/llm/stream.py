@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.json_types import JsonObject
-from codeagent.core.messages import AssistantMessage, ProviderContent, Source, StopReason, Thinking, ToolCall, Usage
+from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, Thinking, ToolCall, Usage, WebSource
 from codeagent.core.model import CallClosed, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
@@ -56,7 +56,7 @@ class Delta:
     calls: tuple[CallPiece, ...] = ()
     uses: tuple[ProviderUse, ...] = ()
     """What its own tools did."""
-    cited: tuple[Source, ...] = ()
+    cited: tuple[WebSource, ...] = ()
     content: tuple[JsonObject, ...] = ()
     """With `finish`, if its own tools were used: the whole answer, see `ProviderContent`."""
     finish: str | None = None
@@ -107,7 +107,7 @@ class Accumulator:
         self._by_index: dict[int, _OpenCall] = {}
         self._shown: set[str] = set()
         """Addresses that a use has named."""
-        self._cited: dict[str, Source] = {}
+        self._cited: dict[str, WebSource] = {}
         self._content: tuple[JsonObject, ...] = ()
         self._finish: str | None = None
 

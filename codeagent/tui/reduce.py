@@ -79,8 +79,7 @@ class Reducer:
                 self._arguments[event.call_id] = event.arguments
                 document.close_thoughts(event.ts)
             case events.ProviderToolUsed():
-                document.close_thoughts(event.ts)
-                document.remark_above(event.text, "provider")
+                document.remark_above(event.text, "provider", event.ts)
             case events.BatchPlanned():
                 self._plan_batch(event)
             case events.BatchFinished():
@@ -109,16 +108,16 @@ class Reducer:
                 document.remark(outcomes.restored_text(event, self._moments.get(event.checkpoint_id, "")))
             case events.LimitReached():
                 document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
-            case events.Notice():
-                document.remark(event.text, event.level)
             case events.UnknownEvent():
                 document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
             case _:
                 self._apply_notice(event)
 
-    def _apply_notice(self, event: notices.AnyNotice) -> None:
+    def _apply_notice(self, event: events.Notice | notices.AnyNotice) -> None:
         state, status = self._state, self._state.status
         match event:
+            case events.Notice():
+                self._document.remark(event.text, event.level)
             case notices.ModeChanged():
                 self._mode = self._own_mode = event.mode
                 status.set(mode=event.mode)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -11,10 +12,20 @@ from hypothesis import strategies as st
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.model_request import StreamedAnswer
 from codeagent.core.errors import ModelError
-from codeagent.core.events import KnownEvent
-from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, TextPiece
-from tests.agent.doubles import MemoryJournal
+from codeagent.core.events import KnownEvent, Notice, ProviderToolUsed
+from codeagent.core.messages import AssistantMessage, ImagePart, ToolCall, Usage
+from codeagent.core.model import (
+    CallClosed,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    ProviderUse,
+    ReasoningPiece,
+    TextPiece,
+    ToolsLeftOut,
+)
+from tests.agent.doubles import MemoryJournal, MemoryOutputs
+from tests.provider_streams import PNG
 
 TURN = "the event loop turns"
 CALL = ToolCall(id="c1", name="read", arguments="{}")
@@ -67,6 +78,24 @@ async def test_the_first_piece_is_an_event_and_what_comes_in_the_same_turn_of_th
         ("text.delta", "e"),
         ("tool.call", ""),
     ]
+
+
+async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that_cannot_be_saved_is_said() -> None:
+    events: list[KnownEvent] = []
+    emitter = Emitter(MemoryJournal())
+    emitter.observe(events.append)
+    executor: Any = SimpleNamespace(outputs=MemoryOutputs())
+    drawn = ProviderUse(tool="image_generation", images=(ImagePart(media_type="image/png", data=PNG),))
+    things = [TextPiece("a"), TextPiece("b"), drawn, TextPiece("c"), ToolsLeftOut("m", ("web_search",)), ANSWER]
+    await StreamedAnswer(emitter, executor, set()).receive(Streamed(things), ModelRequest("", (), ()))
+    assert [event.type for event in events] == [
+        "text.delta", "text.delta", "provider.used", "text.delta", "notice", "tool.call"
+    ]  # fmt: skip
+    use, notice = events[2], events[4]
+    assert isinstance(use, ProviderToolUsed) and isinstance(notice, Notice)
+    assert (use.images, use.error) == ((), "an image could not be saved: nothing but text is kept here")
+    assert use.text == f"image_generation\n  failed: {use.error}"
+    assert notice.text == "m has no web_search of its provider's own that can be used here: not sent"
 
 
 async def test_what_came_before_a_stream_breaks_is_an_event() -> None:

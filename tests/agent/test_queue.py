@@ -47,6 +47,20 @@ async def test_steering_skips_nothing_and_arrives_after_the_results(strategy: st
     assert text_of(s.model.requests[1].messages[-1].content) == "also this"
 
 
+async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobody_nudges_the_model() -> None:
+    s = scene(Turn("I look.", stop="paused"), Turn("Found."), Turn("ok"))
+
+    def steer_once(event: object) -> None:
+        if getattr(event, "type", "") == "text.delta" and len(s.model.requests) == 1:
+            s.act(Steer("also this"))
+
+    s.agent.observe(steer_once)
+    events = await s.run()
+    assert [request.messages[-1].role for request in s.model.requests] == ["user", "assistant", "user"]
+    assert text_of(s.model.requests[2].messages[-1].content) == "also this"
+    assert of(events, RunFinished)[0].turns == 3
+
+
 async def test_queued_text_is_logged_before_it_is_delivered() -> None:
     s = scene(Turn("", THREE), Turn("ok"))
     at_first_start(s, lambda: s.act(Steer("also this")))

@@ -157,3 +157,15 @@ def test_what_is_flushed_can_be_read_by_another_process_but_no_half_of_a_secret(
     sink.write("secret two\n")
     sink.flush()
     assert store.read("job-1", 1, 10).lines == ("one", "[secret API_KEY] two")
+
+
+def test_an_image_is_a_private_file_that_counts_as_output_and_is_no_text(tmp_path: Path) -> None:
+    store = outputs(tmp_path, cap_per_session=5)
+    first, second = Path(store.keep_image(".png", b"ab")), Path(store.keep_image(".webp", b"cd"))
+    assert (first.name, second.name) == ("image-1.png", "image-1.webp")
+    assert (first.read_bytes(), stat.S_IMODE(first.stat().st_mode)) == (b"ab", 0o600)
+    with pytest.raises(OSError, match="reached their limit"):
+        store.keep_image(".png", b"ef")
+    again = outputs(tmp_path, cap_per_session=5)
+    assert Path(again.keep_image(".png", b"e")).name == "image-2.png"
+    assert again.handles() == ()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from codeagent.agent.prompt import NO_PLAN, PLAN
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock, TextBlock
-from codeagent.core.events import MessageAdded, UnknownEvent
-from codeagent.core.messages import UserMessage
+from codeagent.core.events import MessageAdded, ProviderToolUsed, UnknownEvent
+from codeagent.core.messages import UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
@@ -74,6 +74,24 @@ def test_streamed_thoughts_are_not_shown_twice() -> None:
     state = show(Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting."))
 
     assert sum(isinstance(block, Thoughts) for block in state.document.blocks) == 1
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["live", "recorded"])
+def test_what_the_provider_did_is_shown_above_the_answer_it_did_it_for(streamed: bool) -> None:
+    page = WebSource(title="Size\x1b[2J", url="https://example.org/size")
+    recording = Recording().run("hi")
+    if streamed:
+        recording.think("Let me see.").stream("I look. ")
+    recording.add(ProviderToolUsed, tool="web_search", target="how large", sources=(page,))
+    if streamed:
+        recording.stream("Large.")
+    state = show(recording.answer("I look. Large."))
+
+    blocks = [block for block in state.document.blocks if not isinstance(block, Thoughts)]
+    assert [type(block) for block in blocks] == [PromptBlock, Remark, AnswerBlock]
+    assert [block.key for block in state.document.blocks] == list(range(len(state.document.blocks)))
+    assert blocks[1].text.splitlines() == ["web_search: how large", "  https://example.org/size  Size\x1b[2J"]
+    assert (blocks[1].level, blocks[2].text) == ("provider", "I look. Large.")
 
 
 def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:

@@ -230,8 +230,9 @@ class Document:
     def remark(self, text: str, level: Level = "info") -> None:
         self._add(Remark(len(self.blocks), text=text, level=level))
 
-    def remark_above(self, text: str, level: Level) -> None:
-        """Add a remark above the answer that is being written, as it belongs to what is written next."""
+    def remark_above(self, text: str, level: Level, now: float) -> None:
+        """Add a remark above the answer that is being written, as it belongs to what is written next; ends thoughts."""
+        self.close_thoughts(now)
         if self._answer is None:
             self.remark(text, level)
             return
