@@ -192,7 +192,7 @@ class Loop:
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
-        streamed = StreamedAnswer(self._emitter, self._executor, self._call_ids)
+        streamed = StreamedAnswer(self._emitter, self._executor, self._call_ids, self._permissions)
         stop: AssistantMessage | None = None
         try:
             await self._emitter.sync()

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
+from codeagent.agent.permissions import Permissions
 from codeagent.core.errors import ModelError
 from codeagent.core.events import Notice, ProviderToolUsed, ReasoningDelta, TextDelta, ToolCallAdded
 from codeagent.core.json_types import JsonValue
@@ -27,14 +28,20 @@ from codeagent.core.model import (
 from codeagent.core.notices import ModelRetried
 from codeagent.core.tool import Cancelled
 
+_OFFLINE = ("code_execution", "image_generation")
+"""Tools of a provider that bring nothing from elsewhere."""
+_ELSEWHERE = "the provider's search"
+"""Whose text the model has read, see `Policy.heard`."""
+
 
 class StreamedAnswer:
     """Receives one answer. Calls that were announced but are not in it get a result, too."""
 
-    def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str]) -> None:
+    def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str], permissions: Permissions) -> None:
         """`known_ids`: the ids of every call so far; those of calls that are dropped here are added."""
         self._emitter = emitter
         self._executor = executor
+        self._permissions = permissions
         self._known_ids = known_ids
         self._text: list[str] = []
         self._kind: type[TextDelta | ReasoningDelta] | None = None
@@ -57,6 +64,7 @@ class StreamedAnswer:
                     case ProviderUse():
                         self._emit_merged()
                         self._emitter.emit(await asyncio.to_thread(self._kept, event))
+                        self._hear(event)
                     case ModelAnswer(message, usage):
                         answer, self.usage = message, usage
                     case _:
@@ -96,6 +104,12 @@ class StreamedAnswer:
             text = "".join(self._merged)
             self._merged.clear()
             self._emitter.emit(self._kind(text=text))
+
+    def _hear(self, use: ProviderUse) -> None:
+        """Note that the model has read what strangers wrote: even a call of this very answer may come from it."""
+        if use.sources or use.tool not in _OFFLINE:
+            self._permissions.hear(_ELSEWHERE)
+            self._permissions.begin_request()
 
     def _kept(self, use: ProviderUse) -> ProviderToolUsed:
         """The use as it is logged, its images saved; what cannot be saved is said."""

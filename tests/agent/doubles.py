@@ -23,7 +23,16 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage, transcript_problems
-from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelOpener, ModelRequest, Retrying, TextPiece
+from codeagent.core.model import (
+    CallClosed,
+    ModelAnswer,
+    ModelEvent,
+    ModelOpener,
+    ModelRequest,
+    ProviderUse,
+    Retrying,
+    TextPiece,
+)
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
 from codeagent.core.ports import OutputPage, OutputStore, Sandbox
 from codeagent.core.tool import (
@@ -55,6 +64,7 @@ class Turn:
     usage: Usage | None = None
     error: ModelError | None = None
     """Raised after everything was streamed, in place of the answer."""
+    uses: tuple[ProviderUse, ...] = ()
     retry_first: bool = False
     """Stream it all once, announce a retry, and stream it again with the same call ids."""
 
@@ -94,6 +104,8 @@ class TurnsModel:
         for word in turn.text.split(" ") if turn.text else ():
             await asyncio.sleep(0)
             yield TextPiece(word + " ")
+        for use in turn.uses:
+            yield use
         for name, arguments in turn.calls:
             await asyncio.sleep(0)
             self._ids += 1

@@ -60,7 +60,7 @@ async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
     emitter.observe(events.append)
     executor: Any = None  # only an answer that breaks off within a call needs it
     try:
-        await StreamedAnswer(emitter, executor, set()).receive(Streamed(things), ModelRequest("", (), ()))
+        await StreamedAnswer(emitter, executor, set(), executor).receive(Streamed(things), ModelRequest("", (), ()))
     except ModelError:
         pass
     count = len(events)
@@ -87,7 +87,7 @@ async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that
     executor: Any = SimpleNamespace(outputs=MemoryOutputs())
     drawn = ProviderUse(tool="image_generation", images=(ImagePart(media_type="image/png", data=PNG),))
     things = [TextPiece("a"), TextPiece("b"), drawn, TextPiece("c"), ToolsLeftOut("m", ("web_search",)), ANSWER]
-    await StreamedAnswer(emitter, executor, set()).receive(Streamed(things), ModelRequest("", (), ()))
+    await StreamedAnswer(emitter, executor, set(), executor).receive(Streamed(things), ModelRequest("", (), ()))
     assert [event.type for event in events] == [
         "text.delta", "text.delta", "provider.used", "text.delta", "notice", "tool.call"
     ]  # fmt: skip

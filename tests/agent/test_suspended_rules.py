@@ -9,6 +9,7 @@ from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
+from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
 from codeagent.session.fold import fold
@@ -109,3 +110,17 @@ async def test_a_call_that_nobody_can_be_asked_about_is_denied_with_the_reason()
     s = scene(call("x"), Turn("done"), policy=Policy(rules=(SAVED,), heard=("a.example",)))
     events = await s.run(on_event=answering(s.agent, Decision("deny")))
     assert "the user said no" in text_of(of(events, ToolResultAdded)[0].content)
+
+
+@pytest.mark.parametrize(("tool", "asked"), [("web_search", 1), ("code_execution", 0)])
+async def test_a_search_that_the_provider_made_suspends_them_for_the_calls_of_the_same_answer(
+    tool: str, asked: int
+) -> None:
+    turn = Turn("", (do("ok", "asking", "a.example"),), uses=(ProviderUse(tool=tool),))
+    s = scene(turn, Turn("done"), policy=Policy(rules=(SAVED,)), attended=True)
+    events = await s.run()
+    assert [event.place for event in of(events, TextRead)] == ["the provider's search"] * asked + ["a.example"]
+    suspended = (
+        "asking(ok*) is suspended: the model has since read text from the provider's search, which may be behind"
+    )
+    assert reasons(events) == [f"{suspended} this call"] * asked

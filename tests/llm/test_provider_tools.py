@@ -153,7 +153,7 @@ async def test_searches_of_anthropic_are_heard_and_sent_back_as_they_came(make: 
     back = server.requests[1].body["messages"][1]["content"]
     expected = [thought, {"type": "text", "text": "I look."}, SEARCH, FOUND, CITED, call]
     if make is LitellmModel:
-        expected[4] = {"type": "text", "text": CITED["text"]}  # ADR 20
+        expected[4] = {"type": "text", "text": CITED["text"]}  # ADR 22
     assert [{k: v for k, v in block.items() if k != "cache_control"} for block in back] == expected
     assert heard.usage.searches == 1
     assert heard.usage.cost_usd == pytest.approx(100 * 3e-6 + 20 * 15e-6 + 0.01)
