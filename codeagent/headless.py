@@ -33,6 +33,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
+from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.notices import (
@@ -110,8 +111,11 @@ class Headless:
         """Print a line for the user on standard error."""
         self._writer.put("err", f"{self._redactor.clean(text)}\n")
 
-    async def run(self, runtime: Runtime, prompt: str | RunRecipe) -> int:
-        """Run one prompt, or every step of a recipe, to its end, and return the exit code. The runtime is left open."""
+    async def run(self, runtime: Runtime, prompt: str | RunRecipe | RunGroup) -> int:
+        """Run one prompt, every step of a recipe, or a group, to its end, and return the exit code.
+
+        The runtime is left open.
+        """
         self._agent = runtime.agent
         self._ends = [] if isinstance(prompt, RunRecipe) else None
         self._catch_signals()

@@ -11,7 +11,7 @@ from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.children import Children, Origin, Parent, Shared
-from codeagent.agent.emitter import EventChannel, Journal
+from codeagent.agent.emitter import Journal
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
@@ -28,6 +28,7 @@ from codeagent.core.budget import Budget, said_effort
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.mcp import change_servers
 from codeagent.core.messages import Message
@@ -139,15 +140,15 @@ class Agent:
         while self._begun:
             await asyncio.wait(set(self._begun))
 
-    async def run(self, prompt: str | acts.RunRecipe) -> AsyncIterator[KnownEvent]:
+    async def run(self, prompt: str | acts.RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` if a hook denied it.
 
-        A recipe is as many runs as it has steps. A reader that stops early stops it. Raises CodeagentError if one is
-        running.
+        A recipe is as many runs as it has steps, a group is one, and None begins with what is queued. A reader that
+        stops early stops it. Raises CodeagentError if one is running.
         """
         channel = self._emitter.connect(early=False)
         try:
-            task = self._start(acts.Prompt(prompt) if isinstance(prompt, str) else prompt)
+            task = self._start(prompt)
         except BaseException:
             self._emitter.disconnect(channel)
             raise
@@ -162,7 +163,7 @@ class Agent:
 
     def events(self) -> AsyncIterator[KnownEvent]:
         """Every event from now until the agent is closed; the first reader also gets those before it."""
-        return self._read(self._emitter.connect(early=True))
+        return self._emitter.read(self._emitter.connect(early=True))
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         self._emitter.observe(observer)
@@ -264,8 +265,8 @@ class Agent:
     def _act(self, act: Act) -> Outcome:
         """Raises CodeagentError if it cannot be done now."""
         match act:
-            case acts.Prompt() | acts.RunRecipe():
-                return _done(self._start(act))
+            case acts.Prompt(text=work) | (acts.RunRecipe() as work):
+                return _done(self._start(work))
             case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
                 return _done(self._queue.add(act.kind, text))
             case acts.TakeBack(queued_id):
@@ -322,14 +323,18 @@ class Agent:
                 assert_never(act)
         return None
 
-    def _start(self, act: acts.Prompt | acts.RunRecipe) -> asyncio.Task[None]:
+    def _start(self, work: str | acts.RunRecipe | RunGroup | None) -> asyncio.Task[None]:
         """Raises CodeagentError if it cannot begin."""
-        if isinstance(act, acts.Prompt):
-            return self._runs.start(act.text)
-        from codeagent.agent.recipes import RecipeProgress, StepScope  # most conversations run none
+        if isinstance(work, RunGroup):
+            from codeagent.agent.groups import for_group  # most conversations run none
+
+            return self._runs.start(work.task, for_group(work, self._children, self._runs.conversation))
+        if not isinstance(work, acts.RunRecipe):
+            return self._runs.start(work)
+        from codeagent.agent.recipes import RecipeProgress, StepScope  # as above
 
         scope = StepScope(self._context, self._environment, self._model.open_for_step)
-        return self._runs.follow(RecipeProgress(act, self._done_steps), scope)
+        return self._runs.follow(RecipeProgress(work, self._done_steps), scope)
 
     def _pause(self) -> Refused | None:
         if not self.running:
@@ -376,13 +381,6 @@ class Agent:
     def _tell_failed(self, act: Act, task: asyncio.Task[Refused | None]) -> None:
         if not task.cancelled() and (refused := task.result()) is not None:
             self._emitter.emit(ActFailed(text=refused.reason, act=type(act).__name__))
-
-    async def _read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
-        try:
-            async for event in channel:
-                yield event
-        finally:
-            self._emitter.disconnect(channel)
 
 
 def _done(done: object, otherwise: str = "") -> Refused | None:

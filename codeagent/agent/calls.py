@@ -61,6 +61,8 @@ class ToolEnvironment:
     """Of the recipe whose step is running; tools of files read them."""
     servers: ServerBook | None = None
     """The configured MCP servers; None if no file configures any."""
+    check_budget: Callable[[str, float], object] = lambda model, dollars: None
+    """Raises ConfigError if no price is known for the model, so that the budget would limit nothing. Blocks briefly."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Messages between the agents of one process: the hub that carries them, and the inbox of each agent."""
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -33,8 +34,13 @@ class Hub:
     """Knows the agents and channels, and gives each message to its receivers at once (the Post of `core.channels`)."""
 
     def __init__(
-        self, channels: Mapping[str, ChannelKind] | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        channels: Mapping[str, ChannelKind] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        most: int | None = None,
     ) -> None:
+        """`most`: how many messages are sent in all; None for no limit."""
+        self._most = most
         self._channels = dict(CHANNELS if channels is None else channels)
         self._clock = clock
         self._inboxes: dict[str, Inbox] = {}
@@ -71,6 +77,8 @@ class Hub:
         free = [name for name in receivers if self._inboxes[name].waiting < MOST_WAITING]
         if not free:
             raise Failed(f"{MOST_WAITING} messages already wait for {', '.join(receivers)}; nothing was sent")
+        if self._most is not None and self._count >= self._most:
+            raise Failed(f"{self._most} messages were sent in all, which is the limit; nothing was sent")
         self._check_rate(sender)
         self._count += 1
         sent = Sent(f"m{self._count}", tuple(free), tuple(name for name in receivers if name not in free))
@@ -110,9 +118,14 @@ class Hub:
 class Inbox:
     """What comes to one agent: logged at once, and read at the next boundary."""
 
-    def __init__(self, hub: Hub, name: str = MAIN, watched: Iterable[str] = ()) -> None:
-        """`watched`: the channels that it watches from the start."""
+    def __init__(
+        self, hub: Hub, name: str = MAIN, watched: Iterable[str] = (), most_wakes: int | None = MOST_WAKES
+    ) -> None:
+        """`watched`: the channels that it watches from the start. `most_wakes` None: each message wakes the agent."""
         self.hub = hub
+        self._most_wakes = most_wakes
+        self.arrived = asyncio.Event()
+        """Set when a message comes that wakes the agent; whoever waits for it clears it."""
         self.name = name
         self._watched = tuple(watched)
         self._notes: list[UserMessage] = []
@@ -148,11 +161,17 @@ class Inbox:
         )
         note = message_note(self._emitter.emit(received))
         self._notes.append(note)
-        wakes = self._wakes < MOST_WAKES
+        wakes = self._most_wakes is None or self._wakes < self._most_wakes
         self._wakes += wakes
         self._queue.add_note(note, wakes=wakes)
         if wakes:
+            self.arrived.set()
             self._wake()
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a message waits for which the agent is to work on."""
+        return self._queue.wakes
 
     def close(self) -> None:
         self.hub.leave(self)

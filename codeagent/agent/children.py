@@ -1,9 +1,10 @@
 """The agents that calls start: each is a child with its own history, log, tools and limits, and ends with its call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
@@ -24,9 +25,12 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.notices import AgentStarted
 from codeagent.core.policy import Mode
 from codeagent.core.runtime import AgentHandle
-from codeagent.core.tool import Failed, NotFound, ToolContext, ToolResult
+from codeagent.core.tool import Failed, NotFound, Tool, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.schema import nearest_or_all
+
+if TYPE_CHECKING:  # most conversations run no group
+    from codeagent.agent.channels import Hub, Inbox
 
 MOST_DEEP = 1
 """Children have no tool that starts agents; if one had, this is how deep they could nest."""
@@ -116,6 +120,18 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Seat:
+    """The place of a child in a group."""
+
+    inbox: "Inbox"
+    """Its name there is that of the child."""
+    role: str
+    """What its system prompt says of the group."""
+    tools: tuple[Tool[Any], ...] = ()
+    """Those that only it has."""
+
+
+@dataclass(frozen=True)
 class OpenedChild:
     """A child in a new session of its own."""
 
@@ -126,11 +142,11 @@ class OpenedChild:
     """Removed by whoever opened the child, once it is closed."""
 
 
-OpenChild = Callable[[AgentDefinition, Parent], Coroutine[Any, Any, OpenedChild]]
+OpenChild = Callable[[AgentDefinition, Parent, Seat | None], Coroutine[Any, Any, OpenedChild]]
 """Raises CodeagentError, and leaves nothing open then."""
 
 
-async def _no_child(definition: AgentDefinition, parent: Parent) -> OpenedChild:
+async def _no_child(definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
     raise Failed("no agents can be started here")
 
 
@@ -144,6 +160,8 @@ class Children:
         """`depth`: how many agents are above the one whose children these are."""
         self.definitions: tuple[AgentDefinition, ...] = (GENERAL,)
         self.open_child: OpenChild = _no_child
+        self.hub: Hub | None = None
+        """Carries the messages of a group; None if the conversation runs none."""
         self._depth = depth
         self._running: dict[str, AgentHandle] = {}
         self._tasks: set[asyncio.Task[ToolResult]] = set()
@@ -185,13 +203,14 @@ class Children:
     ) -> ToolResult:
         parent = self._parent(context.call_id, self._depth + 1)
         try:
-            opened = await token.guard(self.open_child(definition, parent))
+            opened = await token.guard(self.open_child(definition, parent, None))
         except RunCancelled:
             raise
         except CodeagentError as error:
             raise Failed(f"the agent {definition.name} was not started: {error}") from error
         try:
-            result = await self._ran(opened, definition, task, check, token)
+            async with self._attached(opened, token) as child:
+                result = await _converse(child, definition.name, task, check, token)
             if opened.worktree is not None and not token.cancelled:
                 result = await _merged(opened.worktree, result, definition, parent, token, context)
             return result
@@ -200,9 +219,20 @@ class Children:
             if opened.worktree is not None:
                 await opened.worktree.remove()
 
-    async def _ran(
-        self, opened: OpenedChild, definition: AgentDefinition, task: str, check: Check, token: CancelToken
-    ) -> ToolResult:
+    @asynccontextmanager
+    async def member(
+        self, definition: AgentDefinition, seat: Seat, meter: RunMeter, token: CancelToken
+    ) -> AsyncIterator[AgentHandle]:
+        """Open a child for as long as its group wants; what it uses counts in the meter, too. Raises CodeagentError."""
+        parent = self._parent(seat.inbox.name, self._depth + 1)
+        parent = replace(parent, shared=replace(parent.shared, meter=meter))
+        opened = await token.guard(self.open_child(definition, parent, seat))
+        async with self._attached(opened, token) as child:
+            yield child
+
+    @asynccontextmanager
+    async def _attached(self, opened: OpenedChild, token: CancelToken) -> AsyncIterator[AgentHandle]:
+        """Have what is done to the parent reach the child, which the token stops; it is closed at the end."""
         child = opened.agent
         self._running[child.session_id] = child
 
@@ -211,11 +241,15 @@ class Children:
 
         forget = token.on_cancel(stop)
         try:
-            return await _converse(child, definition.name, task, check, token)
+            yield child
         finally:
             forget()
             del self._running[child.session_id]
             await opened.close()
+
+    def lent(self) -> ToolsInUse:
+        """What the parent may call now."""
+        return self._parent("", self._depth).tools
 
 
 async def _merged(
@@ -244,7 +278,7 @@ async def _merged(
 
 
 @dataclass(frozen=True)
-class _Ended:
+class Ended:
     """How a run of a child ended."""
 
     finished: RunFinished
@@ -253,10 +287,10 @@ class _Ended:
 
 
 async def _converse(child: AgentHandle, name: str, task: str, check: Check, token: CancelToken) -> ToolResult:
-    ended = [await _run(child, task, token)]
+    ended = [await run_child(child, task, token)]
     fault = _fault(ended[-1], check)
     if fault:
-        ended.append(await _run(child, _REPAIR.format(fault=fault), token))
+        ended.append(await run_child(child, _REPAIR.format(fault=fault), token))
         fault = _fault(ended[-1], check)
     runs, last = [one.finished for one in ended], ended[-1]
     details = {
@@ -275,7 +309,7 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
     return ToolResult.from_text(content, details=details, child_session=child.session_id, error=error)
 
 
-async def _run(child: AgentHandle, prompt: str, token: CancelToken) -> _Ended:
+async def run_child(child: AgentHandle, prompt: str | None, token: CancelToken) -> Ended:
     """One run of the child to its end. Raises RunCancelled if it was to stop before it began."""
     token.raise_if_cancelled()
     finished: RunFinished | None = None
@@ -291,14 +325,14 @@ async def _run(child: AgentHandle, prompt: str, token: CancelToken) -> _Ended:
                 pass
     if finished is None:
         raise Failed("the run of the agent was not begun")
-    return _Ended(finished, limit)
+    return Ended(finished, limit)
 
 
-def _fault(ended: _Ended, check: Check) -> str:
+def _fault(ended: Ended, check: Check) -> str:
     return check(ended.finished.text) if ended.finished.reason == "done" else ""
 
 
-def _why_not(ended: _Ended, fault: str) -> tuple[ErrorKind | None, str]:
+def _why_not(ended: Ended, fault: str) -> tuple[ErrorKind | None, str]:
     """The kind of error, and what follows the agent's name; None if it did what it was asked for."""
     match ended.finished.reason, ended.limit:
         case "done", _ if fault:

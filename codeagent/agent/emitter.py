@@ -190,6 +190,14 @@ class Emitter:
         self._channels = (*self._channels, channel)
         return channel
 
+    async def read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
+        """Yield what the channel gets, and disconnect it at the end."""
+        try:
+            async for event in channel:
+                yield event
+        finally:
+            self.disconnect(channel)
+
     def disconnect(self, channel: EventChannel) -> None:
         """Close the channel; what is unread can still be read. Idempotent."""
         self._channels = tuple(other for other in self._channels if other is not channel)

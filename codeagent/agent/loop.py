@@ -9,8 +9,9 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from codeagent.agent.approvals import ASK_USER
 from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
@@ -87,6 +88,20 @@ class Conversation:
     """Replaces the prompt and the tools above if they may change between requests."""
     allow: AllowList = AllowList()
     """Of the tools above, the model is told only of these."""
+    begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
+    """Makes what a run works with, if it is not turns of the model."""
+
+
+class Work(Protocol):
+    """What a run does between its beginning and its end."""
+
+    meter: RunMeter
+    stop_report: StopReport
+    text: str
+    """The answer."""
+
+    async def run(self, token: CancelToken) -> RunReason:
+        """Raises RunCancelled, CodeagentError."""
 
 
 class Loop:

@@ -1,5 +1,6 @@
 """The steps of a recipe: which comes next, what holds for it alone, and what is told of it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -122,11 +123,14 @@ class StepScope:
     def __init__(self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel) -> None:
         self._context = context
         self._tools, self._inputs = environment.tools, environment.inputs
+        self._check_budget = environment.check_budget
         self._opens = opens
         self._model: Model | None = None
 
     async def open(self, conversation: Conversation, step: RecipeStep) -> Conversation:
         """The conversation with the step's model. Raises CodeagentError."""
+        if (budget := step.limits.budget) is not None:
+            await asyncio.to_thread(self._check_budget, step.model or conversation.model.name, budget)
         if step.model is None or step.model == conversation.model.name:
             return conversation
         try:
@@ -174,6 +178,7 @@ def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
         "max_calls": wanted.max_calls,
         "max_tokens": wanted.max_tokens,
         "max_seconds": wanted.max_seconds,
+        "max_cost_usd": wanted.budget,
     }
     for name, limit in given.items():
         before: float | None = getattr(present, name)

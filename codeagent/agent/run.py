@@ -87,7 +87,7 @@ class Run:
         """Run to the end; the event that the caller emits. Raises nothing."""
         context = self._context
         started = time.monotonic()
-        loop = Loop(self._conversation, context)
+        loop = (self._conversation.begin_work or Loop)(self._conversation, context)
         self.meter = loop.meter
         attended = self._conversation.attended
         deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, context.emitter)
@@ -164,12 +164,15 @@ class Runs:
         """Of the current run."""
         return None if self._current is None else self._current.meter
 
-    def start(self, prompt: str | None) -> asyncio.Task[None]:
-        """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can begin."""
+    def start(self, prompt: str | None, within: Conversation | None = None) -> asyncio.Task[None]:
+        """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can begin.
+
+        `within`: in place of the conversation, for this run.
+        """
         self._refuse_second()
-        if prompt is None and not self._context.queue.waiting:
+        if prompt is None and not self._context.queue.waiting and not self._context.queue.wakes:
             raise CodeagentError("nothing is queued, so there is nothing to begin with")
-        return self._begin(prompt)
+        return self._hold(self._and_rouse(self._made(within or self.conversation, prompt)))
 
     def follow(self, recipe: "RecipeProgress", scope: "StepScope") -> asyncio.Task[None]:
         """Begin a run for each step of a recipe, one after the other. Raises CodeagentError if none can begin."""
@@ -208,9 +211,6 @@ class Runs:
             raise CodeagentError(_CLOSED)
         if self.going_on:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
-
-    def _begin(self, prompt: str | None) -> asyncio.Task[None]:
-        return self._hold(self._and_rouse(self._made(self.conversation, prompt)))
 
     def _made(self, conversation: Conversation, prompt: str | None) -> Coroutine[Any, Any, RunFinished | None]:
         """Make a run the current one, and return its work."""
@@ -307,7 +307,7 @@ class Runs:
         self._lock.leave(alone=False)
         queue = self._context.queue
         if queue.wakes and not queue.waiting and not self.going_on and not self.closed:
-            self._begin(None)
+            self.start(None)
 
     def _leave(self, run: Run) -> None:
         run.token.close()

@@ -10,7 +10,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.children import OpenedChild, Origin, Parent
+from codeagent.agent.children import OpenedChild, Origin, Parent, Seat
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
@@ -55,10 +55,14 @@ class ChildOpener:
     and those of a set, whether it is on or not."""
     snapshots: GitCheckpoints
 
-    async def __call__(self, definition: AgentDefinition, parent: Parent) -> OpenedChild:
+    async def __call__(self, definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
         place = self.dependencies.place
         async with AsyncExitStack() as stack:
-            model, in_use = await self.open_model(*_model(definition, parent.model))
+            wanted = _model(definition, parent.model)
+            inherited = None if self.around.attended else self.around.limits.max_cost_usd
+            if (budget := definition.limits.get("max_cost_usd", inherited)) is not None:
+                await asyncio.to_thread(self.around.check_budget, wanted[0], budget)
+            model, in_use = await self.open_model(*wanted)
             stack.push_async_callback(model.close)
             store = SessionStore(place.state_dir, place.redactor)
             # Two small files: in a thread, a call that is cancelled in between would leave them open.
@@ -79,18 +83,19 @@ class ChildOpener:
             )
             above = tuple(parent.tools if definition.tools is None else self.catalog)
             lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
-            tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own)
+            tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
             around = replace(around, tools=tools, limits=limits, scratchpad=own.scratchpad)
             conversation = Conversation(
                 model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
             )
-            name = f"{definition.name}.{log.session_id.rpartition('.')[2]}"
+            name = f"{definition.name}.{log.session_id.rpartition('.')[2]}" if seat is None else seat.inbox.name
+            inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
             origin = Origin(parent, name, definition.mode, apart=definition.worktree)
             agent = Agent(
                 conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
-                triggers=Triggers(inbox=None if own.inbox is None else own.inbox.beside(name)),
+                triggers=Triggers(inbox=inbox),
             )  # fmt: skip
             closing.push_async_callback(agent.close)
             opened = OpenedChild(agent, closing.pop_all().aclose, worktree)
@@ -131,7 +136,9 @@ def _say_nothing(text: str) -> None:
     """The sandbox of a worktree starts like its parent's, which was told of."""
 
 
-def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies) -> tuple[ToolRegistry, str]:
+def _equip(
+    definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies, seat: Seat | None
+) -> tuple[ToolRegistry, str]:
     """Of these tools, those that a child may have, and its system prompt. Blocks on small files."""
     allowed = AllowList().narrowed(definition.tools)
     info = Info(lambda: tools, own.skills, own.read_about)
@@ -140,12 +147,14 @@ def _equip(definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDep
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     # Servers work in the workspace of the conversation: only an agent that names their tools has them elsewhere.
     inherits = definition.worktree and definition.tools is None
-    tools = ToolRegistry(
+    lent = (
         _own(tool, remade, own.reads)
         for tool in above
         if allowed.allows(tool.name) and tool.name not in without and not (inherits and tool.source == "mcp")
     )
-    return tools, f"{prompt_for(own)(tuple(tools))}\n{role(definition)}"
+    tools = ToolRegistry([*lent, *(() if seat is None else seat.tools)])
+    told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"
+    return tools, f"{prompt_for(own)(tuple(tools))}\n{told}"
 
 
 def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:

@@ -74,6 +74,12 @@ def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[
     return (("budget.uncounted", why),)
 
 
+def check_budget(settings: Settings, model: str, dollars: float) -> None:
+    """Raise ConfigError if a budget of a recipe, an agent or a group would limit nothing. May read a table."""
+    limits = settings.limits.model_copy(update={"budget": dollars})
+    check_counted(settings.model_copy(update={"model": model, "limits": limits}))
+
+
 def model_options(settings: Settings) -> ModelOptions:
     choices = (
         ProtocolChoice(choice.model, choice.protocol, choice.open, choice.close, choice.body)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.children import Children
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import Limits
@@ -19,9 +20,9 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
-from codeagent.bootstrap.models import OpenModels, check_counted, model_options
+from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import may_send, open_catalog
+from codeagent.bootstrap.sources import open_catalog, open_inbox, with_messages
 from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -29,7 +30,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
-from codeagent.core.json_types import MAIN
+from codeagent.core.groups import Group
 from codeagent.core.model import ModelOpener
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
@@ -37,7 +38,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, fold, read_about, watched_channels
+from codeagent.session.fold import History, fold, read_about
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.recording import Recording, without_collecting
@@ -47,9 +48,6 @@ from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
-
-if TYPE_CHECKING:  # for agents that write to each other
-    from codeagent.agent.channels import Hub, Inbox
 
 Told = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
@@ -69,19 +67,19 @@ async def open_runtime(
     attended: bool,
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
-    hub: "tuple[Hub, str] | None" = None,
+    group: Group | None = None,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a limit
     is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. `open_model`
-    opens the model, in place of what the settings say about it. `hub`: what carries messages between this agent and
-    others of the process, and its name there. Raises CodeagentError, and then leaves nothing running.
+    opens the model, in place of what the settings say about it. `group`: the one that is to be run. Raises
+    CodeagentError, and then leaves nothing running.
     """
+    settings, strategy = with_messages(settings, group), Strategy.parse(settings.strategy)
     if settings.model is None:
         raise ConfigError("no model is set")
     uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
-    strategy = Strategy.parse(settings.strategy)
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
@@ -93,7 +91,7 @@ async def open_runtime(
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
-        dependencies = _dependencies(settings, place, workspace, sandbox, log, history, hub)
+        dependencies = _dependencies(settings, place, workspace, sandbox, log, history, group)
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, replace(policy, heard=history.heard))
@@ -169,6 +167,7 @@ def _environment(
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
         servers=dependencies.servers,
+        check_budget=partial(check_budget, settings),
     )
 
 
@@ -260,9 +259,12 @@ def _dependencies(
     sandbox: StartedSandbox,
     log: SessionLog,
     history: History,
-    hub: "tuple[Hub, str] | None",
+    group: Group | None,
 ) -> ToolDependencies:
-    inbox = _inbox(history, hub) if hub is not None or may_send(settings) else None
+    children = Children()
+    inbox = open_inbox(settings, history, group)
+    if group is not None and inbox is not None:
+        children.hub = inbox.hub
     return ToolDependencies(
         place,
         sandbox.kind,
@@ -275,15 +277,10 @@ def _dependencies(
         settings.commit_hooks,
         sandbox.sandbox,
         inbox,
-        Triggers(awaited=settings.wait_for_triggers, inbox=inbox),
+        Triggers(awaited=settings.wait_for_triggers, inbox=inbox if group is None else None),
         read_about(history),
+        children,
     )
-
-
-def _inbox(history: History, hub: "tuple[Hub, str] | None") -> "Inbox":
-    from codeagent.agent.channels import Hub, Inbox  # only if agents may write to each other
-
-    return Inbox(*(hub or (Hub(), MAIN)), watched_channels(history))
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy:

@@ -23,15 +23,17 @@ from codeagent.bootstrap.tools import AGENTS, FILE_TOOLS, ToolDependencies, agen
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.groups import Group
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History
+from codeagent.session.fold import History, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ListedTool, Listing, ToolSource
 from codeagent.tools.toolsets import Choice, Toolsets
 
 if TYPE_CHECKING:
+    from codeagent.agent.channels import Inbox
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
 
@@ -96,10 +98,26 @@ def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     return SendMessage(inbox.hub, inbox.name), WatchChannel(inbox.hub, inbox.name), ChannelList(inbox.hub, inbox.name)
 
 
-def may_send(settings: Settings) -> bool:
-    """Tell whether the settings offer the tools over messages."""
+def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
+    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent can write to another.
+
+    Its hub carries the messages of the group.
+    """
     allowed = {name for names in settings.tools for name in names}
-    return _SENDING in (*settings.toolsets.offer, *settings.toolsets.use) or not allowed.isdisjoint(_MESSAGES)
+    if _SENDING not in (*settings.toolsets.offer, *settings.toolsets.use) and allowed.isdisjoint(_MESSAGES):
+        return None
+    from codeagent.agent.channels import Hub, Inbox  # only if agents may write to each other
+
+    hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
+    return Inbox(hub, watched=watched_channels(history))
+
+
+def with_messages(settings: Settings, group: Group | None) -> Settings:
+    """Return the settings, with the tools over messages turned on if a group is to be run."""
+    if group is None:
+        return settings
+    toolsets = settings.toolsets.model_copy(update={"use": [*dict.fromkeys((*settings.toolsets.use, _SENDING))]})
+    return settings.model_copy(update={"toolsets": toolsets})
 
 
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:

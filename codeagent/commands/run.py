@@ -21,8 +21,10 @@ from codeagent.core.acts import Act, FollowUp, Interrupt, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
+from codeagent.core.groups import RunGroup
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.opens import read_regular
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
 
@@ -87,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model_arguments(parser)
     add("--recipe", metavar="NAME", help="run a recipe in place of a prompt; codeagent recipes list shows them")
+    add("--group", metavar="FILE", type=Path, help="run the agents of a group file, which write to each other")
     add("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the recipe; repeatable")
     add(
         "--output",
@@ -157,6 +160,8 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "--step pauses before every batch, and without a screen nobody could end the pauses; nothing was run: "
             "codeagent --step opens the screen with it"
         )
+    if args.group is not None and (args.recipe is not None or args.input or args.resume is not None or args.go_on):
+        raise ConfigError("--group begins a session of its own, without a recipe; nothing was run")
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
@@ -172,8 +177,10 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume)
 
 
-def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> str | RunRecipe:
-    """Return the prompt with what is piped in, or the recipe with its inputs. Raises ConfigError."""
+def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> str | RunRecipe | RunGroup:
+    """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises ConfigError."""
+    if args.group is not None:
+        return _group(args)
     if args.recipe is not None:
         from codeagent.commands.recipes import chosen_recipe  # most runs have none
 
@@ -187,10 +194,33 @@ def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> s
     return read_prompt(prompt) + (read_piped() if prompt != "-" else "")
 
 
+def _group(args: argparse.Namespace) -> RunGroup:
+    """Read the group and what it is to do; says its warnings on standard error. Raises ConfigError."""
+    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # most runs have no group
+    from codeagent.tools.groups import load_group  # as above
+
+    shown = str(args.group)
+    try:
+        content = read_regular(Path(args.cwd or ".") / args.group, follow=True, largest=LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"{shown} cannot be read: {reason}; nothing was run") from None
+    group, problems = load_group(ToolFile(args.group, shown, content, "user"))
+    if group is None:
+        errors = [str(problem) for problem in problems if problem.level == "error"]
+        raise ConfigError("\n  ".join(["the group was not run:", *errors]))
+    for problem in problems:
+        say(f"{problem.level}: {problem}")
+    given = group.task if args.prompt is None else read_prompt(args.prompt)
+    if not given.strip():
+        raise ConfigError(f"{shown} has no task, so give PROMPT; nothing was run")
+    return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
+
+
 async def work(
     settings: Settings,
     place: Place,
-    prompt: str | RunRecipe,
+    prompt: str | RunRecipe | RunGroup,
     injections: list[Injection],
     *,
     output: Output,
@@ -209,6 +239,7 @@ async def work(
             observer=front.show_outside,
             attended=False,
             needs_sandbox=needs_sandbox,
+            group=prompt.group if isinstance(prompt, RunGroup) else None,
         )
         try:
             if needs_sandbox and runtime.sandbox is None:

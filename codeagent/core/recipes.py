@@ -113,6 +113,8 @@ class StepLimits:
     max_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    budget: float | None = None
+    """US dollars."""
 
 
 @dataclass(frozen=True)

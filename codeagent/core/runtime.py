@@ -8,6 +8,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
+from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
@@ -46,10 +47,11 @@ class AgentHandle(Protocol):
     async def settled(self) -> None:
         """Return once everything that acts began has ended; runs are not waited for."""
 
-    def run(self, prompt: str | RunRecipe) -> AsyncIterator[KnownEvent]:
+    def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it.
 
-        A recipe is as many runs as it has steps, as long as each ends well.
+        A recipe is as many runs as it has steps, as long as each ends well. A group is one run of all its agents. None
+        begins with what is queued.
         """
 
     def events(self) -> AsyncIterator[KnownEvent]:

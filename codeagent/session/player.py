@@ -13,6 +13,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, RunStarted, TextDelta, UnknownEvent
+from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.json_types import MAIN
 from codeagent.core.mcp import ServerBook
@@ -137,7 +138,7 @@ class SessionPlayer:
     async def settled(self) -> None:
         """Return at once: nothing takes time."""
 
-    async def run(self, prompt: str | RunRecipe) -> AsyncIterator[KnownEvent]:
+    async def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         """Yield the events of the replay; nothing begins because of a prompt."""
         async for event in self.events():
             yield event

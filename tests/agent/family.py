@@ -10,7 +10,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.children import Children, OpenedChild, Origin, Parent
+from codeagent.agent.children import Children, OpenedChild, Origin, Parent, Seat
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
@@ -86,7 +86,7 @@ class Nursery:
     born: list[Born] = field(default_factory=list)
     most_at_once: int = 0
 
-    async def __call__(self, definition: AgentDefinition, parent: Parent) -> OpenedChild:
+    async def __call__(self, definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
         number = len(self.born) + 1
         journal = ChildJournal(f"{parent.session_id}.{number}")
         place: Any = Place()

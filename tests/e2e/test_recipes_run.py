@@ -128,6 +128,22 @@ def test_a_step_whose_model_cannot_be_opened_is_a_failure(release: Product) -> N
     assert (done.code, report["reason"]) == (1, "failed") and "nowhere.json" in report["error"]
 
 
+def test_a_budget_that_cannot_be_counted_ends_the_recipe_before_its_step(release: Product) -> None:
+    path = release.workspace / ".codeagent" / "commands" / "release.yaml"
+    path.write_text(RELEASE.replace("limits: {max_turns: 3}", "model: openai/made-up\n    limits: {budget: 0.5}"))
+    done = run(release, release.script(say("one file")), "release", "--input", "tag=v1", "--trust-project")
+    assert done.code == 1
+    assert "no price is known for openai/made-up, so a budget of $0.5 would limit nothing" in done.err
+    assert "the recipe release stopped at step write; done: look" in done.err
+    assert "max_seconds=1.5 budget=0.25" in _shown(release, "max_seconds: 1.5, budget: 0.25")
+
+
+def _shown(release: Product, limits: str) -> str:
+    path = release.workspace / ".codeagent" / "commands" / "release.yaml"
+    path.write_text(RELEASE.replace("max_turns: 3", limits))
+    return release.call("recipes", "show", "release").out
+
+
 def test_the_users_own_recipe_needs_no_trust_and_may_loosen_the_mode(product: Product) -> None:
     folder = product.home / "config" / "codeagent" / "commands"
     folder.mkdir(parents=True)

@@ -11,6 +11,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.groups import RunGroup
 from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
@@ -67,7 +68,7 @@ class FakeAgent:
         while (event := await self._events.get()) is not None:
             yield event
 
-    def run(self, prompt: str | RunRecipe) -> AsyncIterator[KnownEvent]:
+    def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         raise AssertionError("the screen reads events()")
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:

@@ -1,4 +1,5 @@
-"""The tools over messages between agents: send one, watch a channel, list who can be written to (FEATURES F30)."""
+"""The tools over messages between agents: send one, watch a channel, list who can be written to; and the one that adds
+an agent to a group (FEATURES F30)."""
 
 from typing import Annotated
 
@@ -6,6 +7,7 @@ from pydantic import Field
 
 from codeagent.core.channels import Post
 from codeagent.core.display import TextBlock
+from codeagent.core.groups import Nodes
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
@@ -28,6 +30,14 @@ class SendMessageArgs(ToolArgs):
 class WatchChannelArgs(ToolArgs):
     channel: Name
     stop: bool = False
+
+
+class AddAgentArgs(ToolArgs):
+    name: Name
+    prompt: Annotated[str, Field(max_length=_LONGEST), written("prompt")]
+    task: Annotated[str, Field(max_length=_LONGEST), written("task")]
+    tools: Annotated[tuple[str, ...], Field(max_length=100)] | None = None
+    channels: Annotated[tuple[str, ...], Field(max_length=50)] = ()
 
 
 class _MessageTool:
@@ -114,3 +124,35 @@ class ChannelList(_MessageTool, Tool[NoArgs]):
             watchers = f", watched by {', '.join(one.watchers) or 'nobody'}" if one.kind != "agent" else ""
             lines.append(f"{one.name}: {one.kind}{' (you)' if one.name == own else ''}{watchers}")
         return ToolResult.from_text("\n".join(lines))
+
+
+class AddAgent(Tool[AddAgentArgs]):
+    """Needs no approval: the group file gave the right, and each call of the agent is judged like any other."""
+
+    name = "add_agent"
+    label = "Add agent"
+    description = (
+        "Add an agent to the group: prompt says what it is there for, and it begins with task. It has your tools, or "
+        "those of them that tools names, and watches channels."
+    )
+    documentation = (
+        "The agent knows only its prompt, its task and what is sent to it; you reach it by its name with "
+        "`send_message`. It has your model, mode and limits, and cannot add agents itself."
+    )
+    Args = AddAgentArgs
+    permission = "auto"
+    effect = "nothing"
+
+    def __init__(self, nodes: Nodes, adder: str) -> None:
+        self._nodes = nodes
+        self._adder = adder
+
+    def approval_key(self, args: AddAgentArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.name,))
+
+    def target(self, args: AddAgentArgs) -> str:
+        return f"{args.name}: {one_line(args.task, _WIDTH)}"
+
+    async def run(self, args: AddAgentArgs, ctx: ToolContext) -> ToolResult:
+        await self._nodes.add(self._adder, args.name, args.prompt, args.task, args.tools, args.channels)
+        return ToolResult.from_text(f"{args.name} was added and has begun.", details={"agent": args.name})

@@ -34,6 +34,7 @@ class LimitFields(YamlSection):
     max_calls: int | None = Field(default=None, ge=1, description="Calls of tools.")
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
     max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
+    budget: float | None = Field(default=None, gt=0, description="US dollars; needs a model whose price is known.")
 
     def over(self, outer: "LimitFields") -> StepLimits:
         """These, and of the outer ones those that these leave out."""
