@@ -42,7 +42,7 @@ async def list_sets(args: argparse.Namespace, place: Place) -> int:
         toolsets = catalog.toolsets
         if args.name is not None:
             return _print_tools(await _ready(catalog, args.name), as_json=args.json)
-        await asyncio.gather(*(toolsets.ready(name) for name in toolsets.all()))
+        await asyncio.gather(*(toolsets.ready(source) for source in {one.source for one in toolsets.all().values()}))
         await catalog.refresh()
         for problem in toolsets.problems():
             say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")

@@ -60,9 +60,16 @@ class ToolsetList(Tool[ToolsetListArgs]):
         await self._toolsets.all_started(_SECONDS)
         lines = [self._line(facts) for facts in self._toolsets.facts()]
         if words:
-            found = [(one, tool) for one in self._toolsets.all().values() for tool in one.tools if _fits(words, tool)]
-            lines = [f"{toolset.name}: {_tool(tool)}" for toolset, tool in found]
+            lines = self._found(words)
         return ToolResult.from_text("\n".join(_page(lines, args.page, "tools" if words else "toolsets")))
+
+    def _found(self, words: list[str]) -> list[str]:
+        """Every tool with these words, once: with the smallest set that has it."""
+        found: dict[tuple[str, str], str] = {}
+        for one in sorted(self._toolsets.all().values(), key=lambda one: -len(one.tools)):
+            fitting = (tool for tool in one.tools if _fits(words, tool))
+            found |= {(one.source, tool.name): f"{one.name}: {_tool(tool)}" for tool in fitting}
+        return list(found.values())
 
     def _line(self, facts: ToolsetFacts) -> str:
         about = f": {one_line(facts.about, _WIDTH)}" if facts.about else ""

@@ -12,6 +12,7 @@ from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin import toolset_list
 from codeagent.tools.builtin.toolset_list import ToolsetList
 from codeagent.tools.builtin.toolset_use import ToolsetUse
+from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.toolsets import Toolsets
 from tests.fakes import FakeSandbox, tool_context
 from tests.tools.toolset_setting import Source, catalog_of
@@ -81,3 +82,12 @@ async def test_a_large_set_is_turned_on_in_part(toolsets: Toolsets, tmp_path: An
         await answer(ToolsetUse(toolsets), tmp_path, name="big")
     result = await answer(ToolsetUse(toolsets), tmp_path, name="big", tools=["tool_94", "tool_01"])
     assert result.details == {"toolset": "big", "tools": ["tool_94", "tool_01"]}
+
+
+async def test_a_tool_that_is_searched_for_is_named_once_with_the_smallest_set_that_has_it(tmp_path: Any) -> None:
+    part = ToolGroup("first", "hub", tools=("one", "two"))
+    toolsets = Toolsets([Source("hub", "one", "two", "three")], groups=[part])
+    await toolsets.ready("hub")
+    found = text_of((await answer(ToolsetList(toolsets), tmp_path, search="does")).content)
+    assert found.splitlines() == ["first: - one: Does one.", "first: - two: Does two.", "hub: - three: Does three."]
+    await toolsets.close()
