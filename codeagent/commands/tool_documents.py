@@ -20,6 +20,7 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import read_regular
+from codeagent.tools.openapi.bundling import joined
 from codeagent.tools.openapi.document import ApiDocument, Operation
 from codeagent.tools.openapi.plan import plan_of, security_of
 from codeagent.tools.openapi.reading import BadDocument, read_text
@@ -80,15 +81,18 @@ def document_files(place: Place) -> DocumentFiles:
 async def add_document(args: argparse.Namespace, place: Place) -> int:
     """Raises ConfigError, and changes nothing then."""
     data, base = await _fetched(args, place)
+    local = None if base or args.document == "-" else place.workspace / args.document
     try:
-        document = ApiDocument.read(data)
+        document = ApiDocument(read_text(data) if local is None else joined(read_text(data), local))
+        kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
+        read_text(kept)  # aliases and other files may make it larger, and deeper, than what was read
         hosts = tuple(args.host) or ((WebUrl.parse(base).place,) if base else ())
         name = args.name or _name_of(document, args.document)
         options = DocumentOptions(name, hosts, base, args.server or "", tuple(args.only), _secrets(args, document))
         _pinned(document, options)
         operations, problems = document.operations(longest_name(name))
         picked = chosen(operations, options.only)
-    except (BadDocument, ValueError) as error:
+    except (BadDocument, ValueError, OSError) as error:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
     files = document_files(place)
     sets = await asyncio.to_thread(describe_tools, place, settings_of(args, place.workspace))
@@ -96,7 +100,6 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
     for problem in problems:
         say(f"warning: {problem}")
-    kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
     record = DocumentRecord(
         origin=base or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
         sha256=hashlib.sha256(kept).hexdigest(),
@@ -139,7 +142,7 @@ def is_document(path: Path) -> bool:
 def check_document(path: Path, shown: str) -> int:
     """Return 0 if the document could be added, 2 if not, after every problem of it. Raises ConfigError."""
     try:
-        document = ApiDocument(read_text(read_named(path, shown, LARGEST_DOCUMENT)))
+        document = ApiDocument(joined(read_text(read_named(path, shown, LARGEST_DOCUMENT)), path))
         operations, problems = document.operations()
     except BadDocument as error:
         say(f"{shown}: {error}")

@@ -192,6 +192,20 @@ def test_a_document_is_checked_without_being_added(product: Product) -> None:
     assert "warning: shop.yaml: info.version: Field required" in done.err
 
 
+def test_a_document_is_added_with_the_files_beside_it(product: Product, api: Api) -> None:
+    folder = product.workspace / "api"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(SHOP.replace("{responses: {}}", "{parameters: [{$ref: 'id.yaml'}]}"))
+    (folder / "id.yaml").write_text("name: id\nin: path\nschema: {type: integer}")
+    (folder / "more.yaml").write_text("x: {name: text, in: query}")
+    where = ("--server", api.url, "--host", api.place, "--private")
+    assert product.call("tools", "add", "openapi", "api/shop.yaml", *where).code == 0
+    assert "/x-codeagent" not in product.call("tools", "check", "api/shop.yaml").err
+    (folder / "id.yaml").unlink()
+    turns = [calls(("toolset_use", {"name": "the-shop"})), calls(("the-shop__get_things_id", {"id": 7})), say("done")]
+    assert "HTTP 404" in answers(product, turns, "--allow", "the-shop__*")[1]["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -113,7 +113,7 @@ class ApiDocument:
         """What a reference leads to, which may be a reference again. Raises BadDocument."""
         shown = one_line(reference, 200)
         if not reference.startswith("#"):
-            raise BadDocument(f"it refers to another document, {shown}; bundle both into one first")
+            raise BadDocument(f"it refers to another document, {shown}; put it beside a local file, or join both first")
         start, *parts = unquote(reference[1:]).split("/")
         if start:
             raise BadDocument(f"the reference {shown} is not a path like #/components/schemas/Name")

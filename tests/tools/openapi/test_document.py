@@ -204,7 +204,7 @@ def test_yaml_keeps_keys_and_dates_as_they_are_written_and_merges() -> None:
 @pytest.mark.parametrize(
     ("reference", "why"),
     [
-        ("other.yaml#/a", "another document, other.yaml#/a; bundle"),
+        ("other.yaml#/a", "another document, other.yaml#/a; put it beside"),
         ("https://evil.example/x.json", "another document"),
         ("#/components/nowhere", "leads nowhere"),
         ("#/servers/²", "leads nowhere"),
