@@ -20,7 +20,7 @@ from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_con
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
-from codeagent.core.programs import find_program, needed_version
+from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.llm.catalog import is_scripted
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 async def _doctor(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.cwd)
     place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
-    findings = [Finding("codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")]
+    findings = [Finding("codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {this_system()}")]
     settings, found = _configuration(args, workspace)
     findings += found
     findings += _rules(settings, place)

@@ -55,11 +55,20 @@ def needed_version(text: str, fixed: Sequence[Version]) -> str | None:
     return ".".join(map(str, needed))
 
 
+def this_system() -> str:
+    """Name this system, its release and machine; the module `platform` would run whatever `uname` is first on PATH."""
+    found = os.uname()
+    return f"{found.sysname} {found.release} {found.machine}"
+
+
 def this_program() -> str:
-    """What to type in a shell to run codeagent as it was run now: by name only if PATH finds this very file."""
+    """Return what to type in a shell to run codeagent as it was run now: by name only if PATH finds this very file.
+
+    With `-P`, Python looks for no module in the current folder, which can be a stranger's repository.
+    """
     path = Path(sys.argv[0]).absolute()
     if path.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m {__package__.partition('.')[0]}"
+        return f"{shlex.quote(sys.executable)} -P -m {__package__.partition('.')[0]}"
     if shutil.which(path.name) == str(path):
         return path.name
     return shlex.quote(str(path))

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from codeagent import __version__
-from codeagent.core.programs import this_program
+from codeagent.core.programs import this_program, this_system
 from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.opens import create_file
 from codeagent.disk.private import make_private_folder
@@ -62,7 +62,7 @@ def _report(error: BaseException, session: str | None) -> str:
     facts = {
         "codeagent": __version__,
         "textual": metadata.version("textual"),
-        "python": f"{platform.python_version()} on {platform.platform()}",
+        "python": f"{platform.python_version()} on {this_system()}",
         "session": session or "none",
         "size": f"{size.columns}x{size.lines}",
         "encoding": getattr(sys.__stdout__, "encoding", "unknown"),

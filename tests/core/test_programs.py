@@ -47,7 +47,7 @@ def test_another_program_of_that_name_on_path_is_not_meant(tmp_path: Path) -> No
 
 def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [f"{SOURCE}/codeagent/__main__.py"])
-    assert this_program() == f"{sys.executable} -m codeagent"
+    assert this_program() == f"{sys.executable} -P -m codeagent"
 
 
 @pytest.mark.parametrize("folder", ["{work}", "{link}", "tools", "", "{outside}"])
