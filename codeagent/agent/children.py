@@ -39,7 +39,7 @@ _REPAIR = "Your answer is not in the format that was asked for: {fault}\nGive th
 
 @dataclass(frozen=True)
 class Shared:
-    """What an agent works with and its children do, too, in whole or narrowed."""
+    """What an agent shares with its children; some of it they get narrowed."""
 
     emitter: Emitter
     permissions: Permissions
@@ -50,15 +50,15 @@ class Shared:
     slots: asyncio.Semaphore
     """A turn for every call that may run at the same time."""
     submitted: Hooks
-    """Those that judge what the user submits, and are told of the end of runs."""
+    """The hooks that judge what the user submits and are told when a run ends; a child has none."""
     inspection: Inspection | None = None
-    """The parent's; None for an agent that has none above it."""
+    """The parent's; None if the agent has its own."""
     meter: RunMeter | None = None
-    """Of the run whose call started the agent."""
+    """Of the run whose call started the agent; None for the user's own agent."""
 
     @classmethod
     def of_user(cls, around: ToolEnvironment, journal: Journal) -> "Shared":
-        """That of the agent that the user talks to."""
+        """Make that of the agent that the user talks to."""
         emitter = Emitter(journal)
         slots = asyncio.Semaphore(around.limits.max_concurrency)
         permissions, spending = Permissions(around, emitter), BudgetMeter(emitter)
@@ -99,7 +99,7 @@ class Origin:
     """It has a worktree of its own."""
 
     def shared(self, around: ToolEnvironment, journal: Journal) -> Shared:
-        """What the child works with; both logs say first that the one session belongs to the other."""
+        """Make what the child works with, and tell both logs that the one session belongs to the other."""
         above = self.parent.shared
         emitter = Emitter(journal, agent=self.name, above=above.emitter)
         started = AgentStarted(
@@ -310,7 +310,7 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
 
 
 async def run_child(child: AgentHandle, prompt: str | None, token: CancelToken) -> Ended:
-    """One run of the child to its end. Raises RunCancelled if it was to stop before it began."""
+    """One run of the child to its end. Raises RunCancelled if it was stopped before it began."""
     token.raise_if_cancelled()
     finished: RunFinished | None = None
     limit: LimitReached | None = None
@@ -324,7 +324,7 @@ async def run_child(child: AgentHandle, prompt: str | None, token: CancelToken) 
             case _:
                 pass
     if finished is None:
-        raise Failed("the run of the agent was not begun")
+        raise Failed("the run of the agent did not begin")
     return Ended(finished, limit)
 
 
@@ -336,7 +336,7 @@ def _why_not(ended: Ended, fault: str) -> tuple[ErrorKind | None, str]:
     """The kind of error, and what follows the agent's name; None if it did what it was asked for."""
     match ended.finished.reason, ended.limit:
         case "done", _ if fault:
-            return "failed", f"did not give the format that was asked for, although it was told: {fault}"
+            return "failed", f"did not give the format that was asked for, even after it was told: {fault}"
         case "done", _ if not ended.finished.text.strip():
             return "failed", "ended without an answer"
         case "done", _:

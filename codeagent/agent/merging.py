@@ -147,7 +147,7 @@ class Merge:
         """Decide about every file before any is changed. Raises RunCancelled."""
         rest = False
         for number, change in enumerate(self._changes, start=1):
-            path = change.step.path
+            path, all_of = change.step.path, len(self._changes)
             key = path_key(self._to.workspace, path, reading=False)
             verdict = self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
@@ -155,8 +155,8 @@ class Merge:
                 case "deny":
                     self._left.append(f"{shown(path)} ({verdict.reason})")
                 case "prompt" if not may_follow:
-                    place = f"{number} of {len(self._changes)}" if len(self._changes) > 1 else ""
-                    about = f"changed by {self._agent} in its own worktree{f' ({place})' if place else ''}"
+                    place = f" ({number} of {all_of}; a yes for the session takes the rest)" if number < all_of else ""
+                    about = f"changed by {self._agent} in its worktree{place}"
                     rest = await self._ask(change, f"{about}: {key.sensitive}" if key.sensitive else about) or rest
                 case _:
                     self._taken.append(change.step)

@@ -112,7 +112,10 @@ async def test_each_file_is_asked_about_as_a_change_that_can_be_taken_by_hunk(tm
         ("write", "a.txt", True),
         ("write", "b.txt", True),
     ]
-    assert work.asked[0].reason == "changed by the agent helper in its own worktree (1 of 2)"
+    assert [event.reason for event in work.asked] == [
+        "changed by the agent helper in its worktree (1 of 2; a yes for the session takes the rest)",
+        "changed by the agent helper in its worktree",
+    ]
     assert work.now() == {"a.txt": TWO_HUNKS}
     assert "Taken into the workspace: M a.txt" in text_of(result.content)
     assert "Not taken: b.txt (not this one). All that it changed: output_read(id=" in text_of(result.content)
