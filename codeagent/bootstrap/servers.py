@@ -68,6 +68,8 @@ def ready_config(place: Place, config: ServerConfig) -> ServerConfig:
         for name, value in full.headers.items()
         if name.lower() in _SECRET_HEADERS or is_secret_name(name.replace("-", "_"))
     ]
+    if full.client is not None and full.client.secret:
+        given.append(("client secret", full.client.secret))
     for name, value in given:
         for secret in {value, value.rpartition(" ")[2]}:
             place.redactor.learn(f"{full.name} {name}", secret)
@@ -238,7 +240,7 @@ async def log_in(
             opening = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, url)
             opening.add_done_callback(lambda done: done.exception())  # the address was printed: it can be copied
 
-    async with Callback() as callback:
+    async with Callback(0 if config.client is None else config.client.port) as callback:
         login = await begin_login(config, KeyStore(place.config_dir), place.redactor.learn, show, callback)
         host = server_host(place, place.workspace.resolve(), None, None, lambda config: login.auth)
         source = McpSource(config, host)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import login_name
 from codeagent.core.sanitize import one_line
 
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
 _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
 
@@ -40,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", metavar="HOST", action="append", default=[], help="what it may reach from the sandbox"
     )
     adding.add_argument("--machine", action="store_true", help="run it on this machine rather than in the sandbox")
+    adding.add_argument("--client-id", metavar="ID", help="log in as this OAuth client, which you registered")
+    adding.add_argument("--client-secret", metavar="${NAME}", help="the variable with that client's secret")
+    adding.add_argument(
+        "--callback-port", metavar="PORT", type=int, help="of http://127.0.0.1:PORT/callback, as you registered it"
+    )
     adding.add_argument("--timeout", metavar="SECONDS", type=float, help="how long one call may take")
     removing = actions.add_parser("remove", help="remove a server from your own file")
     removing.add_argument("name", metavar="NAME")
@@ -120,6 +127,7 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
         "url": entry.shown if config.url else None,
         "env": list(config.env),
         "headers": list(config.headers),
+        "client": None if config.client is None else config.client.client_id,
         "hosts": list(config.hosts),
         "timeout": config.timeout,
     }
@@ -168,8 +176,9 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     is_url = first.startswith(("http://", "https://"))
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
-    wrong = ("--env", "--host", "--machine") if is_url else ("--header",)
+    wrong = ("--env", "--host", "--machine") if is_url else ("--header", "--client-id")
     given = {"--env": args.env, "--host": args.host, "--machine": args.machine, "--header": args.header}
+    given["--client-id"] = args.client_id
     if unfit := next((flag for flag in wrong if given[flag]), None):
         kind = "a command" if is_url else "a URL"
         raise ConfigError(f"{unfit} is for {kind}; nothing was added")
@@ -180,8 +189,20 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "hosts": args.host,
         "where": "machine" if args.machine else None,
         "timeout": args.timeout,
+        "oauth": _client(args),
     }
     return entry | {key: value for key, value in optional.items() if value}
+
+
+def _client(args: argparse.Namespace) -> dict[str, Any]:
+    """Raises ConfigError."""
+    given = {"clientId": args.client_id, "clientSecret": args.client_secret, "callbackPort": args.callback_port}
+    client = {key: value for key, value in given.items() if value is not None}
+    if client and not args.client_id:
+        raise ConfigError("--client-secret and --callback-port need --client-id; nothing was added")
+    if args.client_secret is not None and not _REFERENCE.fullmatch(args.client_secret):
+        raise ConfigError("--client-secret names a variable, as in '${LINEAR_SECRET}'; nothing was added")
+    return client
 
 
 def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:

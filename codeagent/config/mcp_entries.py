@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from codeagent.config.layers import line_of_text
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import SERVER_NAME, ServerConfig, ServerPlace
+from codeagent.core.mcp import SERVER_NAME, LoginClient, ServerConfig, ServerPlace
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
@@ -31,6 +31,20 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
+class _OAuth(BaseModel):
+    """The `oauth` of an entry, in the spellings of several programs."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, defer_build=True)
+
+    client_id: str = Field("", validation_alias=AliasChoices("clientId", "client_id"))
+    secret: str = Field("", validation_alias=AliasChoices("clientSecret", "client_secret"))
+    port: int = Field(0, validation_alias=AliasChoices("callbackPort", "callback_port"), ge=0, lt=65536)
+
+    @property
+    def client(self) -> LoginClient | None:
+        return LoginClient(self.client_id, self.secret, self.port) if self.client_id else None
+
+
 class _Entry(BaseModel):
     """One value of `mcpServers`, before anything that needs more than one key is checked."""
 
@@ -42,6 +56,7 @@ class _Entry(BaseModel):
     cwd: str = ""
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     headers: dict[str, str] = Field(default_factory=dict)
+    oauth: _OAuth = Field(default_factory=lambda: _OAuth())
     transport: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: bool = False
     enabled: bool = True
@@ -81,6 +96,7 @@ class ServerEntry:
             for phrase, said in (
                 (f"gets {', '.join(config.env)}", bool(config.env)),
                 (f"sends {', '.join(config.headers)}", bool(config.headers)),
+                (f"logs in as {config.client and config.client.client_id}", config.client is not None),
                 (f"may reach {', '.join(config.hosts)}", bool(config.hosts)),
                 ("runs on this machine, outside the sandbox", not config.url and config.where == "machine"),
                 ("disabled", not config.enabled),
@@ -167,6 +183,11 @@ def _parsed(
         key, text = wrong
         return None, [ToolProblem(at(*((key,) if key in given else ())), text)]
     problems = [ToolProblem(at(key), "not used by codeagent", "warning") for key in entry.model_extra or ()]
+    if entry.oauth.client is None and "oauth" in given:
+        problems.append(ToolProblem(at("oauth"), "not used without clientId", "warning"))
+    else:
+        extra = entry.oauth.model_extra or ()
+        problems += [ToolProblem(at("oauth", key), "not used by codeagent", "warning") for key in extra]
     if place == "project" and entry.where == "machine":
         text = "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own"
         problems.append(ToolProblem(at("where"), text, "warning"))
@@ -185,6 +206,7 @@ def _wrong(entry: _Entry) -> tuple[str, str] | None:
         (http and bool(entry.command), "type", "a server with a command has the transport stdio"),
         (bool(entry.command) and not entry.command.strip(), "command", "it is empty"),
         (bool(entry.url) and not _is_url(entry.url), "url", "it must begin with http:// or https:// and name a host"),
+        (entry.oauth.client is not None and bool(entry.command), "oauth", "a login is for a server with a url"),
         (any("\0" in text for text in texts), "command", "it holds a NUL character"),
         (any(not name or "=" in name for name in entry.env), "env", "a variable's name is empty or holds ="),
         (not all(_HEADER.fullmatch(name) for name in entry.headers), "headers", "a name is not that of an HTTP header"),
@@ -210,6 +232,7 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
         cwd=entry.cwd,
         url=entry.url,
         headers=MappingProxyType(dict(entry.headers)),
+        client=entry.oauth.client,
         where=entry.where if place == "user" else "sandbox",
         hosts=tuple(entry.hosts),
         enabled=entry.enabled and not entry.disabled,
@@ -240,6 +263,7 @@ def filled_in(config: ServerConfig, environment: Mapping[str, str]) -> ServerCon
     def fill(text: str) -> str:
         return _VARIABLE.sub(value, text)
 
+    client = config.client
     return replace(
         config,
         command=fill(config.command),
@@ -247,6 +271,7 @@ def filled_in(config: ServerConfig, environment: Mapping[str, str]) -> ServerCon
         env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
         cwd=fill(config.cwd),
         url=fill(config.url),
+        client=client and replace(client, client_id=fill(client.client_id), secret=fill(client.secret)),
         headers=MappingProxyType({name: fill(text) for name, text in config.headers.items()}),
     )
 

@@ -21,6 +21,17 @@ ends with `_`."""
 
 
 @dataclass(frozen=True)
+class LoginClient:
+    """The OAuth client that a server knows this program as; without one, each login registers a client by itself."""
+
+    client_id: str
+    secret: str = ""
+    """Treated as a secret; empty: the client has none."""
+    port: int = 0
+    """Of the loopback address to which the browser comes back; 0: any that is free."""
+
+
+@dataclass(frozen=True)
 class ServerConfig:
     """One entry of `mcpServers`; either `command` or `url` is set. Values are as the server gets them: no `${…}`."""
 
@@ -37,6 +48,7 @@ class ServerConfig:
     """Of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Sent with every request; the values are treated as secrets."""
+    client: LoginClient | None = None
     where: ServerPlace = "sandbox"
     """Where a server on stdio runs: in the session's sandbox, or on the machine because the user said so."""
     hosts: tuple[str, ...] = ()

@@ -43,6 +43,13 @@ def test_a_server_with_a_url_is_added_with_its_headers_and_no_value_of_one_is_pr
     assert "hush" not in done.out + done.err + listed.out + product.call("mcp", "list", "--json").out
 
 
+def test_a_server_is_added_with_the_client_that_was_registered_for_it(product: Product) -> None:
+    client = ("--client-id", "our-id", "--client-secret", "${SECRET}", "--callback-port", "8080")
+    assert product.call("mcp", "add", "web", "https://x.org/mcp", *client).code == 0
+    listed = product.call("mcp", "list").out
+    assert "logs in as our-id" in listed and "the variable SECRET is not set" in listed
+
+
 def test_a_server_for_this_machine_says_so(product: Product) -> None:
     product.call("mcp", "add", "git", "--machine", "--", "uvx", "x")
     assert "runs on this machine, outside the sandbox" in product.call("mcp", "list").out
@@ -56,6 +63,9 @@ def test_a_server_for_this_machine_says_so(product: Product) -> None:
         (("one", "https://x", "--machine"), "--machine is for a command"),
         (("one", "--header", "A=b", "--", "x"), "--header is for a URL"),
         (("one", "--env", "A", "--", "x"), "--env is NAME=VALUE"),
+        (("one", "--client-id", "id", "--", "x"), "--client-id is for a URL"),
+        (("one", "https://x", "--callback-port", "1"), "need --client-id"),
+        (("one", "https://x", "--client-id", "a", "--client-secret", "hush"), "names a variable"),
         (("one", "--timeout", "-1", "--", "x"), "greater than 0"),
         (("one", "--", ""), "nothing was added"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codeagent.config.mcp import ServerFiles
 from codeagent.config.mcp_entries import filled_in, parse_servers
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
+from codeagent.core.mcp import LoginClient, ServerConfig
 from tests.table import for_each
 
 ENTRY = {"command": "npx", "args": ["-y", "server"]}
@@ -59,6 +59,10 @@ def put_user(files: ServerFiles, text: str) -> None:
         (
             {"type": "http", "url": "https://x/mcp", "headers": {"A": "b"}},
             ServerConfig("one", url="https://x/mcp", headers={"A": "b"}, origin="mcp.json"),
+        ),
+        (
+            {"url": "http://x", "oauth": {"clientId": "${ID}", "clientSecret": "s", "callbackPort": 8080}},
+            ServerConfig("one", url="http://x", client=LoginClient("${ID}", "s", 8080), origin="mcp.json"),
         ),
         ({"serverUrl": "http://x"}, ServerConfig("one", url="http://x", origin="mcp.json")),
         (
@@ -113,6 +117,22 @@ def test_keys_of_other_programs_are_reported_and_the_server_is_used() -> None:
     found = parsed(ENTRY | {"autoApprove": ["*"]})
     assert len(found.entries) == 1
     assert [(one.level, one.where) for one in found.problems] == [("warning", "mcp.json:9: one.autoApprove")]
+
+
+def test_what_is_not_used_of_a_login_is_reported() -> None:
+    found = parsed({"url": "http://x", "oauth": {"clientId": "id", "scopes": []}})
+    assert [(one.text, one.level) for one in found.problems] == [("not used by codeagent", "warning")]
+    assert found.entries[0].details == ("logs in as id",)
+    found = parsed({"url": "http://x", "oauth": {"callbackPort": 1}})
+    assert [one.text for one in found.problems] == ["not used without clientId"]
+    assert found.entries[0].config.client is None
+    [problem] = parsed({"command": "x", "oauth": {"clientId": "id"}}).problems
+    assert problem.text == "a login is for a server with a url"
+
+
+def test_the_variables_of_a_login_are_filled_in() -> None:
+    [entry] = parsed({"url": "http://x", "oauth": {"clientId": "${ID}", "clientSecret": "${SECRET}"}}).entries
+    assert filled_in(entry.config, {"ID": "a", "SECRET": "b"}).client == LoginClient("a", "b")
 
 
 @for_each("raw", [b"{", b"[]", b"\xff", b'{"mcpServers": []}', b"[" * 100_000, b'"x"'])

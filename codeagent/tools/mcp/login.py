@@ -20,7 +20,8 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.mcp import SecretStore, ServerConfig, login_name
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import LoginClient, SecretStore, ServerConfig, login_name
 from codeagent.core.sanitize import one_line
 
 Learn = Callable[[str, str], None]
@@ -30,6 +31,7 @@ _PATH = "/callback"
 _LARGEST_REQUEST = 64 * 1024
 _READ_SECONDS = 10.0
 _DONE = "You are logged in; you can close this window."
+_NO_SECRET = {"client_secret": None}
 _FAILED = "The login did not succeed; codeagent says why."
 
 
@@ -84,12 +86,26 @@ class KeptLogin(httpx2.Auth):
             kept = _Kept.model_validate_json(base64.b64decode(text, validate=True))
         except (ValueError, ValidationError):
             return None  # as if there were none: the next step is to log in again
+        client = self._config.client
+        if client is not None and client.client_id != kept.client.client_id:
+            return None  # it was made as another client
 
         async def log_in_again(url: str = "") -> AuthorizationCodeResult:
             raise OAuthFlowError(f"its login is no longer valid: codeagent mcp login {self._config.name}")
 
         storage = _Storage(self._config, self._store, self._learn, kept)
         return storage.provider(f"http://{_LOOPBACK}{_PATH}", log_in_again, log_in_again)
+
+
+def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthClientInformationFull:
+    """Return the client as the library takes it; its secret goes into a header, unless the server says otherwise."""
+    taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
+    method = "client_secret_post" if taken and "client_secret_basic" not in taken else "client_secret_basic"
+    return OAuthClientInformationFull(
+        client_id=client.client_id,
+        client_secret=client.secret or None,
+        token_endpoint_auth_method=method if client.secret else "none",
+    )
 
 
 class _Storage:
@@ -101,6 +117,8 @@ class _Storage:
         self._learn = learn
         self._tokens = None if kept is None else kept.tokens
         self._client = None if kept is None else kept.client
+        if config.client is not None:
+            self._client = _registered(config.client, None if kept is None else kept.metadata)
         self._kept = kept
         self._provider: OAuthClientProvider | None = None
         self.where = ""
@@ -113,6 +131,9 @@ class _Storage:
         wait: Callable[[], Awaitable[AuthorizationCodeResult]],
     ) -> OAuthClientProvider:
         async def redirect_to(url: str) -> None:
+            context = provider.context
+            if self._config.client is not None:  # only by now it is known how the server wants its secret
+                context.client_info = self._client = _registered(self._config.client, context.oauth_metadata)
             await show(url)
 
         metadata = OAuthClientMetadata(client_name="codeagent", redirect_uris=[AnyUrl(redirect)])
@@ -140,7 +161,7 @@ class _Storage:
         kept = _Kept(
             tokens=tokens,
             expires=expires,
-            client=self._client,
+            client=self._client if self._config.client is None else self._client.model_copy(update=_NO_SECRET),
             metadata=context.oauth_metadata,
             resource=context.protected_resource_metadata,
             issuer=context.auth_server_url,
@@ -189,15 +210,21 @@ async def begin_login(
 
 
 class Callback:
-    """Waits on this machine, at a free port of the loopback address, for the browser to come back from a login."""
+    """Waits on this machine, at a port of the loopback address, for the browser to come back from a login."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
         self._server: asyncio.Server | None = None
         self._state: str | None = None
         self._result: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> "Callback":
-        self._server = await asyncio.start_server(self._answer, _LOOPBACK, 0, limit=_LARGEST_REQUEST)
+        """Raises ConfigError if the port is taken."""
+        try:
+            self._server = await asyncio.start_server(self._answer, _LOOPBACK, self._port, limit=_LARGEST_REQUEST)
+        except OSError as error:
+            problem = f"port {self._port} of {_LOOPBACK}, to which the browser would come back, cannot be used"
+            raise ConfigError(f"{problem} ({error.strerror}): end what uses it, or change callbackPort") from error
         return self
 
     async def __aexit__(self, *exception: object) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,10 +14,13 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata
+from pydantic import AnyUrl
 
-from codeagent.core.mcp import ServerConfig, login_name
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import LoginClient, ServerConfig, login_name
 from codeagent.core.redact import Redactor
-from codeagent.tools.mcp.login import Callback, KeptLogin, begin_login
+from codeagent.tools.mcp.login import Callback, KeptLogin, _registered, begin_login
 from tests.tools.mcp.authorized import Authority, authorized_server
 
 
@@ -94,7 +99,7 @@ async def log_in(config: ServerConfig, store: MemoryStore, redactor: Redactor) -
     """Where the login is kept, and what the browser showed at the end."""
     opened: list[str] = []
     tasks: set[asyncio.Task[None]] = set()
-    async with Callback() as callback:
+    async with Callback(0 if config.client is None else config.client.port) as callback:
         login = await begin_login(config, store, redactor.learn, browser(opened, tasks), callback)
         try:
             async with reached(config, login.auth) as client:
@@ -154,6 +159,53 @@ async def test_a_login_that_the_server_refuses_says_why_and_keeps_nothing(
     with pytest.raises(BaseExceptionGroup) as failed:
         await log_in(config, store, Redactor({}))
     assert "the login was refused: access_denied" in first_of(failed.value) and store.kept == {}
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "none"])
+async def test_a_configured_client_is_used_and_none_is_registered(
+    config: ServerConfig, store: MemoryStore, authority: Authority, method: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    secret = "" if method == "none" else "s3cr3t-of-the-client"
+    authority.clients["our-id"] = OAuthClientInformationFull(
+        client_id="our-id",
+        client_secret=secret or None,
+        redirect_uris=[AnyUrl(f"http://127.0.0.1:{port}/callback")],
+        token_endpoint_auth_method=method,
+    )
+    config = replace(config, client=LoginClient("our-id", secret, port))
+    await log_in(config, store, Redactor({}))
+    assert list(authority.clients) == ["our-id"]
+    assert "s3cr3t" not in json.dumps(store.content(config))
+    assert await use(config, store) == "you are in"
+    store.expire(config)
+    assert await use(config, store) == "you are in" and authority.refreshed == 1
+    with pytest.raises(BaseExceptionGroup) as failed:
+        await use(replace(config, client=LoginClient("another-id")), store)
+    assert "codeagent mcp login private-one" in first_of(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("taken", "method"),
+    [
+        (None, "client_secret_basic"),
+        (["client_secret_post", "client_secret_basic"], "client_secret_basic"),
+        (["private_key_jwt", "client_secret_post"], "client_secret_post"),
+    ],
+)
+def test_a_secret_is_sent_as_the_server_takes_it(taken: list[str] | None, method: str) -> None:
+    said = {"issuer": "https://x", "authorization_endpoint": "https://x/a", "token_endpoint": "https://x/t"}
+    metadata = OAuthMetadata.model_validate({**said, "token_endpoint_auth_methods_supported": taken})
+    assert _registered(LoginClient("id", "secret"), metadata).token_endpoint_auth_method == method
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1.*change callbackPort"):
+            async with Callback(port):
+                pass
 
 
 def test_a_login_is_for_one_address_only() -> None:
