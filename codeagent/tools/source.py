@@ -20,7 +20,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool as a list shows it, before anything of it was made."""
+    """A tool as a list shows it, before it is made."""
 
     name: str
     summary: str
@@ -63,8 +63,8 @@ class ToolSource(Protocol):
     """Tools of one origin. It never raises for what it cannot reach: that is a problem in its listing.
 
     `tools.toolsets` starts it beside the first request, or once it is asked for while its listing says `waiting`; it
-    starts it again, later and later, while the listing says `failed`; and it closes it with the conversation. While
-    the listing does not say `ready`, tools of it that are in use stay, and their calls fail by themselves.
+    starts it again, at growing intervals, while the listing says `failed`; and it closes it with the conversation.
+    While the listing does not say `ready`, tools of it that are in use stay, and their calls fail by themselves.
     """
 
     @property
@@ -155,7 +155,7 @@ class LateSource:
 
 
 class SourceRun:
-    """Keeps one source going: starts it in the background, and again, later and later, while it fails."""
+    """Keeps one source going: starts it in the background, and again, at growing intervals, while it fails."""
 
     def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
         self.source = source
@@ -170,7 +170,7 @@ class SourceRun:
 
     @property
     def listing(self) -> Listing:
-        """What the source tells: that it has failed, too, if `list` raises, and while it is tried again."""
+        """The source's own; a failed one if `list` raises, and while a start that failed is tried again."""
         if self._broken is not None:
             return self._broken
         try:
@@ -179,12 +179,12 @@ class SourceRun:
             return self._failed(error)
 
     def begin(self) -> None:
-        """Start it, unless that was done or it was closed; an event loop is running."""
+        """Start it, unless it was started or closed before; an event loop is running."""
         if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
 
     def try_again(self) -> None:
-        """If it has failed, start it now and not only later."""
+        """If it has failed, start it now instead of after the delay."""
         if self._started.is_set() and self.listing.state == "failed":
             self._started.clear()
             self._again.set()
@@ -198,7 +198,7 @@ class SourceRun:
             self.begin()
 
     async def settled(self, seconds: float) -> None:
-        """Return once it is started or has failed, or the seconds are over."""
+        """Return once it has started or failed, or after that many seconds."""
         self.begin()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

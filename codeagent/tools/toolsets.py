@@ -226,7 +226,7 @@ class Toolsets:
         return min(having, key=lambda one: len(one.tools), default=None)
 
     async def ready(self, name: str) -> Toolset:
-        """Wait until the set is started or has failed; one that had failed is tried again. Raises NotFound."""
+        """Return the set once it has started or failed; one that had failed is tried again. Raises NotFound."""
         group = self._groups.get(name)
         if name not in self.all() and group is not None and group.source in self._runs:
             await self._runs[group.source].settled(_START_SECONDS)  # a split holds only for the tools that it has then
@@ -320,7 +320,7 @@ class Toolsets:
         return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
-        """Keep what is in use now, of the sets and besides them."""
+        """Note what is in use now: the tools of sets with their sources, and the names of the others."""
         self._held, self._others = tools, frozenset(others)
 
     @property

@@ -64,7 +64,7 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
     files or anything. `timeout` in seconds, `max_calls` in one run, `output_limit` in characters. `mode`: direct, or
     background for a job; an async generator is stateful. `hint` is a sentence for the system prompt, `documentation`
     Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
-    Raises TypeError and ValueError for anything else, at the line where it stands.
+    Raises TypeError and ValueError for anything else, at the line of the decorator.
     """
     known = [about.name for about in fields(ToolMark)]
     if unknown := [name for name in said if name not in known]:

@@ -46,8 +46,8 @@ class _Routes:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._made: list[_Route] = []
-        """One for each stream there ever was. None is given up: until Python 3.13 `print` only borrows the stream it
-        writes to, and crashes if another thread frees it in the meantime."""
+        """One for each stream that there ever was. None is dropped: until Python 3.13 `print` only borrows the stream
+        it writes to, and crashes if another thread frees it in the meantime."""
 
     def begin(self, listener: Listener) -> None:
         with self._lock:
