@@ -6,12 +6,14 @@ from collections import OrderedDict
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.walk import DEEPEST, TreeWalk
 
 _MOST_FILES = 1000
 _MOST_NAMED = 5
+_LONGEST_NAME = 200
 _MOST_LOOKS = 60
 
 Seen = dict[str, tuple[int, int]]
@@ -81,5 +83,6 @@ def _said(before: Seen, after: Seen) -> str:
     }
     for what, paths in groups.items():
         more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-        said += [f"{what}: {', '.join(sorted(paths)[:_MOST_NAMED])}{more}"] if paths else []
+        names = ", ".join(one_line(path, _LONGEST_NAME) for path in sorted(paths)[:_MOST_NAMED])
+        said += [f"{what}: {names}{more}"] if paths else []
     return "; ".join(said)

@@ -6,6 +6,7 @@ Each note is a pure function of what is logged, so that a log tells which notes 
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived
+from codeagent.core.sanitize import one_line, visible
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
@@ -15,6 +16,7 @@ JOB_STOP = "job_stop"
 ENDED = "job_ended"
 """In the details of a result of these two tools: the id of the job whose end the result tells."""
 _MOST_FILES = 20
+_LONGEST_PATH = 500
 
 
 def shell_note(result: ToolResultAdded) -> UserMessage | None:
@@ -60,10 +62,11 @@ def trigger_note(fired: TriggerFired) -> UserMessage:
 
 
 def message_note(received: MessageReceived) -> UserMessage:
-    """Return the message that tells what another agent wrote."""
+    """Return the message that tells what another agent wrote, quoted: no line of it looks like a note of its own."""
     answers = f", in answer to {received.reply_to}" if received.reply_to else ""
     head = f"(message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
-    return UserMessage.from_text(f"{head}\n{received.body})", source="note")
+    quoted = "\n".join(f"> {line}" for line in visible(received.body).split("\n"))
+    return UserMessage.from_text(f"{head}\n{quoted}\n)", source="note")
 
 
 def told_by(result: ToolResultAdded) -> str | None:
@@ -79,7 +82,7 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     if not event.files or event.conversation:
         return None
     did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"
-    shown = "\n".join(f"- {path}" for path in event.files[:_MOST_FILES])
+    shown = "\n".join(f"- {one_line(path, _LONGEST_PATH)}" for path in event.files[:_MOST_FILES])
     more = f"\n- and {len(event.files) - _MOST_FILES} more" if len(event.files) > _MOST_FILES else ""
     return UserMessage.from_text(
         f"(The user {did}. These files are no longer as you left them; read them again before you change them:\n"

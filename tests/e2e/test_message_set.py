@@ -19,7 +19,7 @@ def test_two_children_that_run_side_by_side_write_to_each_other_over_a_queue(pro
     watcher = product.script(
         calls(("watch_channel", {"channel": "work"})),
         calls(bash(wait.format("ready", "sent"))),
-        say("got it", expect="(message m1 from the agent sender.1 to work:\nhello)"),
+        say("got it", expect="(message m1 from the agent sender.1 to work:\n> hello\n)"),
     )
     describe(product, "sender", sender, "parallel: true")
     describe(product, "watcher", watcher, "parallel: true")
