@@ -60,7 +60,7 @@ def read_named(path: Path, shown: str, largest: int) -> bytes:
         return read_regular(path, follow=True, largest=largest)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{shown} cannot be read: {reason}") from None
+        raise ConfigError(f"{shown} cannot be read: {reason}; nothing was done") from None
 
 
 def open_store() -> SessionStore:

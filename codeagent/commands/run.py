@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.arguments import open_store, say, settings_of, workspace_of
+from codeagent.commands.arguments import open_store, read_named, say, settings_of, workspace_of
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -24,7 +24,6 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.groups import RunGroup
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
-from codeagent.disk.opens import read_regular
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
 
@@ -200,11 +199,7 @@ def _group(args: argparse.Namespace) -> RunGroup:
     from codeagent.tools.groups import load_group  # as above
 
     shown = str(args.group)
-    try:
-        content = read_regular(Path(args.cwd or ".") / args.group, follow=True, largest=LARGEST_FILE)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{shown} cannot be read: {reason}; nothing was run") from None
+    content = read_named(Path(args.cwd or ".") / args.group, shown, LARGEST_FILE)
     group, problems = load_group(ToolFile(args.group, shown, content, "user"))
     if group is None:
         errors = [str(problem) for problem in problems if problem.level == "error"]
