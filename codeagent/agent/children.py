@@ -202,6 +202,10 @@ class Children:
         self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, context: ToolContext
     ) -> ToolResult:
         parent = self._parent(context.call_id, self._depth + 1)
+        given: dict[str, Any] = dict(definition.limits)
+        # Its own limits hold for both of its runs together.
+        meter = RunMeter(replace(parent.environment.limits, **given), above=parent.shared.meter)
+        parent = replace(parent, shared=replace(parent.shared, meter=meter))
         try:
             opened = await token.guard(self.open_child(definition, parent, None))
         except RunCancelled:

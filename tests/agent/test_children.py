@@ -448,6 +448,18 @@ async def test_the_repair_is_not_stopped_by_the_end_of_the_run_before_it(monkeyp
     assert (only(f).error, text_of(only(f).content)) == (None, '{"n": 3}')
 
 
+async def test_the_repair_uses_what_is_left_of_the_limits_of_the_agent() -> None:
+    helper = AgentDefinition("helper", "", limits={"max_tokens": 1000})
+    used = Usage(input_tokens=900, output_tokens=100)
+    f = family(
+        Turn(calls=(ask(output_format=SCHEMA),)),
+        agents=(helper,),
+        helper=[Turn("three", usage=used), Turn('{"n": 3}', usage=used)],
+    )
+    await f.run()
+    assert why(f)[1] == "The agent helper reached its limit max_tokens = 1000 before it was done"
+
+
 async def test_an_answer_that_does_not_fit_twice_is_an_error_with_what_was_said() -> None:
     f = family(Turn(calls=(ask(output_format=SCHEMA),)), helper=[Turn("three"), Turn('{"n": "three", "m": 1}')])
     await f.run()
