@@ -188,7 +188,7 @@ class Headless:
             case ToolResultAdded():
                 self.say(whose + _call_line(event, self._targets.pop((agent, event.call_id), "")))
             case ProviderToolUsed():
-                self.say(whose + event.text)
+                self.say(whose + event.told())
             case JobStarted():
                 self.say(f"{whose}… {event.job_id} started: {one_line(event.title, _WIDTH)}")
             case JobFinished():

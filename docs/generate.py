@@ -28,7 +28,7 @@ from codeagent.core.display import (
     TextBlock,
     UnknownBlock,
 )
-from codeagent.core.events import EVENT_TYPES, NOTICE_TYPES
+from codeagent.core.events import EVENT_TYPES
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (
     AssistantMessage,
@@ -42,7 +42,7 @@ from codeagent.core.messages import (
     UserMessage,
     WebSource,
 )
-from codeagent.core.notices import TypedNotice
+from codeagent.core.notices import AnyNotice, TypedNotice
 from codeagent.tools.recipes.model import recipe_schema
 from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.commands import help_markdown
@@ -128,7 +128,8 @@ def events() -> str:
         "# Notices with data",
         "A `notice` with one of these codes has these fields in `data`. All other notices are only meant to be read.",
     ]
-    for code, kind in NOTICE_TYPES.items():
+    for kind in get_args(AnyNotice):
+        code = kind.__dataclass_fields__["code"].default
         parts += [f"## notice `{code}`", _own_words(kind), _table(kind, inherited=False)]
     parts.append("# Values")
     for value in _VALUES:

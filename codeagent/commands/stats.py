@@ -55,5 +55,6 @@ def _lines(title: str, stats: SessionStats) -> list[str]:
     cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
     cached = f" ({usage.cache_read_tokens:,} from the cache)" if usage.cache_read_tokens else ""
     estimated = ", estimated" if usage.estimated else ""
-    tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{cost}{estimated}"
+    searches = f", {usage.searches} searches by the provider" if usage.searches else ""
+    tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{searches}{cost}{estimated}"
     return [*lines, f"tokens    {tokens}", f"turns     {stats.turns}"]

@@ -25,6 +25,7 @@ from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
 from codeagent.core.triggers import TriggerEvent
 
+_TOLD_SOURCES = 5
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 
 
@@ -116,11 +117,15 @@ class ProviderToolUsed(BaseEvent):
     """Ids or names of files that stay with the provider."""
     error: str = ""
 
-    @property
-    def text(self) -> str:
-        """A line for the use, and one for each source, image and file; what it printed is only counted."""
+    def told(self, most: int | None = _TOLD_SOURCES) -> str:
+        """A line for the use, and one for each source, image and file; what it printed is only counted.
+
+        `most`: sources that are named; None: all.
+        """
         printed = f" ({len(self.output.splitlines())} lines of output)" if self.output else ""
-        sources = (f"  {source.url}  {source.title}".rstrip() for source in self.sources)
+        sources = [f"  {source.url}  {source.title}".rstrip() for source in self.sources[:most]]
+        if (more := len(self.sources) - len(sources)) > 0:
+            sources.append(f"  and {more} more, which are in the log")
         images = (f"  image saved: {path}" for path in self.images)
         files = (f"  file kept by the provider: {name}" for name in self.files)
         failed = [f"  failed: {self.error}"] if self.error else []

@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import AssistantMessage, Message, ProviderContent, UserMessage
+from codeagent.core.json_types import JsonObject
+from codeagent.core.messages import AssistantMessage, Message, ProviderContent
 from codeagent.core.model import ModelRequest
 from codeagent.llm.providers import Target, WireFormat
 from codeagent.llm.wire import Wire
@@ -95,20 +96,29 @@ def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> It
 
 
 def without_abandoned(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, with only the text of each paused answer that the user spoke after.
+    """Return the messages, with only the text of each paused answer for which something else follows than its results.
 
-    The results that it was waiting for never came, and without them its provider would refuse it.
+    Its provider would refuse it without them.
     """
-    abandoned = {
-        id(one) for one, following in pairwise(messages) if _is_paused(one) and isinstance(following, UserMessage)
-    }
+    abandoned = {id(one) for one, following in pairwise(messages) if not _waits_for(one) <= _results_in(following)}
     if not abandoned:
         return messages
     return [_only_text(message) if id(message) in abandoned else message for message in messages]
 
 
-def _is_paused(message: Message) -> bool:
-    return isinstance(message, AssistantMessage) and message.stop == "paused"
+def _waits_for(message: Message) -> set[str]:
+    """Return the ids of the provider's calls of which a paused answer has no results."""
+    items = _items(message) if isinstance(message, AssistantMessage) and message.stop == "paused" else ()
+    return {str(item["id"]) for item in items if item["type"] == "server_tool_use"} - _results_in(message)
+
+
+def _results_in(message: Message) -> set[str]:
+    return {str(item["tool_use_id"]) for item in _items(message) if "tool_use_id" in item}
+
+
+def _items(message: Message) -> Sequence[JsonObject]:
+    content = message.provider_content if isinstance(message, AssistantMessage) else None
+    return () if content is None else content.items
 
 
 def _only_text(message: Message) -> Message:
@@ -117,10 +127,9 @@ def _only_text(message: Message) -> Message:
 
 def new_containers(message: AssistantMessage, before: Iterable[Message]) -> int:
     """Count the containers that the answer's code ran in and that no earlier answer names: each is charged once."""
-    known = {place for one in before if isinstance(one, AssistantMessage) for place in _containers(one)}
+    known = {place for one in before for place in _containers(one)}
     return len(_containers(message) - known)
 
 
-def _containers(message: AssistantMessage) -> set[str]:
-    content = message.provider_content
-    return {str(item["container_id"]) for item in content.items if "container_id" in item} if content else set()
+def _containers(message: Message) -> set[str]:
+    return {str(item["container_id"]) for item in _items(message) if "container_id" in item}

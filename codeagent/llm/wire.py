@@ -8,6 +8,7 @@ a failed call says so: by a flag if the format has one, else in its first line.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile, takewhile
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
@@ -93,10 +94,13 @@ def asked_effort(effort: Effort | None, family: Family, messages: Sequence[Messa
 
 def may_think(messages: Sequence[Message]) -> bool:
     """Tell whether thinking is allowed: Anthropic refuses it in the middle of a turn that began without."""
-    last = next((message for message in reversed(messages) if isinstance(message, AssistantMessage)), None)
-    if last is None or not last.calls:
+    from_last = dropwhile(lambda message: not isinstance(message, AssistantMessage), reversed(messages))
+    parts = [*takewhile(lambda message: isinstance(message, AssistantMessage), from_last)]  # of one that was paused
+    answers = [message for message in parts if isinstance(message, AssistantMessage)]
+    if not answers or not answers[0].calls:
         return True
-    return any(block.signature is not None or block.redacted is not None for block in last.thinking)
+    blocks = (block for answer in answers for block in answer.thinking)
+    return any(block.signature is not None or block.redacted is not None for block in blocks)
 
 
 def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:

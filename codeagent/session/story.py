@@ -153,7 +153,7 @@ def _call(result: ToolResultAdded, start: ToolStarted | None, clean: Clean) -> C
 
 def _use(use: ProviderToolUsed, clean: Clean) -> Call:
     """What the provider's own tool did, as a call that was not made here."""
-    _, *lines = use.text.splitlines()
+    _, *lines = use.told(most=None).splitlines()
     return Call(
         name=clean(use.tool),
         target=clean(use.target),

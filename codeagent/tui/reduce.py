@@ -79,7 +79,7 @@ class Reducer:
                 self._arguments[event.call_id] = event.arguments
                 document.close_thoughts(event.ts)
             case events.ProviderToolUsed():
-                document.remark_above(event.text, "provider", event.ts)
+                document.remark_above(event.told(), "provider", event.ts)
             case events.BatchPlanned():
                 self._plan_batch(event)
             case events.BatchFinished():

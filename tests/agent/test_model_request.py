@@ -94,7 +94,7 @@ async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that
     use, notice = events[2], events[4]
     assert isinstance(use, ProviderToolUsed) and isinstance(notice, Notice)
     assert (use.images, use.error) == ((), "an image could not be saved: nothing but text is kept here")
-    assert use.text == f"image_generation\n  failed: {use.error}"
+    assert use.told() == f"image_generation\n  failed: {use.error}"
     assert notice.text == "m has no web_search of its provider's own that can be used here: not sent"
 
 

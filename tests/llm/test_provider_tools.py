@@ -283,17 +283,21 @@ async def test_a_paused_answer_is_continued_and_one_that_the_user_spoke_after_is
     pending = {**SEARCH, "id": "srvtoolu_2"}
     paused = Turn(raw=anthropic_answer([{"type": "text", "text": "Wait."}, SEARCH, FOUND, pending], "pause_turn"))
     rest = Turn(raw=anthropic_answer([{**FOUND, "tool_use_id": "srvtoolu_2"}, CITED]))
-    async with connected(make, "anthropic/claude-sonnet-4-5", paused, rest, rest) as (model, server):
+    async with connected(make, "anthropic/claude-sonnet-4-5", paused, rest) as (model, server):
         heard = await ask(model, asking())
-        await ask(model, asking(USER, heard.message))
+        rest_heard = await ask(model, asking(USER, heard.message))
         await ask(model, asking(USER, heard.message, USER))
+        await ask(model, asking(USER, heard.message, AssistantMessage(text="It", stop="cut"), USER))
+        await ask(model, asking(USER, heard.message, rest_heard.message, USER))
     assert (heard.message.stop, heard.message.text) == ("paused", "Wait.")
-    continued, left = (request.body["messages"] for request in server.requests[1:])
+    continued, left, cut, whole = (request.body["messages"] for request in server.requests[1:])
     assert [block["type"] for block in continued[1]["content"]] == [
         "text", "server_tool_use", "web_search_tool_result", "server_tool_use"
     ]  # fmt: skip
     assert continued[1]["content"][-1] == pending and len(continued) == 2
     assert left[1]["content"] == [{"type": "text", "text": "Wait."}]
+    assert [block["text"] for block in cut[1]["content"]] == ["Wait.", "It"]
+    assert (whole[1]["content"][-3], whole[1]["content"][-1]["text"]) == (pending, CITED["text"])
 
 
 async def test_nothing_of_an_answer_that_broke_off_or_was_too_long_is_sent_back() -> None:

@@ -188,6 +188,8 @@ def test_thinking_is_not_asked_for_in_the_middle_of_a_turn_that_began_without(
     asked: list[Message] = [UserMessage.from_text("hi")]
     asked += [AssistantMessage(calls=(CALL,), thinking=thinking), result(CALL, "x")]
     assert may_think(asked) is thinks
+    paused = AssistantMessage(text="wait", thinking=thinking, stop="paused")
+    assert may_think([asked[0], paused, AssistantMessage(calls=(CALL,)), asked[2]]) is thinks
     assert may_think([*asked, AssistantMessage(text="done"), UserMessage.from_text("more")])
 
 

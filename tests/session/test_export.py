@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from codeagent.core.display import DiffBlock, TerminalBlock
+from codeagent.core.events import ProviderToolUsed
+from codeagent.core.messages import WebSource
 from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
@@ -109,6 +111,23 @@ def test_a_story_has_prompts_thoughts_answers_and_calls_with_their_results() -> 
     assert (failed.failed, failed.target) == (True, "make")
     assert [piece.text for piece in failed.pieces] == ["$ make\nno rule\n[exit 2]"]
     assert edited.pieces[0].text.endswith("-x = 1\n+x = 2")
+
+
+def test_what_the_provider_did_is_told_with_all_its_sources_and_what_it_printed() -> None:
+    pages = tuple(WebSource(title=f"t{at}", url=f"https://{at}.example") for at in range(7))
+    use = ProviderToolUsed(tool="web_search", target="q", sources=pages, output="1\n2", error="late", images=("a.png",))
+    assert use.told().splitlines()[5:] == [
+        "  https://4.example  t4",
+        "  and 2 more, which are in the log",
+        "  image saved: a.png",
+        "  failed: late",
+    ]
+    (call,) = story([use], lambda text: text)
+    assert isinstance(call, Call)
+    assert (call.name, call.target, call.how, call.failed) == ("web_search", "q", "late · by the provider", True)
+    told, printed = call.pieces
+    assert [page.url in told.text for page in pages] == [True] * 7
+    assert printed.text == "1\n2"
 
 
 def family(store: SessionStore) -> str:
