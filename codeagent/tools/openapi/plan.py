@@ -65,6 +65,8 @@ class Body:
     required: bool
     encoding: dict[str, Style] = field(default_factory=dict)
     """How properties of a form are written, where the document says so."""
+    files: frozenset[str] = frozenset()
+    """The properties of a multipart body that are files, or lists of them."""
 
 
 @dataclass(frozen=True)
@@ -183,9 +185,12 @@ def _body(document: ApiDocument, raw: dict[str, Any], schemas: Schemas) -> tuple
     schema = schemas.converted(media.get("schema"))
     if kind == "text":
         schema = {"type": "string"} | ({"description": schema["description"]} if "description" in schema else {})
-    if kind == "multipart":
-        schema = _with_files(schema)
-    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding")))
+    files: frozenset[str] = frozenset()
+    if kind == "multipart" and isinstance(properties := schema.get("properties"), dict):
+        given = {name: _file_or(one) for name, one in properties.items()}
+        files = frozenset(name for name, one in given.items() if one is not properties[name])
+        schema = {**schema, "properties": given}
+    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding")), files)
     said = described(node)
     return body, {**schema, "description": said} if said else schema
 
@@ -215,17 +220,14 @@ def _encoding(node: Any) -> dict[str, Style]:
     return found
 
 
-def _with_files(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let a file be given as text, or as an object with its bytes and its name."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return schema
-    return {**schema, "properties": {name: _file_or(one) for name, one in properties.items()}}
-
-
 def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
+    """Let a file be given as text, or as an object with its bytes, or its path, and its name; the same if it is none.
+
+    A list of files is changed as its items are.
+    """
     if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
-        return {**schema, "items": _file_or(items)}
+        given = _file_or(items)
+        return schema if given is items else {**schema, "items": given}
     is_file = schema.get("format") in ("binary", "byte", "base64") or "contentMediaType" in schema
     if schema.get("type") != "string" or not is_file:
         return schema
@@ -233,6 +235,7 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "text": {"type": "string"}, "base64": {"type": "string"},
+            "path": {"type": "string", "description": "Of a file in the workspace"},
             "filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"},
         },
         "additionalProperties": False,

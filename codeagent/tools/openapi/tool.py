@@ -1,9 +1,11 @@
 """A tool for each operation of a document, and one for any other request to its server."""
 
 import asyncio
+import hashlib
+import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote
 
@@ -12,12 +14,25 @@ from pydantic import Field, model_validator
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
 from codeagent.core.json_types import JsonValue
-from codeagent.core.policy import ApprovalKey
+from codeagent.core.paths import protected_part, secret_reason
+from codeagent.core.policy import ApprovalKey, EquivalentCall
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.tool import InvalidArgs, OpenArgs, Preview, Tool, ToolArgs, ToolContext, ToolError, ToolResult
-from codeagent.tools.openapi.plan import Plan, Scheme
-from codeagent.tools.openapi.writing import body_of, headers_of, json_body, pairs_of, path_of, query_of
-from codeagent.tools.web.client import WebClient, WebRequest
+from codeagent.core.tool import (
+    BaseChanged,
+    Denied,
+    InvalidArgs,
+    OpenArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from codeagent.tools.openapi.plan import BODY, Plan, Scheme
+from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, json_body, pairs_of, path_of, query_of
+from codeagent.tools.web.client import LARGEST_REQUEST, WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
 from codeagent.tools.web.result import result_of
 from codeagent.tools.web.secrets import SecretBook, basic
@@ -46,6 +61,10 @@ class Caller:
         """The first way to show who calls for which there are secrets; empty if there is none."""
         usable = (way for way in security if way and all(one.kind and one.id in self.credentials for one in way))
         return next(usable, ())
+
+    def notes(self, security: tuple[Way, ...]) -> list[str]:
+        """What the user is told of the credentials that a call gets."""
+        return [f"with the secret {self.credentials[one.id]}" for one in self.way(security)]
 
     def hint(self, security: tuple[Way, ...]) -> str:
         """What to say if the server refuses a call that had no credentials; empty if it had them, or takes none."""
@@ -107,14 +126,24 @@ class OperationTool(Tool[OpenArgs]):
         self.origin = f"{title or caller.document}: {operation.method} {operation.path}"
         self.restricted = {"hosts": (server.place,)}
         self._plan = plan
+        self._files = _file_fields(plan)
         self._server = server
         self._caller = caller
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """`GET /v1/users/7`, behind it the host and the whole address for rules that deny or ask."""
+        """`GET /v1/users/7`, behind it the host and the whole address for rules that deny or ask.
+
+        Rules that keep a file from `read` keep it from being sent.
+        """
+        given = _given(args)
+        paths = tuple(posixpath.normpath(path) for path in _paths(self._plan, given))
+        does = (EquivalentCall("read", ApprovalKey("path", paths)),) if paths else ()
+        return replace(self._key(given), does=does)
+
+    def _key(self, given: Mapping[str, Any]) -> ApprovalKey:
         operation = self._plan.operation
         try:
-            url = self._url(_given(args))
+            url = self._url(given)
         except ToolError:
             return ApprovalKey(
                 "text", (f"{operation.method} {operation.path}",), opaque=True, server=self._server.place
@@ -125,14 +154,39 @@ class OperationTool(Tool[OpenArgs]):
         return f"{self.name}({self._plan.operation.method} *)"
 
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
-        request = self._request(_given(args))
-        with_secrets = [self._caller.credentials[one.id] for one in self._caller.way(self._plan.security)]
-        return _preview(request, with_secrets, headers_of(self._plan, _given(args)).get("Cookie", ""))
+        given, files = await self._with_files(_given(args), ctx)
+        notes = [f"with the file {one.path}, {len(one.content):,} bytes" for one in files]
+        notes += self._caller.notes(self._plan.security)
+        shown = _preview(self._request(given), notes, headers_of(self._plan, given).get("Cookie", ""))
+        return replace(shown, base=_digest(files))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
-        given = _given(args)
+        given, files = await self._with_files(_given(args), ctx)
+        if ctx.base is not None and ctx.base != _digest(files):
+            raise BaseChanged
         cookie = headers_of(self._plan, given).get("Cookie", "")
         return await self._caller.send(self._server, self._request(given), self._plan.security, cookie)
+
+    async def _with_files(self, given: dict[str, Any], ctx: ToolContext) -> tuple[dict[str, Any], list[FilePart]]:
+        """The arguments with the files that they name, and these. Raises ToolError, WorkspaceError."""
+        if not _paths(self._plan, given):
+            return given, []
+        files: list[FilePart] = []
+
+        def filled(value: Any) -> Any:
+            if isinstance(value, list):
+                return [filled(one) for one in value]
+            if _path_in(value) is None:
+                return value
+            room = LARGEST_REQUEST - sum(len(one.content) for one in files)
+            files.append(_read_file(value, ctx.workspace, room))
+            return files[-1]
+
+        def fill() -> dict[str, Any]:
+            fields = given[BODY].items()
+            return {name: filled(one) if name in self._files else one for name, one in fields}
+
+        return {**given, BODY: await asyncio.to_thread(fill)}, files
 
     def _request(self, given: Mapping[str, Any]) -> WebRequest:
         """Raises InvalidArgs."""
@@ -196,8 +250,7 @@ class GenericRequest(Tool[GenericArgs]):
         return f"{self.name}({args.method} *)" if args.method == "GET" else ""
 
     async def preview(self, args: GenericArgs, ctx: ToolContext) -> Preview:
-        with_secrets = [self._caller.credentials[one.id] for one in self._caller.way(self._security)]
-        return _preview(self._request(args), with_secrets, "")
+        return _preview(self._request(args), self._caller.notes(self._security), "")
 
     async def run(self, args: GenericArgs, ctx: ToolContext) -> ToolResult:
         return await self._caller.send(self._server, self._request(args), self._security)
@@ -236,10 +289,55 @@ def _key(method: str, url: WebUrl) -> ApprovalKey:
     return ApprovalKey("text", (f"{method} {url.path}",), runs=runs, server=url.place)
 
 
-def _preview(request: WebRequest, secrets: list[str], cookie: str) -> Preview:
+def _file_fields(plan: Plan) -> frozenset[str]:
+    return frozenset() if plan.body is None else plan.body.files
+
+
+def _path_in(value: Any) -> str | None:
+    path = value.get("path") if isinstance(value, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _paths(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The paths of the files that a multipart body is to have from the workspace."""
+    body = given.get(BODY)
+    fields = [body.get(name) for name in sorted(_file_fields(plan))] if isinstance(body, dict) else []
+    values = [one for value in fields for one in (value if isinstance(value, list) else [value])]
+    return tuple(path for path in map(_path_in, values) if path is not None)
+
+
+def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> FilePart:
+    """Read a file by its plain path, of at most `room` bytes, opened beneath the workspace. Blocks.
+
+    Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError, WorkspaceError.
+    """
+    given = str(value["path"])
+    path = workspace.relative(given)
+    if path != posixpath.normpath(given) or workspace.resolve(path) != path:
+        raise Denied(f"{given} is a link, or not relative to the workspace; give the file's own path. Nothing was sent")
+    if (reason := secret_reason(path)) is not None or protected_part(path) is not None:
+        raise Denied(f"{reason or f'{path} is protected'}; nothing was sent")
+    if "text" in value or "base64" in value:
+        raise InvalidArgs("a file has path, text or base64: give one of them")
+    with workspace.open(path) as file:
+        content = file.read(room + 1)
+    if len(content) > room:
+        raise InvalidArgs(f"the files are larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
+    return FilePart(path, content, str(value.get("filename") or posixpath.basename(path)), str(value.get("type") or ""))
+
+
+def _digest(files: list[FilePart]) -> str | None:
+    """SHA-256 (hex) over paths and contents: what an approval is bound to. None if there are none."""
+    if not files:
+        return None
+    each = (f"{one.path}\0{hashlib.sha256(one.content).hexdigest()}\n" for one in files)
+    return hashlib.sha256("".join(each).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _preview(request: WebRequest, notes: list[str], cookie: str) -> Preview:
     lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
     lines += [f"Cookie: {cookie}"] if cookie else []
-    lines += [f"with the secret {name}" for name in secrets]
+    lines += notes
     if request.body:
         text = request.body[: 4 * _LONGEST_SHOWN].decode("utf-8", "replace")
         more = "" if len(request.body) <= _LONGEST_SHOWN else f"\n[… {len(request.body):,} bytes in all]"

@@ -3,12 +3,15 @@
 import base64
 import binascii
 import json
+import mimetypes
 import re
 import secrets
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style
 
@@ -17,6 +20,17 @@ _RESERVED = ":/?@!$'()*,;"
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "simple": ",", "label": ".", "matrix": ","}
 _DOTS = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A file of the workspace, as it was read for a multipart body."""
+
+    path: str
+    content: bytes = field(repr=False)
+    filename: str
+    type: str
+    """Empty: what the document says, else what the name says."""
 
 
 def path_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
@@ -197,10 +211,11 @@ def _multipart(body: Body, fields: dict[str, Any]) -> tuple[bytes, str]:
 
 def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
     """The media type, the file's name and the content of one part. Raises InvalidArgs."""
+    if isinstance(value, FilePart):
+        kind = value.type or media or mimetypes.guess_type(value.filename)[0] or "application/octet-stream"
+        return _checked_kind(name, kind), value.filename, value.content
     if isinstance(value, dict) and value.keys() & {"text", "base64"} and value.keys() <= _FILE:
-        kind = str(value.get("type") or media or "application/octet-stream")
-        if not kind.isascii() or not kind.isprintable():
-            raise InvalidArgs(f"the media type of '{name}' has characters that cannot be sent")
+        kind = _checked_kind(name, str(value.get("type") or media or "application/octet-stream"))
         filename = str(value.get("filename") or name)
         try:
             content = (
@@ -214,6 +229,12 @@ def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
     if isinstance(value, dict | list):
         return media or "application/json", "", _json(value).encode("utf-8", "surrogatepass")
     return media, "", _plain(value).encode("utf-8", "surrogatepass")
+
+
+def _checked_kind(name: str, kind: str) -> str:
+    if not kind.isascii() or not kind.isprintable():
+        raise InvalidArgs(f"the media type of '{name}' has characters that cannot be sent")
+    return kind
 
 
 _FILE = frozenset({"text", "base64", "filename", "type"})

@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.errors import WorkspaceError
 from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
-from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolResult
+from codeagent.core.tool import BaseChanged, Denied, Failed, InvalidArgs, NotFound, Tool, ToolError, ToolResult
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource
-from codeagent.tools.web.client import WebClient
+from codeagent.tools.web.client import LARGEST_REQUEST, WebClient
 from codeagent.tools.web.secrets import SecretBook
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
@@ -52,9 +55,11 @@ class Calls:
         return json.loads(said(await self.result(operation, **arguments)).partition("\n\n")[2])
 
     async def result(self, operation: str, **arguments: object) -> ToolResult:
+        return await call(self.tool(operation), self._workspace, **arguments)
+
+    def tool(self, operation: str) -> Tool[Any]:
         names = [one.name for one in self.source.list().tools]
-        name = operation if operation in names else next(name for name in names if operation in name)
-        return await call(self.source.get(name), self._workspace, **arguments)
+        return self.source.get(operation if operation in names else next(name for name in names if operation in name))
 
 
 async def opened(document: ApiDocument, place: str, workspace: LocalWorkspace, **options: Any) -> Calls:
@@ -94,6 +99,70 @@ def test_whatever_is_sent_comes_back_equal(
         assert await echo("cookie_cookie", text="abc") == {"text": "abc"}
 
     asyncio.run(body())
+
+
+def upload(path: str, **more: str) -> dict[str, Any]:
+    return {"text": "x", "file": {"path": path, **more}}
+
+
+async def test_a_file_of_the_workspace_is_sent_as_it_is(calls: Calls, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 100
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/a.png").write_bytes(data)
+    sent = {"text": "x", "content": base64.b64encode(data).decode()}
+    assert await calls("takes_parts", body=upload("build/a.png")) == {**sent, "name": "a.png", "type": "image/png"}
+    named = upload("./build/a.png", filename="b", type="text/x")
+    assert await calls("takes_parts", body=named) == {**sent, "name": "b", "type": "text/x"}
+
+
+async def test_the_card_shows_a_file_and_what_was_seen_is_what_is_sent(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 25_600)
+    tool, context = calls.tool("takes_parts"), tool_context(LocalWorkspace(tmp_path))
+    parsed = parse_arguments(tool, json.dumps({"body": upload("a")}))
+    preview = await tool.preview(parsed, context)
+    assert "with the file a, 25,600 bytes" in str(preview.blocks)
+    (tmp_path / "a").write_bytes(b"another")
+    with pytest.raises(BaseChanged):
+        await tool.run(parsed, replace(context, base=preview.base))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env", "keys/id_rsa", ".git/config", "../outside", "/etc/passwd", "link", "linked/a", "out", "missing", "folder",
+     "pipe", "large", "a\0b"],
+)  # fmt: skip
+async def test_a_file_that_may_not_be_read_is_not_sent(api: Api, tmp_path: Path, path: str) -> None:
+    root = tmp_path / "work"
+    for name in (".env", "keys/id_rsa", ".git/config", "plain", "folder/a"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    (tmp_path / "outside").write_text("x")
+    for link, target in (("link", "plain"), ("linked", "folder"), ("out", "../outside")):
+        (root / link).symlink_to(target)
+    os.mkfifo(root / "pipe")
+    with (root / "large").open("wb") as large:
+        large.truncate(LARGEST_REQUEST + 1)
+    async with serving(Site()) as site:
+        echo = await opened(ApiDocument(api.document), site.place, LocalWorkspace(root), server=site.url)
+        with pytest.raises((ToolError, WorkspaceError)):
+            await echo.result("takes_parts", body=upload(path))
+        assert site.connections == 0
+        await echo.result("takes_parts", body=upload("plain"))
+        assert site.connections == 1
+
+
+async def test_what_rules_keep_from_read_is_not_sent_and_other_objects_are_not_read(calls: Calls) -> None:
+    tool = calls.tool("takes_parts")
+
+    def verdict(path: str, *rules: Rule) -> str:
+        key = tool.approval_key(parse_arguments(tool, json.dumps({"body": upload(path)})))
+        policy = Policy("ask", (Rule.parse("echo__*", "auto"), *rules))
+        return policy.check(tool.name, key, "prompt", "anything").permission
+
+    kept = Rule.parse("read(private/**)", "deny")
+    assert [verdict(path, kept) for path in ("private/a", "x/../private/a", "public/a")] == ["deny", "deny", "auto"]
+    assert verdict("private/a", Rule.parse("read(private/**)", "prompt")) == "prompt"
+    assert await calls("takes_anything", body={"value": {"path": ".env"}}) == {"value": {"path": ".env"}}
 
 
 async def test_each_kind_of_credential_is_added_and_masked_when_it_comes_back(calls: Calls) -> None:
