@@ -67,18 +67,23 @@ def _at_provider(names: Sequence[str]) -> Sequence[Tool[Any]]:
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the built-in sets that the settings name, or of which they allow a tool by its name. Raises ConfigError."""
+    """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
     for name in settings.toolsets.offer:
         if name not in sets:
             raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
-    allowed = {name for names in settings.tools for name in names}
+    allowed = _named_tools(settings)
     for name, one in sets.items():
         listed = {tool.name for tool in one.list().tools}
         if name in named or listed & allowed:
             allowed -= listed  # a tool that two sets have is that of the first
             yield one
+
+
+def _named_tools(settings: Settings) -> set[str]:
+    """The names in the user's list of tools; the project's may only take away, and so brings in no set."""
+    return {name for names in settings.tools[:1] for name in names}
 
 
 def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
@@ -103,8 +108,8 @@ def open_inbox(settings: Settings, history: History, group: Group | None) -> "In
 
     Its hub carries the messages of the group.
     """
-    allowed = {name for names in settings.tools for name in names}
-    if _SENDING not in (*settings.toolsets.offer, *settings.toolsets.use) and allowed.isdisjoint(_MESSAGES):
+    named = {*settings.toolsets.offer, *settings.toolsets.use}
+    if _SENDING not in named and _named_tools(settings).isdisjoint(_MESSAGES):
         return None
     from codeagent.agent.channels import Hub, Inbox  # only if agents may write to each other
 

@@ -101,7 +101,9 @@ def load_settings(
     merged["limits"] = {**merged.get("limits", {}), **lowered}
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
-    merged["tools"] = [names for names in (merged.get("tools"), project.get("tools")) if names is not None]
+    own, narrower = merged.get("tools"), project.get("tools")
+    merged["tools"] = [] if own is None and narrower is None else [["*"] if own is None else own]
+    merged["tools"] += [] if narrower is None else [narrower]
     if "toolsets" in given:
         use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
         merged["toolsets"]["use"] = list(dict.fromkeys(use))

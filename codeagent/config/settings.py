@@ -295,6 +295,7 @@ class Settings(CommonSettings):
 
     rules: RuleLayers = RuleLayers()
     tools: tuple[ToolNames, ...] = ()
-    """Lists of the tools that may be used, one for each place that has one: a tool must be in all of them."""
+    """Lists of the tools that may be used: a tool must be in all of them. The first is the user's, `*` if only the
+    project has one; it alone says which sets there are."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""

@@ -351,6 +351,8 @@ def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: P
     place.project_file.write_text('tools = ["read", "mcp__*"]')
     assert place.load().tools == (("read", "bash"), ("read", "mcp__*"))
     assert place.load(tools=("write",)).tools == (("write",), ("read", "mcp__*"))
+    place.user_file.unlink()
+    assert place.load().tools == (("*",), ("read", "mcp__*"))
     place.project_file.write_text('tools = ["bash(ls)"]')
     with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:1: tools: 'bash\(ls\)' is not a tool's name"):
         place.load()

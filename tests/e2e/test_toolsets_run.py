@@ -137,6 +137,19 @@ def test_a_project_may_only_tighten_the_list(product: Product) -> None:
     assert [result["error"]["kind"] for result in results(done.events)] == ["denied", "denied"]
 
 
+def test_a_list_of_a_project_brings_in_no_set_that_the_user_did_not_name(product: Product) -> None:
+    folder = product.workspace / ".codeagent"
+    folder.mkdir()
+    (folder / "config.toml").write_text('tools = ["read", "http_request", "send_message"]\n')
+
+    def listed(*arguments: str) -> list[str]:
+        return [tool["name"] for tool in json.loads(product.call("tools", "list", "--json", *arguments).out)]
+
+    assert listed() == ["read"]
+    assert listed("--tools", "*") == ["read"]
+    assert listed("--tools", "read,http_request") == ["read", "http_request"]
+
+
 def test_a_name_in_the_list_that_is_no_tool_runs_nothing(product: Product) -> None:
     (product.workspace.parent / "site" / "many_sources-1.2.dist-info" / "entry_points.txt").write_text("")
     done = product.run(product.script(say("x")), "--tools", "read,bsh")
