@@ -114,9 +114,9 @@ def test_two_children_work_side_by_side_and_both_are_taken(product: Product, rep
 
 
 def test_what_a_killed_process_leaves_is_swept_at_the_next_start(product: Product, repository: Path) -> None:
-    model = delegated(product, calls(bash("chmod 500 .; touch x; exec sleep 1619")), say("never"))
+    model = delegated(product, calls(bash("touch x; chmod 500 .")), {"text": "never", "delay_ms": 60_000})
     process = product.start("run", "go", "--model", model, "--yes", "--sandbox", "off")
-    product.wait_for(lambda events: bool(of(child_log(product), "tool.started")))
+    product.wait_for(lambda events: len(results(child_log(product))) == 2)
     assert len(left(product)) == 3
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
