@@ -4,12 +4,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import anyio
 import httpx2
 from mcp import ClientSession
+from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
@@ -19,13 +21,21 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
     CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
     ElicitRequestParams,
     ElicitResult,
+    ErrorData,
     Implementation,
+    InputRequest,
+    InputRequiredResult,
+    InputResponse,
+    InputResponses,
     ListRootsResult,
     Root,
     ToolListChangedNotification,
 )
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import FileUrl
 
 from codeagent import __version__
@@ -49,6 +59,17 @@ for _name in _QUIET:
     logging.getLogger(_name).propagate = False
 
 T = TypeVar("T")
+
+
+class OtherVersion(ServerError):
+    """The server speaks only versions of the protocol that we do not."""
+
+    def __init__(self, versions: str) -> None:
+        said = f"version {one_line(versions, 80)}" if versions else "another version"
+        ours = ", ".join(KNOWN_PROTOCOL_VERSIONS)
+        super().__init__(
+            f"it speaks {said} of MCP, and codeagent speaks {ours}: use a release of it that does", lost=True
+        )
 
 
 class Listener(Protocol):
@@ -125,9 +146,84 @@ class Connection:
     async def _request(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Send a request past the SDK's own checks: one tool that breaks a rule would cost all of them."""
-        options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
-        return await self._send(self.dispatcher.send_raw_request(method, params, options))
+        """Send a request past the SDK's own checks: one tool that breaks a rule would cost all of them.
+
+        A server may answer with questions since 2026-07-28; then the same request is sent again with the answers.
+        """
+        return await self._send(self._exchange(method, params, on_progress))
+
+    async def _exchange(
+        self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None
+    ) -> dict[str, Any]:
+        again = partial(self._once, method, params, on_progress)
+        answer = await again(None, None)
+        if not isinstance(answer, InputRequiredResult):
+            return answer
+        try:
+            return await run_input_required_driver(answer, dispatch=self._ask, retry=again)
+        except InputRequiredRoundsExceededError as error:
+            raise ServerError("it asked again and again instead of answering") from error
+
+    async def _once(
+        self,
+        method: str,
+        given: Mapping[str, Any],
+        on_progress: ProgressFnT | None,
+        answers: InputResponses | None,
+        state: str | None,
+    ) -> dict[str, Any] | InputRequiredResult:
+        params, options = dict(given), CallOptions()
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        if answers is not None:
+            dumped = {
+                key: one.model_dump(by_alias=True, mode="json", exclude_none=True) for key, one in answers.items()
+            }
+            params["inputResponses"] = dumped
+        if state is not None:
+            params["requestState"] = state
+        self.session._stamp({"method": method, "params": params}, options)  # what the version wants in every request
+        answer = await self.dispatcher.send_raw_request(method, params, options)
+        asks = answer.get("resultType") == "input_required"
+        return InputRequiredResult.model_validate(answer) if asks else answer
+
+    async def _ask(self, key: str, request: InputRequest) -> InputResponse | ErrorData:
+        context = ClientRequestContext(session=self.session, request_id=key)
+        return await self.session.dispatch_input_request(context, request)
+
+    async def begin(self) -> None:
+        """Agree on a version of the protocol: with a handshake, or else one that has none. Raises ServerError."""
+        try:
+            await self._send(self._agree())
+        except OtherVersion:
+            raise
+        except ServerError as error:
+            raise ServerError(f"it did not begin as the protocol wants: {error}", lost=True) from error
+
+    async def _agree(self) -> None:
+        try:
+            await self.session.initialize()
+        except RuntimeError as error:
+            _, is_version, version = str(error).partition("Unsupported protocol version from the server: ")
+            raise OtherVersion(version) if is_version else error from None
+        except MCPError as error:
+            if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
+                raise
+            await self._discover(error)
+
+    async def _discover(self, refused: MCPError) -> None:
+        """Begin without a handshake, which the server `refused`."""
+        try:
+            await self.session.discover()
+        except RuntimeError as error:
+            raise OtherVersion(str(error)) from error
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND:
+                raise refused from error
+            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            supported = error.error.data.get("supported") if isinstance(error.error.data, dict) else None
+            raise OtherVersion(", ".join(map(str, supported)) if isinstance(supported, list) else "") from error
 
     async def _send(self, request: Awaitable[T]) -> T:
         try:
@@ -185,10 +281,7 @@ async def connected(
             client_info=Implementation(name="codeagent", version=__version__),
         )
         connection = Connection(await stack.enter_async_context(session), dispatcher, record, ended)
-        try:
-            await connection._send(session.initialize())
-        except ServerError as error:
-            raise ServerError(f"it did not begin as the protocol wants: {error}", lost=True) from error
+        await connection.begin()
         yield connection
 
 

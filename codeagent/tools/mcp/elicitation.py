@@ -1,5 +1,6 @@
 """A server's question in the middle of a call: asked field by field, always in the server's name."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -12,7 +13,6 @@ _MOST_FIELDS = 10
 _MOST_OPTIONS = 9
 _LONGEST_MESSAGE = 500
 _YES, _NO = "yes", "no"
-_BOOLEANS = {_YES: True, "true": True, _NO: False, "false": False}
 Content = dict[str, str | int | float | bool | list[str] | None]
 
 
@@ -50,8 +50,16 @@ async def ask_for_server(
         about = about if isinstance(about, Mapping) else {}
         needed = name in required
         label = one_line(str(about.get("title") or about.get("description") or name), 200)
-        question = f"{intro} {label}{'' if needed else ' (may be left empty)'}"
-        reply = await asker.ask(call_id, question, _options(about), token)
+        question = f"{intro} {label}{'' if needed else ' (can be left empty)'}"
+        options = tuple(_choices(about))
+        if about.get("type") == "array":
+            question += (
+                f" (several, separated by commas: {one_line(', '.join(options), 300)})"
+                if options
+                else " (separated by commas)"
+            )
+        shown = () if about.get("type") == "array" else options[:_MOST_OPTIONS]
+        reply = await asker.ask(call_id, question, shown, token)
         if reply.answer is None:
             return Reaction("cancel")
         if not reply.answer.strip() and not needed:
@@ -63,28 +71,47 @@ async def ask_for_server(
     return Reaction("accept", content)
 
 
-def _options(about: Mapping[str, Any]) -> tuple[str, ...]:
-    values = about.get("enum")
-    if about.get("type") == "boolean":
-        return (_YES, _NO)
-    if not isinstance(values, list):
-        return ()
-    return tuple(one_line(str(value), 100) for value in values[:_MOST_OPTIONS])
+def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+    """The values that a field takes, by what the user is shown of each; empty if it takes any."""
+    match about:
+        case {"type": "boolean"}:
+            return {_YES: True, _NO: False}
+        case {"type": "array", "items": Mapping() as items}:
+            return _choices(items)
+        case {"enum": [*values]}:
+            pairs = [(value, value) for value in values]
+        case {"oneOf": [*forms]} | {"anyOf": [*forms]}:
+            pairs = [(form.get("title"), form.get("const")) for form in forms if isinstance(form, Mapping)]
+        case _:
+            return {}
+    return {one_line(str(title or value), 100): value for title, value in pairs if isinstance(value, str | int | float)}
 
 
-def _value(answer: str, about: Mapping[str, Any]) -> str | int | float | bool:
+def _value(answer: str, about: Mapping[str, Any]) -> str | int | float | bool | list[str]:
     """Raises ValueError if the answer is not what the field takes."""
+    choices = _choices(about)
     match about.get("type"):
-        case "boolean":
-            if answer.lower() not in _BOOLEANS:
-                raise ValueError(answer)
-            return _BOOLEANS[answer.lower()]
+        case "array":
+            words = [word.strip() for word in answer.split(",") if word.strip()]
+            return [str(_chosen(word, choices)) for word in words] if choices else words
+        case "boolean" if answer.lower() in ("true", "false"):
+            return answer.lower() == "true"
+        case _ if choices:
+            return _chosen(answer, choices)
         case "integer":
             return int(answer)
         case "number":
-            return float(answer)
-        case _:
-            values = about.get("enum")
-            if isinstance(values, list) and answer not in values:
+            if not math.isfinite(number := float(answer)):
                 raise ValueError(answer)
+            return number
+        case _:
             return answer
+
+
+def _chosen(answer: str, choices: Mapping[str, str | int | float | bool]) -> str | int | float | bool:
+    """Return the value that was chosen by what is shown of it, or typed as it is. Raises ValueError."""
+    if answer in choices:
+        return choices[answer]
+    if answer in choices.values():
+        return answer
+    raise ValueError(answer)

@@ -88,6 +88,7 @@ class McpSource:
         self._list_again = asyncio.Event()
         self._calls: list[_RunningCall] = []
         self._asking = asyncio.Lock()
+        self._taking = asyncio.Lock()
         self._was_ready = False
         self._answered = False
         """Whether a call succeeded since the last start: it may crash once more, then."""
@@ -138,8 +139,10 @@ class McpSource:
 
     async def agree(self) -> None:
         """Use what changed from now on: the user has seen what it says. Raises UnsafeFile, OSError."""
-        await asyncio.to_thread(self._pins.agree, [change.now for change in self.changed])
-        await self._take(self._offer)
+        seen = [change.now for change in self.changed]
+        async with self._taking:
+            await asyncio.to_thread(self._pins.agree, seen)
+            await self._use(self._offer)
         self._show(self._listing.state)
 
     async def _keep_up(self) -> None:
@@ -226,7 +229,11 @@ class McpSource:
         return await asyncio.to_thread(offer_of, self.name, await connection.tools(), connection.instructions)
 
     async def _take(self, offer: ServerOffer) -> None:
-        """Use what the user agreed to of the offer, and keep the rest back."""
+        async with self._taking:
+            await self._use(offer)
+
+    async def _use(self, offer: ServerOffer) -> None:
+        """Use what the user agreed to of the offer, and keep the rest back; one after the other."""
         try:
             pinned = await asyncio.to_thread(self._pins.check, (*offer.tools, *offer.instructions))
         except (UnsafeFile, OSError) as error:
@@ -373,6 +380,8 @@ class McpSource:
             return Reaction("decline")
         running.questions += 1
         async with self._asking:
+            if running not in self._calls:
+                return Reaction("cancel")  # its call ended while others were asked about
             loop = asyncio.get_running_loop()
             end, asked = running.limit.when(), loop.time()
             running.limit.reschedule(asked + ANSWER_SECONDS)

@@ -489,6 +489,54 @@ class OtherProtocol(Server):
         self.answer(number, {**self.initialized, "protocolVersion": "1999-01-01"})
 
 
+class OnlyWithoutHandshake(Server):
+    """Speaks 2026-07-28 only: every request says so, and a question is the result of the call."""
+
+    versions: tuple[str, ...] = ("2026-07-28",)
+
+    def receive(self, message: Json) -> None:
+        said = ((message.get("params") or {}).get("_meta") or {}).get("io.modelcontextprotocol/protocolVersion")
+        if message["method"] == "server/discover" and said in self.versions:
+            about = {"supportedVersions": list(self.versions), "capabilities": {"tools": {}}, "resultType": "complete"}
+            self.answer(message["id"], {**about, "instructions": "Be new.", "ttlMs": 0, "cacheScope": "private"})
+        elif said in self.versions:
+            super().receive(message)
+        elif "id" in message:
+            data = {"supported": list(self.versions), "requested": said or "unknown"}
+            error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+            self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+
+    def call(self, number: Any, params: Json) -> None:
+        answers = params.get("inputResponses")
+        if answers is None:
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+            question = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": schema}}
+            asked = {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": "state"}
+            self.answer(number, asked)
+        else:
+            self.answer_text(number, json.dumps([params["requestState"], answers["who"]]))
+
+
+class OnlyTheFuture(OnlyWithoutHandshake):
+    versions = ("2099-01-01", "2100-01-01")
+
+
+class AsksForEver(OnlyWithoutHandshake):
+    def call(self, number: Any, params: Json) -> None:
+        super().call(number, {key: value for key, value in params.items() if key != "inputResponses"})
+
+
+class NoHandshakeAtAll(Server):
+    def initialize(self, number: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "Method not found"}})
+
+    def receive(self, message: Json) -> None:
+        if message.get("method") == "server/discover":
+            self.initialize(message["id"])
+        else:
+            super().receive(message)
+
+
 class DoesNotWantToEnd(Server):
     def ready(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -49,9 +49,37 @@ async def test_each_field_is_asked_and_becomes_what_it_is_to_be() -> None:
     assert all("The MCP server github asks" in question for question, _ in asker.asked)
 
 
+async def test_choices_are_told_by_their_titles_and_several_by_commas() -> None:
+    asker = Answers(["Dark red", "two, One", "a,b", "7", "wide"])
+    titled = [{"const": "one", "title": "One"}, {"const": "two"}]
+    fields = {
+        "color": {"type": "string", "oneOf": [{"const": "#800", "title": "Dark red"}, {"const": "#f00"}]},
+        "some": {"type": "array", "items": {"anyOf": titled}},
+        "words": {"type": "array", "items": {"type": "string"}},
+        "number": {"type": "integer", "enum": [7, 8]},
+        "size": {"type": "string", "enum": ["wide", 7]},
+    }
+    content = {"color": "#800", "some": ["two", "one"], "words": ["a", "b"], "number": 7, "size": "wide"}
+    assert await reaction(asker, fields) == Reaction("accept", content)
+    assert [options for _, options in asker.asked] == [("Dark red", "#f00"), (), (), ("7", "8"), ("wide", "7")]
+    assert "(several, separated by commas: One, two)" in asker.asked[1][0]
+
+
+async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_again(tmp_path: Path) -> None:
+    asker = Answers(["Ada"])
+    async with hostile("OnlyWithoutHandshake", tmp_path, asker) as setting:
+        assert '["state", {"action": "accept", "content": {"name": "Ada"}}]' in await answer_of(setting, text="x")
+
+
 @pytest.mark.parametrize(
     ("about", "answer"),
-    [({"type": "integer"}, "many"), ({"type": "boolean"}, "perhaps"), ({"type": "string", "enum": ["a"]}, "b")],
+    [
+        ({"type": "number"}, "nan"),
+        ({"type": "array", "items": {"enum": ["a"]}}, "a,b"),
+        ({"type": "integer"}, "many"),
+        ({"type": "boolean"}, "perhaps"),
+        ({"type": "string", "enum": ["a"]}, "b"),
+    ],
 )
 async def test_an_answer_that_does_not_fit_declines(about: dict[str, Any], answer: str) -> None:
     assert await reaction(Answers([answer]), {"x": about}, "x") == Reaction("decline")

@@ -123,7 +123,13 @@ CASES = (
     Case("EvilError", calls=(({"text": "x"}, _HIDDEN),)),
     Case("OnlyPrompts", NONE, NONE),
     Case("NoToolsAfterAll", NONE, NONE, "Method not found", "failed"),
-    Case("OtherProtocol", NONE, NONE, "did not begin as the protocol wants", "failed"),
+    Case(
+        "OtherProtocol", NONE, NONE, "it speaks version 1999-01-01 of MCP, and codeagent speaks 2024-11-05, ", "failed"
+    ),
+    Case("OnlyTheFuture", NONE, NONE, "it speaks version 2099-01-01, 2100-01-01 of MCP", "failed"),
+    Case("NoHandshakeAtAll", NONE, NONE, "did not begin as the protocol wants: Method not found", "failed"),
+    Case("OnlyWithoutHandshake", calls=(({"text": "x"}, '["state", {"action": "decline"}]'),)),
+    Case("AsksForEver", calls=(({"text": "x"}, "it asked again and again instead of answering"),)),
     Case("DoesNotWantToEnd"),
 )
 

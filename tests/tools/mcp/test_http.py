@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message
 
 from codeagent.core.mcp import ServerConfig
 from tests.tools.mcp.setting import Setting, answer_of, serving
@@ -88,6 +88,37 @@ async def test_headers_go_with_every_request(tmp_path: Path) -> None:
         assert await answer_of(setting, text="hi") == "hi"
     assert len(seen) >= 4
     assert set(seen) == {("secret", "identity")}
+
+
+async def test_a_server_without_a_handshake_is_used_over_http(tmp_path: Path) -> None:
+    app, versions = sdk_server(), list[str]()
+
+    async def newer(scope, receive, send) -> None:  # type: ignore[no-untyped-def]  # ASGI
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await app(scope, receive, send)
+            return
+        message = await receive()
+        asked = json.loads(message["body"])
+        if asked["method"] == "initialize":
+            data = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+            error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+            body = {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+            await Response(json.dumps(body), 400, media_type="application/json")(scope, receive, send)
+            return
+        versions.append(dict(scope["headers"])[b"mcp-protocol-version"].decode())
+
+        first = [message]
+
+        async def again() -> Message:
+            return first.pop() if first else await receive()
+
+        await app(scope, again, send)
+
+    async with listening(newer) as url, reaching(tmp_path, url) as setting:
+        assert (setting.source.list().state, setting.problems) == ("ready", "")
+        assert await answer_of(setting, text="hi") == "hi"
+        assert await answer_of(setting, "steps", number=3) == "done"
+    assert set(versions) == {"2026-07-28"}
 
 
 async def test_a_server_that_forgot_the_session_is_reached_again(tmp_path: Path) -> None:
