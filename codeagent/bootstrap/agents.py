@@ -145,16 +145,23 @@ def _equip(
     files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
-    # Servers work in the workspace of the conversation: only an agent that names their tools has them elsewhere.
     inherits = definition.worktree and definition.tools is None
     lent = (
         _own(tool, remade, own.reads)
         for tool in above
-        if allowed.allows(tool.name) and tool.name not in without and not (inherits and tool.source == "mcp")
+        if allowed.allows(tool.name) and tool.name not in without and not (inherits and _stays(tool))
     )
     tools = ToolRegistry([*lent, *(() if seat is None else seat.tools)])
     told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"
     return tools, f"{prompt_for(own)(tuple(tools))}\n{told}"
+
+
+def _stays(tool: Tool[Any]) -> bool:
+    """Whether the tool works in the workspace of the conversation, whoever calls it: a server's, or a user's function.
+
+    Only an agent that names such a tool has it in a worktree.
+    """
+    return tool.source == "mcp" or (tool.source == "python" and tool.effect != "nothing" and not tool.sandboxed)
 
 
 def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:

@@ -113,6 +113,17 @@ def test_two_children_work_side_by_side_and_both_are_taken(product: Product, rep
     assert [(repository / f"{name}.txt").read_text() for name in ("first", "second")] == ["first", "second"]
 
 
+def test_a_function_that_works_in_the_workspace_is_not_inherited(product: Product, repository: Path) -> None:
+    tools = product.home / "config/codeagent/tools"
+    tools.mkdir(parents=True)
+    function = 'def own() -> str:\n    """Do something."""\n    return "done"\n'
+    (tools / "own.py").write_text(f"from codeagent import register_tool\n\n\n@register_tool\n{function}")
+    describe(product, "maker", product.script(calls(("own", {})), say("done")), "worktree: true")
+    done = product.run(product.script(calls(agent("maker"), ("own", {})), say("ok")), "--yes", "--output", "jsonl")
+    told = {event["agent"]: text_of(event) for event in results(done.events) if event["name"] == "own"}
+    assert told["main"] == "done" and told["maker.1"].startswith("Tool not found: own")
+
+
 def test_what_a_killed_process_leaves_is_swept_at_the_next_start(product: Product, repository: Path) -> None:
     model = delegated(product, calls(bash("touch x; chmod 500 .")), {"text": "never", "delay_ms": 60_000})
     process = product.start("run", "go", "--model", model, "--yes", "--sandbox", "off")
