@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ConfigError
 from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
@@ -55,7 +54,7 @@ class Toolsets:
         groups: Iterable["ToolGroup"] = (),
     ) -> None:
         """`choices`: what is on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is
-        not among them, those of the sets are on from the start. Raises ConfigError for a name that is taken.
+        not among them, those of the sets are on from the start.
         """
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
@@ -68,6 +67,7 @@ class Toolsets:
         self._later: asyncio.TimerHandle | None = None
         self.moved = False
         """Whether there is something to take in."""
+        self._doubled: list[ToolProblem] = []
         self._own = {group.name: group for group in groups}
         self._defined: tuple[ToolGroup, ...] = ()
         """The groups of tool files."""
@@ -83,9 +83,11 @@ class Toolsets:
         return bool(self._runs)
 
     def add(self, source: ToolSource) -> None:
-        """Add a source; once the others run, it is started, too. Raises ConfigError if the name is taken."""
-        if source.name in self._runs or source.name in self._own:
-            raise ConfigError(f"two toolsets are named {source.name}; give one of them another name")
+        """Add a source; once the others run, it is started, too. One whose name is taken is a problem, and not used."""
+        if source.name in self._runs:
+            self._doubled.append(ToolProblem(source.name, "two sources of tools have this name: the first is used"))
+            self.moved = True
+            return
         self._runs[source.name] = run = SourceRun(source, self._note)
         if self._begun:
             self._begin(run)
@@ -194,7 +196,8 @@ class Toolsets:
                 missing.append(_problem_of(group, text))
             elif group.name in self._runs or self._groups[group.name] is not group:
                 missing.append(_problem_of(group, f"another toolset is named {group.name}, and is used"))
-        return (*(problem for run in self._runs.values() for problem in run.listing.problems), *missing)
+        told = (problem for run in self._runs.values() for problem in run.listing.problems)
+        return (*told, *self._doubled, *missing)
 
     @property
     def names_known(self) -> bool:

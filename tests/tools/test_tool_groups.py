@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.errors import ConfigError
 from codeagent.core.tool import NotFound
 from codeagent.tools.grouping import (
     NoPartition,
@@ -91,13 +90,14 @@ async def test_a_call_of_a_tool_names_the_smallest_set_that_has_it() -> None:
     await toolsets.close()
 
 
-def test_a_group_of_an_unknown_source_is_a_problem_and_a_name_that_is_taken_an_error() -> None:
+def test_a_group_of_an_unknown_source_is_a_problem_and_so_is_a_name_that_is_taken() -> None:
     toolsets = Toolsets([Source("github")], groups=[ToolGroup("issues", "gihub", tools=("*issue*",))])
     assert [str(one) for one in toolsets.problems()] == [
         "issues: there is no source of tools named gihub; did you mean github?"
     ]
-    with pytest.raises(ConfigError, match="two toolsets are named github"):
-        Toolsets([Source("github")], groups=[ToolGroup("github", "github", tools=("*",))])
+    taken = Toolsets([Source("github")], groups=[ToolGroup("github", "github", tools=("*",))])
+    assert [str(one) for one in taken.problems()] == ["github: another toolset is named github, and is used"]
+    assert list(taken.all()) == ["github"]
 
 
 async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_and_goes_with_its_file() -> None:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.allow import AllowList
-from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module
@@ -259,9 +258,17 @@ async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opene
     assert catalog.unknown([Rule.parse("deplyo", "deny")]) == ("the rule deplyo names no tool; did you mean deploy?",)
 
 
-def test_two_sources_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="two toolsets are named hub"):
-        Toolsets([Source("hub"), Source("hub")])
+async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a_problem(opened: Open) -> None:
+    first, second = Source("hub", "one"), Source("hub", "two")
+    toolsets = opened(first, second, Source("lab", "three"))
+    catalog = catalog_of(toolsets)
+    await toolsets.use("hub")
+    change = await catalog.refresh()
+    assert (names(catalog)[2:], second.starts) == (["one"], 0)
+    assert [str(one) for one in catalog.now.problems] == ["hub: two sources of tools have this name: the first is used"]
+    toolsets.add(Source("lab"))
+    change = await catalog.refresh()
+    assert change is not None and [one.where for one in change.problems] == ["lab"]
 
 
 async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:
