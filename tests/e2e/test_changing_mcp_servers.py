@@ -78,7 +78,7 @@ async def test_tools_that_changed_are_used_once_the_user_agreed(product: Product
         assert await agent.finish(AgreeToServer("it")) is None
         assert book.list()[0].tools == ("mcp__it__echo",) and book.list()[0].changed == ()
         again = await agent.finish(AgreeToServer("it"))
-        assert again is not None and "no tool of it waits" in again.reason
+        assert again is not None and "nothing of it waits" in again.reason
 
 
 async def test_what_cannot_be_started_says_why(product: Product) -> None:
