@@ -120,13 +120,14 @@ class ChildOpener:
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
         around = replace(self.around, workspace=workspace)
+        project = self.dependencies.workspace.root
+        there = replace(self.dependencies, place=place, workspace=workspace, project=project)
         if self.dependencies.kind is None:
-            return replace(self.dependencies, place=place, workspace=workspace), around
+            return there, around
         started = await start_sandbox(self.settings, place, workspace, session_id, _say_nothing, stack, ready=False)
         if started.trouble is not None:
             raise started.trouble
-        there = replace(self.dependencies, place=place, workspace=workspace, sandbox=started.sandbox)
-        return there, replace(around, sandbox=started.sandbox)
+        return replace(there, sandbox=started.sandbox), replace(around, sandbox=started.sandbox)
 
     def _agreed(self, git: OutsideGit) -> bool:
         return agrees_to(git, self.dependencies.workspace.root, self.dependencies.place.config_dir)

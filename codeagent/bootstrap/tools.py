@@ -117,6 +117,8 @@ class ToolDependencies:
     """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running."""
+    project: Path | None = None
+    """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
     def exposed(self) -> str:
         """See `Sandbox.exposed`."""
@@ -319,7 +321,7 @@ class ToolDependencies:
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Make the tools that read and write what outlives the conversation."""
-        state, root, redactor = self.place.state_dir, self.workspace.root, self.place.redactor
+        state, root, redactor = self.place.state_dir, self.project or self.workspace.root, self.place.redactor
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
         store = SessionStore(state, redactor)

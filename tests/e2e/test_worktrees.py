@@ -124,6 +124,14 @@ def test_a_function_that_works_in_the_workspace_is_not_inherited(product: Produc
     assert told["main"] == "done" and told["maker.1"].startswith("Tool not found: own")
 
 
+def test_the_notes_of_the_project_are_those_of_the_workspace(product: Product, repository: Path) -> None:
+    note = ("scratchpad", {"action": "set", "key": "k", "value": "kept", "project": True})
+    look = ("scratchpad", {"action": "get", "key": "k", "project": True})
+    describe(product, "maker", product.script(calls(note), say("done")), "worktree: true")
+    done = product.run(product.script(calls(agent("maker")), calls(look), say("ok")), "--yes", "--output", "jsonl")
+    assert text_of(own(done.events)[-1]) == "kept"
+
+
 def test_what_a_killed_process_leaves_is_swept_at_the_next_start(product: Product, repository: Path) -> None:
     model = delegated(product, calls(bash("touch x; chmod 500 .")), {"text": "never", "delay_ms": 60_000})
     process = product.start("run", "go", "--model", model, "--yes", "--sandbox", "off")
