@@ -1,14 +1,19 @@
 """Tools that make requests, through the product: configured, turned on, asked about, called (FEATURES F20, F21)."""
 
+import asyncio
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeagent.config.kept import RuleBookFile
 from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, text_of
+from tests.servers import Turn as Answer
+from tests.servers import openai_server
 from tests.tools.openapi.serving_api import Api, serving_api
 
 SECRET = "t0ken-with-12345"
@@ -126,17 +131,38 @@ def test_a_call_is_denied_where_nobody_is_asked_and_a_rule_for_the_document_deni
     assert answers(product, turns, "--allow", "echo__*", "--deny", "echo__query*")[1]["error"]["kind"] == "denied"
 
 
+def offered(product: Product, *turns: Answer) -> list[Any]:
+    """What each request of a run offers the model."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = openai_server(turns)
+    fake = asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+    try:
+        done = product.run("openai/fake", "--api-base", fake.base_url)
+        assert done.code == 0, done.err
+        return [request.body["tools"] for request in fake.requests]
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
 def test_a_thousand_operations_cost_the_first_request_nothing_and_are_turned_on_by_name(product: Product) -> None:
     (product.workspace / "large.json").write_text(large(1_000))
     assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
     some = [f"large__get_things_{at}" for at in range(30)]
-    model = product.script(
-        calls(("toolset_use", {"name": "large"})),
-        calls(("toolset_use", {"name": "large", "tools": some})),
-        calls(("toolset_list", {"search": "things/999"})),
-        say("done"),
+    first, refused, last, _ = offered(
+        product,
+        Answer(calls=(("toolset_use", {"name": "large"}),)),
+        Answer(calls=(("toolset_use", {"name": "large", "tools": some}),)),
+        Answer(calls=(("toolset_list", {"search": "things/999"}),)),
+        Answer("done"),
     )
-    product.run(model)
+    assert "large__" not in json.dumps(first) and len(json.dumps(first)) < 8_192
+    assert refused == first and last[: len(first)] == first
+    assert [one["function"]["name"] for one in last[len(first) :]] == some
     whole, named, found = results(product.log())
     assert "has 1001 tools" in whole["error"]["message"] and named["error"] is None
     assert "large__get_things_999" in text_of(found)
@@ -243,6 +269,8 @@ def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: 
 
 _OPENED = """
 import sys
+opened = []
+sys.addaudithook(lambda name, args: name == "open" and "/openapi/" in str(args[0]) and opened.append(str(args[0])))
 from pathlib import Path
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools
@@ -251,16 +279,17 @@ work, home = map(Path, sys.argv[1:])
 place = Place(work, home / "state", {}, config_dir=home / "config/codeagent")
 settings = Settings.model_validate({"toolsets": {"offer": ["web"]}})
 tools = describe_tools(place, settings)
+print(*(path.rpartition("/")[2] for path in opened if path.endswith(".json")))
 print(sum(len(one.tools) for one in tools.toolsets.all().values()), *sys.modules)
 """
 
 
 def test_what_is_configured_and_not_used_loads_nothing_of_it(product: Product) -> None:
-    (product.workspace / "large.json").write_text(large(50))
+    (product.workspace / "large.json").write_text(large(1_000))
     assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
     done = product.call_in(ROOT, sys.executable, "-c", _OPENED, str(product.workspace), str(product.home))
     assert done.err == ""
-    tools, *modules = done.out.split()
-    assert tools == str(50 + 1 + 2)
+    opened, tools, *modules = done.out.split()
+    assert (opened, tools) == ("large.json", str(1_000 + 1 + 2))
     late = ("codeagent.tools.openapi", "codeagent.tools.web", "codeagent.net", "pycurl", "bs4", "yaml")
     assert [module for module in modules if module.startswith(late)] == []
