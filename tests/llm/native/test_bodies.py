@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -24,6 +25,7 @@ from codeagent.core.messages import (
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.native.formats import FORMATS
+from codeagent.llm.provider_tools import with_provider_tools
 from codeagent.llm.providers import Target, WireFormat
 from tests.effort import times
 from tests.llm.asking import request, result
@@ -264,6 +266,32 @@ def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]
 
     for wire_format, asked, target, theirs in asyncio.run(sent()):
         assert ours(wire_format, asked, target, conversation) == [as_ours(theirs, asked, target, conversation)]
+
+
+AT_PROVIDER = tuple(ToolDefinition(name, "", {}, True) for name in ("web_search", "code_execution", "image_generation"))
+
+
+@for_each(
+    ("wire_format", "asked"),
+    [
+        ("anthropic", Asked("anthropic/claude-sonnet-4-5", "high")),
+        ("responses", Asked("openai/gpt-5-codex", "low")),
+        ("chat", Asked("openai/gpt-4o-search-preview")),
+    ],
+)
+def test_what_a_provider_runs_is_declared_as_litellm_declares_it(wire_format: WireFormat, asked: Asked) -> None:
+    """But for what ADR 22 names: litellm does not ask the responses API for what has to be sent back."""
+    conversation = replace(request(USER), tools=(*request().tools, *AT_PROVIDER))
+    found, (theirs,) = asyncio.run(posted(asked, [conversation]))
+    target = with_provider_tools(found, asked.name, {}, searches=wire_format == "chat")
+    (own,) = ours(wire_format, asked, target, conversation)
+    included = own.pop("include", [])
+    expected = as_ours(theirs, asked, target, conversation)
+    for tool in expected.get("tools", ()):
+        if tool["type"] not in ("function", "custom"):
+            tool.pop("strict", None)
+    assert own == expected
+    assert bool(included) == (wire_format == "responses")
 
 
 @pytest.mark.parametrize(("wire_format", "asked"), MAIN, ids=str)
