@@ -47,6 +47,17 @@ class CallPiece:
 
 
 @dataclass(frozen=True)
+class ProviderWork:
+    """What the provider's own tools add."""
+
+    uses: tuple[ProviderUse, ...] = ()
+    cited: tuple[WebSource, ...] = ()
+    """What the answer cites."""
+    content: tuple[JsonObject, ...] = ()
+    """At the end, if tools were used: the whole answer, see `ProviderContent`."""
+
+
+@dataclass(frozen=True)
 class Delta:
     """What one chunk of the stream adds."""
 
@@ -54,11 +65,7 @@ class Delta:
     thinking: tuple[Thinking, ...] = ()
     """Pieces of blocks: a block ends with its signature, if the provider signs it."""
     calls: tuple[CallPiece, ...] = ()
-    uses: tuple[ProviderUse, ...] = ()
-    """What its own tools did."""
-    cited: tuple[WebSource, ...] = ()
-    content: tuple[JsonObject, ...] = ()
-    """With `finish`, if its own tools were used: the whole answer, see `ProviderContent`."""
+    work: ProviderWork | None = None
     finish: str | None = None
     """The provider's reason for stopping, sent once."""
 
@@ -130,11 +137,8 @@ class Accumulator:
         for piece in delta.calls:
             self._thinking_open = False
             events += self._call(piece)
-        for use in delta.uses:
-            events.append(use)
-            self._shown.update(source.url for source in use.sources)
-        self._cited |= {source.url: source for source in delta.cited if source.url not in self._cited}
-        self._content = delta.content or self._content
+        if delta.work is not None:
+            events += self._work(delta.work)
         self._finish = delta.finish or self._finish
         return events
 
@@ -162,6 +166,13 @@ class Accumulator:
         )
         cited = tuple(source for url, source in self._cited.items() if url not in self._shown)
         return [*closed, *([ProviderUse(tool=CITED, sources=cited)] if cited else [])], message
+
+    def _work(self, work: ProviderWork) -> tuple[ProviderUse, ...]:
+        self._shown.update(source.url for use in work.uses for source in use.sources)
+        for source in work.cited:
+            self._cited.setdefault(source.url, source)
+        self._content = work.content or self._content
+        return work.uses
 
     def _whole_characters(self, text: str) -> str:
         """Join the halves of surrogate pairs across chunks, and replace lone ones."""

@@ -16,7 +16,7 @@ from codeagent.llm.per_message import PerMessage, encoded, json_body
 from codeagent.llm.provider_tools import content_for, declared_in, with_calls, without_abandoned
 from codeagent.llm.provider_uses import block_use, sources_of
 from codeagent.llm.providers import Target
-from codeagent.llm.stream import CallPiece, Delta, StreamPiece, is_object
+from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
 from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
 
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
@@ -235,7 +235,7 @@ class AnthropicReader:
         match block:
             case {"type": str(kind), "tool_use_id": used} if kind.endswith("_tool_result"):
                 call = next((one.whole() for one in self._blocks.values() if one.begun.get("id") == used), {})
-                return _piece(uses=(block_use(call, block),))
+                return _piece(work=ProviderWork(uses=(block_use(call, block),)))
             case {"type": "text", "text": str(text)} if text:
                 return _piece(text=text)
             case {"type": "thinking"}:
@@ -290,7 +290,7 @@ class AnthropicReader:
         blocks = [block.whole() for block in self._blocks.values()]
         kept = tuple(block for block in blocks if block.get("text", "x").strip() and block.get("signature", "x"))
         cited = sources_of(citation for block in self._blocks.values() for citation in block.citations)
-        return Delta(content=kept, cited=cited, finish=finish)
+        return Delta(work=ProviderWork(cited=cited, content=kept), finish=finish)
 
     def _thought(self, text: Any, signature: Any) -> Sequence[StreamPiece]:
         if not (text or signature):

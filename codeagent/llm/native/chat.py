@@ -13,7 +13,7 @@ from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, 
 from codeagent.llm.provider_tools import declared_in
 from codeagent.llm.provider_uses import sources_of
 from codeagent.llm.providers import Target
-from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.usage import field, read_usage
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
@@ -132,7 +132,7 @@ def read_delta(chunk: Any) -> Delta:
         text=text + _text(field(delta, "refusal")),
         thinking=thinking,
         calls=tuple(map(_call, pieces)),
-        cited=sources_of(found) if (found := field(delta, "annotations")) else (),
+        work=ProviderWork(cited=sources_of(found)) if (found := field(delta, "annotations")) else None,
         finish=str(finish) if finish else None,
     )
 

@@ -15,7 +15,7 @@ from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, 
 from codeagent.llm.provider_tools import content_for, declared_in, with_calls
 from codeagent.llm.provider_uses import cited_files, item_use, sources_of, without_images
 from codeagent.llm.providers import Target
-from codeagent.llm.stream import CallPiece, Delta, StreamPiece
+from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _CALL = "function_call"
@@ -147,7 +147,7 @@ class ResponsesReader:
         if isinstance(item, dict):
             self._items.append((index, item))
             if (use := item_use(item)) is not None:
-                yield StreamPiece(Delta(uses=(use,)), None)
+                yield StreamPiece(Delta(work=ProviderWork((use,))), None)
         yield from _calls(*self._item(index, item))
 
     def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
@@ -179,14 +179,12 @@ class ResponsesReader:
         used = any(item_use(item) for item in ended)
         notes = [*chain.from_iterable(map(_annotations, ended))]
         files = cited_files(notes)
-        delta = Delta(
-            text=text,
-            calls=tuple(calls),
-            uses=(*filter(None, untold), *([ProviderUse(tool="code_execution", files=files)] if files else [])),
-            cited=sources_of(notes),
-            content=tuple(map(without_images, ended)) if used else (),
-            finish=finish,
+        work = ProviderWork(
+            (*filter(None, untold), *([ProviderUse(tool="code_execution", files=files)] if files else [])),
+            sources_of(notes),
+            tuple(map(without_images, ended)) if used else (),
         )
+        delta = Delta(text=text, calls=tuple(calls), work=work, finish=finish)
         searches = sum(item.get("type") == "web_search_call" for item in ended)
         yield StreamPiece(delta, _usage(response.get("usage"), searches))
 

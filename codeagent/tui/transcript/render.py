@@ -315,7 +315,7 @@ def _remark(block: Remark, look: Look) -> Drawn:
     word, style = {
         "info": ("note", palette.muted),
         "told": ("told the model", palette.muted),
-        "provider": ("at the provider", palette.muted),
+        "provider": ("provider", palette.muted),
         "warning": ("warning", palette.warning),
         "error": ("error", palette.error),
     }[block.level]
