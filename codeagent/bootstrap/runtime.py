@@ -349,20 +349,24 @@ def _open_session(store: SessionStore, resume: str | None, workspace: Workspace)
     with without_collecting():
         log, recording = store.open(store.find(resume))
         try:
-            return _resumed(log, recording, workspace)
+            return _resumed(store, log, recording, workspace)
         except BaseException:
             log.close()
             raise
 
 
-def _resumed(log: SessionLog, recording: Recording, workspace: Workspace) -> Opened:
-    """Close what the log leaves open, and fold it. Raises ConfigError if it belongs to another workspace."""
+def _resumed(store: SessionStore, log: SessionLog, recording: Recording, workspace: Workspace) -> Opened:
+    """Close what the log and those of children leave open, and fold it.
+
+    Raises ConfigError if it belongs to another workspace.
+    """
     _refuse_other_workspace(recording.events, workspace, log.session_id)
     history = fold(recording.events)
     now = round(time.time(), 3)
     if closing := closing_events(recording.events, log.session_id, log.next_seq, now, history):
         for event in closing:
             log.append(event)
+        store.close_children(log.session_id, now)
         history = fold((*recording.events, *closing))
     return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
 

@@ -167,8 +167,9 @@ def closing_events(
         if queued.taken_out
     ]
     closing += _end_of_run(own)
+    agent = own[0].agent if own else MAIN
     return tuple(
-        replace(event, seq=seq, ts=now, session=session, agent=MAIN) for seq, event in enumerate(closing, first_seq)
+        replace(event, seq=seq, ts=now, session=session, agent=agent) for seq, event in enumerate(closing, first_seq)
     )
 
 

@@ -22,7 +22,7 @@ from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import LogReader, Recording, read_end, read_head, read_kinds, read_recording, reader_of
-from codeagent.session.repair import cut_torn_tail
+from codeagent.session.repair import closing_events, cut_torn_tail
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -101,6 +101,18 @@ class SessionStore:
             raise SessionError(text) from error
         finally:
             reader_of.cache_clear()  # whoever shows it has read it by now, and a long log takes much memory
+
+    def close_children(self, session_id: str, now: float) -> None:
+        """Close what a killed process left open in the logs of the children; one that cannot be written stays as it is.
+
+        `now` in seconds since the epoch.
+        """
+        for child in self.children(session_id):
+            with suppress(SessionError, OSError):
+                log, recording = self._hold(child)
+                for event in closing_events(recording.events, child, log.next_seq, now):
+                    log.append(event)
+                log.close()
 
     def discard_if_empty(self, session_id: str) -> None:
         """Remove a session in which nothing happened; its log must be closed."""

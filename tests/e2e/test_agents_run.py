@@ -232,6 +232,24 @@ def test_an_agent_may_name_a_tool_of_a_set_that_is_off_for_its_parent(product: P
     assert "Tool not in use: tree" in text_of(own_call)
 
 
+def test_resuming_closes_the_logs_of_children_that_were_cut_short_too(product: Product) -> None:
+    describe(product, "maker", product.script(calls(bash("sleep 2.25")), say("never")))
+    model = product.script(calls(agent("maker")), say("never"))
+    process = product.start("run", "go", "--model", model, "--sandbox", "off", "--yes")
+    product.wait_for(lambda events: bool(of(child_log(product), "tool.started")))
+    process.kill()
+    process.wait()
+    assert results(child_log(product)) == []
+    session = product.sessions[-1].name
+    product.run(product.script(say("ok")), "--resume", session)
+    log = child_log(product)
+    (result,) = results(log)
+    assert (result["agent"], result["error"]["kind"], result["session"]) == ("maker.1", "cancelled", f"{session}.1")
+    assert [event["reason"] for event in of(log, "run.finished")] == ["interrupted"]
+    checked = product.call("sessions", "check", f"{session}.1")
+    assert (checked.code, "repaired" in checked.out) == (0, False)
+
+
 @pytest.mark.docker
 def test_children_work_in_the_container_of_their_parent_and_a_stop_leaves_nothing(product: Product) -> None:
     script = product.script(calls(bash("touch made; exec sleep 1618")), say("never"))
