@@ -44,6 +44,8 @@ class SearchProvider:
     """The query is posted as JSON."""
     results: tuple[str, ...] = ("results",)
     """The way to the list of results."""
+    marked: tuple[str, str] | None = None
+    """A field of every answer, and its value: such an answer without the first of `results` found nothing."""
     snippet: str = "content"
 
 
@@ -55,6 +57,7 @@ PROVIDERS: Mapping[str, SearchProvider] = {
         "X-Subscription-Token",
         count="count",
         results=("web", "results"),
+        marked=("type", "search"),
         snippet="description",
     ),
     "tavily": SearchProvider(
@@ -70,7 +73,7 @@ PROVIDERS: Mapping[str, SearchProvider] = {
 
 
 class WebSearchArgs(ToolArgs):
-    query: Annotated[str, Field(max_length=400), written("query")]
+    query: Annotated[str, Field(min_length=1, max_length=400), written("query")]
     limit: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 8
 
 
@@ -111,9 +114,7 @@ class WebSearch(Tool[WebSearchArgs]):
         if response.status >= 400 or response.redirect is not None:
             return result_of(response, self._secrets.clean)
         try:
-            found: Any = json.loads(response.body)
-            for name in self._provider.results:
-                found = found[name]
+            found = _found(json.loads(response.body), self._provider)
             lines = [_line(at, one, self._provider.snippet) for at, one in enumerate(found[: args.limit], 1)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise Failed(f"{self._url.place} answered with something other than search results") from None
@@ -132,6 +133,16 @@ class WebSearch(Tool[WebSearchArgs]):
         asked += [f"{provider.count}={args.limit}"] if provider.count else []
         query = "&".join(part for part in (url.query, *asked) if part)
         return WebRequest("GET", WebUrl(url.scheme, url.host, url.port, url.path, query), headers)
+
+
+def _found(answer: Any, provider: SearchProvider) -> Any:
+    """The results in an answer. Raises KeyError, TypeError."""
+    if provider.marked is not None and provider.results[0] not in answer:
+        name, value = provider.marked
+        return [] if answer[name] == value else answer[provider.results[0]]
+    for name in provider.results:
+        answer = answer[name]
+    return answer
 
 
 def _line(at: int, result: Any, snippet: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from codeagent.core.hosts import HostRule
+from codeagent.core.hosts import HostRule, is_address
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Denied
 from codeagent.tools.web.url import WebUrl
@@ -86,7 +86,7 @@ def basic(login: str) -> str:
 
 
 def _is_local(url: WebUrl) -> bool:
-    return url.host in ("localhost", "[::1]") or url.host.startswith("127.")
+    return url.host in ("localhost", "[::1]") or (url.host.startswith("127.") and is_address(url.host))
 
 
 def _replaced(value: Any, values: Mapping[str, str]) -> Any:

@@ -123,9 +123,10 @@ async def test_a_secret_that_may_not_leave_stops_the_request(
 
 
 async def test_a_secret_is_not_sent_without_encryption(workspace: LocalWorkspace) -> None:
-    tool = HttpRequest(WebClient({}), book({"API_TOKEN": ("api.example.org",)}))
-    with pytest.raises(Denied, match="without encryption"):
-        await call(tool, workspace, url="http://api.example.org/", headers={"x-key": "${secret:API_TOKEN}"})
+    tool = HttpRequest(WebClient({}), book({"API_TOKEN": ("api.example.org", "127.example.org")}))
+    for host in ("api.example.org", "127.example.org"):
+        with pytest.raises(Denied, match="without encryption"):
+            await call(tool, workspace, url=f"http://{host}/", headers={"x-key": "${secret:API_TOKEN}"})
     with pytest.raises(InvalidArgs, match="cannot be part of the address"):
         await call(tool, workspace, url="https://api.example.org/?k=${secret:API_TOKEN}")
 
@@ -270,12 +271,21 @@ async def test_each_provider_is_asked_in_its_own_way(
         assert tool.approval_key(search.WebSearchArgs(query="q")).network
 
 
+async def test_an_answer_without_results_says_that_there_are_none(workspace: LocalWorkspace) -> None:
+    for name, answer in (("searxng", {"results": []}), ("brave", {"type": "search", "query": {}})):
+        async with serving(Site(lambda seen, answer=answer: (200, {}, json.dumps(answer).encode()))) as site:
+            keys = SecretBook({"BRAVE_API_KEY": (site.place,)}, lambda name: _VALUE, Redactor({}))
+            tool = WebSearch(WebClient({}, [site.place]), keys, PROVIDERS[name], site.url)
+            assert said(await call(tool, workspace, query="x")) == "Nothing found."
+
+
 async def test_an_answer_that_is_not_results_is_an_error(workspace: LocalWorkspace) -> None:
     for body in (b"<html>", b"[]", b'{"results": 7}', b'{"results": [1]}'):
         async with serving(Site(lambda seen, body=body: (200, {}, body))) as site:
-            tool = WebSearch(WebClient({}, [site.place]), book(), SearchProvider(""), site.url)
-            with pytest.raises(Failed, match="other than search results"):
-                await call(tool, workspace, query="x")
+            for provider in (SearchProvider(""), SearchProvider("", marked=("type", "search"))):
+                tool = WebSearch(WebClient({}, [site.place]), book(), provider, site.url)
+                with pytest.raises(Failed, match="other than search results"):
+                    await call(tool, workspace, query="x")
 
 
 def test_a_search_is_offered_only_with_a_provider() -> None:
