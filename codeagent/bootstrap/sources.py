@@ -24,6 +24,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.groups import Group
+from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, watched_channels
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _SENDING = "messages"
 _MESSAGES = ("send_message", "watch_channel", "channel_list")
-_AT_PROVIDER = ("web_search", "code_execution", "image_generation")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
 
@@ -53,17 +53,15 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
         BuiltInSet(
             "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
         ),
-        BuiltInSet(
-            "provider", "tools that your provider runs itself", _AT_PROVIDER, partial(_at_provider, _AT_PROVIDER)
-        ),
+        BuiltInSet("provider", "tools that your provider runs itself", PROVIDER_TOOLS, _at_provider),
         _agent_set(dependencies),
     )
 
 
-def _at_provider(names: Sequence[str]) -> Sequence[Tool[Any]]:
-    from codeagent.tools.extra.provider import provider_tools  # only once the set is asked for
+def _at_provider() -> Sequence[Tool[Any]]:
+    from codeagent.tools.extra.provider import ProviderTool  # only once the set is asked for
 
-    return provider_tools(names)
+    return [ProviderTool(name) for name in PROVIDER_TOOLS]
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from codeagent.core.allow import checked_names
 from codeagent.core.errors import ConfigError
+from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
@@ -225,8 +226,10 @@ class PriceSetting(Section):
 def _provider_tool(name: str) -> str:
     if name.startswith("computer"):
         raise PydanticCustomError("computer", "computer use is refused: nothing here could answer its calls")
-    if name not in ("web_search", "code_execution", "image_generation"):
-        raise PydanticCustomError("provider_tools", "use web_search, code_execution and image_generation")
+    if name not in PROVIDER_TOOLS:
+        raise PydanticCustomError(
+            "provider_tools", "no provider runs that; there are {names}", {"names": ", ".join(PROVIDER_TOOLS)}
+        )
     return name
 
 

@@ -8,6 +8,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, ImagePart, Message, ToolCall, Usage, WebSource
 from codeagent.core.tool import ToolDefinition
 
+PROVIDER_TOOLS = ("web_search", "code_execution", "image_generation")
+"""The tools that some providers run themselves, by our names."""
+
 
 @dataclass(frozen=True)
 class ModelRequest:

@@ -106,7 +106,7 @@ def test_a_call_of_one_as_a_function_is_answered_with_what_to_do(product: Produc
     call: dict[str, Any] = {"calls": [["web_search", {}]]}
     done = product.run(product.script(call, say("ok")), "--toolset", "provider", "--output", "jsonl")
     (answered,) = of(done.events, "tool.result")
-    assert "web_search is run by your provider" in answered["error"]["message"]
+    assert "web_search runs at the provider" in answered["error"]["message"]
 
 
 def test_computer_use_is_refused_in_the_settings_with_the_reason(product: Product) -> None:

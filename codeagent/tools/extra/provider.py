@@ -1,10 +1,6 @@
 """The set `provider`: tools that the model's own provider runs, on its machines (FEATURES F25)."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from codeagent.core.ports import Workspace
-from codeagent.core.tool import SHARED, Access, Failed, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
 
 _ABOUT = {
     "web_search": "Search the web, on the provider's side.",
@@ -30,12 +26,5 @@ class ProviderTool(Tool[ProviderToolArgs]):
     def __init__(self, name: str) -> None:
         self.name, self.label, self.description = name, name.replace("_", " ").capitalize(), _ABOUT[name]
 
-    def access(self, args: ProviderToolArgs, workspace: Workspace) -> Access:
-        return SHARED
-
     async def run(self, args: ProviderToolArgs, ctx: ToolContext) -> ToolResult:
-        raise Failed(f"{self.name} is run by your provider: use it as the provider documents it, not as a function")
-
-
-def provider_tools(names: Sequence[str]) -> Sequence[Tool[Any]]:
-    return [ProviderTool(name) for name in names]
+        raise Failed(f"{self.name} runs at the provider, and only as its own tool: a function call cannot reach it")
