@@ -162,13 +162,15 @@ class PromptBuilder:
         return ModelRequest(self.system_prompt, (), self.catalog.coming())
 
     async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
-        """Load the project's tool files as they are now, or none; during a run from its next boundary on.
+        """Load the project's tool files as they were listed, or none; during a run from its next boundary on.
 
-        Raises ConfigError.
+        Raises ConfigError, also if they have changed since: while nothing runs, they are listed again before.
         """
-        await (self.catalog.trust() if trusted else self.catalog.distrust())
-        if not running:
-            await self.at_boundary(emitter)
+        try:
+            await (self.catalog.trust() if trusted else self.catalog.distrust())
+        finally:
+            if not running:
+                await self.at_boundary(emitter)
 
     def _tell_unknown(self, emitter: Emitter) -> None:
         """Report each rule and each allowed tool that does not exist, once that is certain."""

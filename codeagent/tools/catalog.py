@@ -116,6 +116,8 @@ class ToolCatalog(ToolRegistry):
         self._elsewhere = frozenset(elsewhere)
         self._companions = companions
         self._accepted: str | None = None
+        self._listed: str | None = None
+        """The digest of the project's files at the last look."""
         self._loaded: dict[ToolFile, Loaded] = {}
         self._states: tuple[FolderState, ...] | None = None
         self._problems: tuple[ToolProblem, ...] = ()
@@ -177,7 +179,8 @@ class ToolCatalog(ToolRegistry):
         """
         names = self._names()
         unknown = self._allow.unknown(names) if self.toolsets.names_known else ()
-        listed = (f"{name} in the list of allowed tools is not a tool{_nearest(name, names)}" for name in unknown)
+        said = "in the list of allowed tools is not a tool"
+        listed = (f"{name} {said}{nearest_or_all(name, names, most=1)}" for name in unknown)
         return (*self.unknown(rules), *listed)
 
     def _names(self) -> list[str]:
@@ -209,11 +212,16 @@ class ToolCatalog(ToolRegistry):
         return None if states is None and not self.toolsets.moved else self._use()
 
     async def trust(self) -> None:
-        """Trust the project's files as they are now, in later sessions, too. Raises ConfigError."""
+        """Trust the project's files as the last look found them, in later sessions, too.
+
+        Raises ConfigError, also if they have changed since: the user has not seen them as they are now.
+        """
         if self._trust is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
-        states = [folder.read() for folder in self._folders]
-        if (digest := self._digest(states)) is not None:
+        digest = self._digest([folder.read() for folder in self._folders])
+        if digest != self._listed:
+            raise ConfigError("the tool files changed after they were listed: look at them again; nothing was trusted")
+        if digest is not None:
             await asyncio.to_thread(self._trust.trust, digest)
         self._states = None
 
@@ -258,6 +266,7 @@ class ToolCatalog(ToolRegistry):
         if (known := tuple(agents.values())) != self.agents:
             self.agents = known
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
+        self._listed = self._digest(states)
 
     def _unnarrowed(self) -> Iterator[tuple[str, ToolProblem]]:
         """Yield the built-in tools that broken files narrow, each with the first error of its file."""
@@ -320,10 +329,6 @@ class ToolCatalog(ToolRegistry):
             problems=tuple(problem for problem in problems if problem not in old.problems),
             untrusted=tuple(name for name in self._untrusted if name not in old.untrusted),
         )
-
-
-def _nearest(name: str, names: Collection[str]) -> str:
-    return nearest_or_all(name, names, most=1)
 
 
 def _meant(rule: Rule, names: Collection[str]) -> str:

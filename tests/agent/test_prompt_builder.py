@@ -4,9 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.prompt import PromptBuilder
 from codeagent.core.allow import AllowList
+from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice
 from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
@@ -51,6 +54,18 @@ async def test_what_was_trusted_is_there_at_once_while_nothing_runs(tmp_path: Pa
     assert kept.notices() == ["tools.untrusted", "tools.changed"]
 
 
+async def test_files_that_changed_since_they_were_listed_are_listed_again_and_not_trusted(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    kept = Kept(setting)
+    await kept.builder.at_boundary(kept.emitter)
+    setting.write("project", "b.txt", "two")
+    with pytest.raises(ConfigError, match="look at them again"):
+        await kept.trust()
+    assert kept.catalog.now.untrusted == (".codeagent/tools/a.txt", ".codeagent/tools/b.txt")
+    await kept.trust()
+    assert kept.builder.system_prompt == "read bash one two"
+
+
 async def test_a_rule_that_names_no_tool_is_told_once_all_tools_are_known(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path), "one(x)", "oen(x)")
     await kept.builder.at_boundary(kept.emitter)
@@ -66,6 +81,7 @@ async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path))
     kept.running = True
 
+    kept.catalog.look()
     await kept.trust()
     assert kept.builder.system_prompt == "read bash"
 
@@ -75,6 +91,7 @@ async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
 
 async def test_what_is_not_trusted_any_more_is_gone_at_once(tmp_path: Path) -> None:
     kept = Kept(Setting(tmp_path))
+    kept.catalog.look()
     await kept.trust()
     await kept.trust(False)
     assert kept.builder.system_prompt == "read bash"

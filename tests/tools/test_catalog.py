@@ -106,6 +106,22 @@ async def test_trust_loads_them_at_the_next_look_and_in_the_next_session(setting
     assert names(later) == ["read", "bash", "one"]
 
 
+async def test_files_that_changed_after_they_were_listed_are_not_trusted_before_they_are_listed_again(
+    setting: Setting,
+) -> None:
+    setting.write("project", "a.txt", "one")
+    catalog = setting.catalog()
+    await catalog.refresh()
+    setting.write("project", "a.txt", "two")
+    with pytest.raises(ConfigError, match="changed after they were listed: look at them again; nothing was trusted"):
+        await catalog.trust()
+    await catalog.refresh()
+    assert (names(catalog), setting.trust.digest) == (["read", "bash"], "")
+    await catalog.trust()
+    await catalog.refresh()
+    assert names(catalog) == ["read", "bash", "two"]
+
+
 @pytest.mark.parametrize(
     "alter",
     [
@@ -141,6 +157,7 @@ async def test_a_run_that_accepts_the_project_takes_it_as_it_is_at_the_beginning
 async def test_distrust_takes_them_out(setting: Setting) -> None:
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
+    await catalog.refresh()
     await catalog.trust()
     await catalog.refresh()
     await catalog.distrust()
