@@ -3,6 +3,7 @@
 A file that was changed in the workspace meanwhile keeps everything from being taken. What is not taken stays as a diff.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,14 +16,13 @@ from codeagent.core.agents import CopiedFile, Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock
+from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
 from codeagent.core.errors import CheckpointError, MissingPath, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ErrorInfo, ErrorKind, text_of
 from codeagent.core.policy import SAID_NO
 from codeagent.core.ports import OutputStore, Workspace
 from codeagent.core.tool import Failed, Preview, ToolContext, ToolResult
-from codeagent.session.story import unified
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, TextFile, read_text, shown
 from codeagent.tools.edit.hunks import as_answered
@@ -37,7 +37,7 @@ _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
 """More than that is not offered, but kept as a diff like everything that is not taken."""
 _MOST_DIFFS = 20
-Step = Edited | Removal
+_Step = Edited | Removal
 _NO_TEXT = TextFile(b"", "", "utf-8", b"")
 _EDITED = "its lines cannot be edited here: choose hunks, take it, or leave it"
 _RULE = "a rule cannot be added here: take it, or leave it"
@@ -60,7 +60,7 @@ class Receiver:
 class _Change:
     """What a child did to one file."""
 
-    step: Step
+    step: _Step
     preview: Preview
     diff: DiffBlock | None
     """None if it cannot be shown as text."""
@@ -77,7 +77,7 @@ class Merge:
         self._token = token
         self._changes: list[_Change] = []
         self._conflicts: list[str] = []
-        self._taken: list[Step] = []
+        self._taken: list[_Step] = []
         self._left: list[str] = []
         """Paths that were not taken, each with the reason."""
         self._handle = ""
@@ -97,6 +97,8 @@ class Merge:
         if self._conflicts:
             why = f"changed here meanwhile: {named(self._conflicts)}"
             return self._ended(result, f"Nothing of what it changed was taken: {why}.", "failed")
+        if not self._changes and not self._left:
+            return _told(result, "The workspace already has all that it changed.")
         await self._ask_about_all()
         try:
             await self._apply()
@@ -117,7 +119,7 @@ class Merge:
             for path in paths:
                 file = await worktree.file(path)
                 size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
-                sink.write(f"{_diff(file)}\n")
+                sink.write(await asyncio.to_thread(_diff, file))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
                     self._take_in(file)
         finally:
@@ -205,7 +207,7 @@ class Merge:
         await self._token.guard(self._to.lock.enter(alone=False))
         try:
             await self._to.emitter.sync()
-            changes.apply(replace(self._context, base=None))
+            changes.apply(self._context)
         finally:
             self._to.lock.leave(alone=False)
         for step in self._taken:
@@ -217,8 +219,7 @@ class Merge:
         if self._left:
             more = f" and {len(self._left) - _MOST_DIFFS} more" if len(self._left) > _MOST_DIFFS else ""
             text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
-        everything = not self._left and error is None and result.error is None
-        if not everything:
+        if self._left or error is not None or result.error is not None:
             text += f' All that it changed: output_read(id="{self._handle}").'
         shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
         shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
@@ -241,16 +242,26 @@ def _told(
     return replace(result, content=content, error=info, blocks=shown_blocks)
 
 
-def _line(step: Step) -> str:
+def _line(step: _Step) -> str:
     letter = "D" if isinstance(step, Removal) else "A" if step.old is None else "M"
     return f"{letter} {shown(step.path)}"
 
 
 def _diff(file: CopiedFile) -> str:
-    old, new = _text(file.before), _text(file.after)
+    """The change as git has it with `-U0`; takes a moment for a large file."""
+    path, old, new = shown(file.path), _text(file.before), _text(file.after)
     if old is None or new is None:
-        return f"{shown(file.path)}: not text"
-    return unified(DiffBlock(path=shown(file.path), before=old, after=new))
+        return f"{path}: not text\n"
+    shift = 0
+    lines = [f"--- {'/dev/null' if file.before is None else f'a/{path}'}"]
+    lines.append(f"+++ {'/dev/null' if file.after is None else f'b/{path}'}")
+    for hunk in cut(old, new):
+        # Where no line is, the number is that of the line before.
+        first, begin = hunk.start + bool(hunk.old), hunk.start + shift + bool(hunk.new)
+        lines.append(f"@@ -{first},{len(hunk.old)} +{begin},{len(hunk.new)} @@")
+        lines += [*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)]
+        shift += len(hunk.new) - len(hunk.old)
+    return "\n".join([*lines, ""])
 
 
 def _change(file: CopiedFile) -> _Change:

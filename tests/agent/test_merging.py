@@ -21,6 +21,7 @@ from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import scene
+from tests.workspace.test_git_status import git
 
 LINES = [f"line {number}" for number in range(1, 30)]
 TEXT = "\n".join([*LINES, ""])
@@ -188,6 +189,23 @@ async def test_what_is_the_same_by_now_is_not_asked_about_and_a_removal_is(tmp_p
     assert [event.target for event in work.asked] == ["b.txt", "c.bin"]
     assert [event.by_hunk for event in work.asked] == [False, False]
     assert work.now() == {"a.txt": "2\n", "c.bin": "\0\1"}
+
+
+async def test_a_workspace_that_already_has_all_of_it_is_not_an_error(tmp_path: Path) -> None:
+    work = merged(tmp_path, {"a.txt": ("1\n", "2\n")})
+    (tmp_path / "a.txt").write_text("2\n")
+    result = await work.carry_out()
+    assert (result.error, work.asked) == (None, [])
+    assert text_of(result.content).endswith("The workspace already has all that it changed.")
+
+
+async def test_the_diff_that_is_kept_is_one_that_git_applies(tmp_path: Path) -> None:
+    files = {"a.txt": (TEXT, TWO_HUNKS + "last\n"), "new.txt": (None, "1\n2\n"), "gone.txt": ("x\n", None)}
+    work = merged(tmp_path, files, NO, NO, NO)
+    await work.carry_out()
+    (tmp_path / "kept").write_text(work.outputs["out_1"])
+    git(tmp_path, "apply", "--unidiff-zero", "kept")
+    assert work.now() == {"a.txt": TWO_HUNKS + "last\n", "new.txt": "1\n2\n", "kept": work.outputs["out_1"]}
 
 
 async def test_links_and_permissions_are_named_and_not_taken(tmp_path: Path) -> None:
