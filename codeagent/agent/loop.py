@@ -212,9 +212,6 @@ class Loop:
         try:
             await self._emitter.sync()
             stop = answer = await token.guard(streamed.receive(self._conversation.model, self._request()))
-            if (own := answer.provider_content) is not None:
-                self._permissions.hear(f"{own.origin}'s own tools")
-                self._permissions.begin_request()  # the calls of this answer come after what it read there
             self._add(answer)
             if answer.calls:
                 await self._run_calls(answer, token)

@@ -1,7 +1,6 @@
 """Rules that answers made are suspended for calls to others, once the model has read what those wrote (T40)."""
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 
@@ -9,8 +8,8 @@ from codeagent.agent.agent import Agent
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
-from codeagent.core.messages import ProviderContent, text_of
-from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest, ProviderUse
+from codeagent.core.messages import text_of
+from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
 from codeagent.session.fold import fold
@@ -125,20 +124,3 @@ async def test_a_search_that_the_provider_made_suspends_them_for_the_calls_of_th
         "asking(ok*) is suspended: the model has since read text from the provider's search, which may be behind"
     )
     assert reasons(events) == [f"{suspended} this call"] * asked
-
-
-async def test_what_a_provider_found_with_its_own_tools_suspends_rules_for_the_calls_of_the_same_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    s = scene(call("a.example"), Turn("done"), policy=Policy(rules=(SAVED,)))
-    stream = s.model.stream
-
-    async def searching(request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        async for event in stream(request):
-            if isinstance(event, ModelAnswer):
-                found = ProviderContent(origin="anthropic", items=({"type": "web_search_tool_result"},))
-                event = replace(event, message=replace(event.message, provider_content=found))
-            yield event
-
-    monkeypatch.setattr(s.model, "stream", searching)
-    assert "read text from anthropic's own tools" in reasons(await s.run())[0]
