@@ -15,6 +15,7 @@ from typing import Literal
 from codeagent.core.acts import Answer, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
+from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
@@ -200,6 +201,8 @@ class Headless:
                 self.say(f"… {event.trigger.id} fired: {one_line(event.trigger.title, _WIDTH)}")
             case Notice() | TypedNotice():
                 self.say(f"{whose}{event.level}: {one_line(event.text, 400)}")
+            case ContextCompacted():
+                self.say(whose + compacted_words(event))
             case LimitReached():
                 self.say(f"{whose}the limit {event.limit} = {event.maximum:g} is reached")
             case RunFinished():

@@ -11,6 +11,7 @@ from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.children import Children, Origin, Parent, Shared
+from codeagent.agent.compaction.work import Compaction
 from codeagent.agent.emitter import Journal
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
@@ -24,7 +25,7 @@ from codeagent.agent.shell import Shell
 from codeagent.agent.triggers import Triggers
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
-from codeagent.core.budget import Budget, said_effort
+from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
@@ -82,9 +83,8 @@ class Agent:
         self._gate = PauseGate(emitter, self._spending, stepping=origin is not None and origin.parent.stepping)
         self._jobs = jobs or Jobs()
         self._triggers = triggers or Triggers()
-        self._inspection = shared.inspection or Inspection(
-            checkpoints, around, emitter, self._permissions, self._approvals, self._queue, lambda: self.running
-        )
+        given = emitter, self._permissions, self._approvals, self._queue, lambda: self.running
+        self._inspection = shared.inspection or Inspection(checkpoints, around, *given)
         self._executor = Executor(
             around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
         )
@@ -107,6 +107,7 @@ class Agent:
             inspection=self._inspection,
             jobs=self._jobs,
             triggers=self._triggers,
+            compaction=Compaction(around, emitter, self._spending, self._queue, history.line, history),
             above=shared.meter,
         )
         self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)
@@ -298,11 +299,8 @@ class Agent:
                 self._permissions.set_mode(mode)
             case acts.SetBudget(budget):
                 self._spending.set(budget)
-            case acts.SetModel(name, api_base):
-                return self._begin(self._model.change(name, api_base, self.model.effort, f"the model is {name}"))
-            case acts.SetEffort(effort):
-                said = f"thinking: {said_effort(effort)}"
-                return self._begin(self._model.change(self.model.name, self.model.api_base, effort, said))
+            case acts.SetModel() | acts.SetEffort():
+                return self._begin(self._model.change(act))
             case acts.AllowRule(text, keep):
                 return self._begin(self._permissions.add(self._permissions.parse(text, keep=keep)))
             case acts.RevokeRule(rule):
@@ -313,6 +311,8 @@ class Agent:
                 return self._stop(act)
             case acts.SendToJob(job_id, text):
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
+            case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
+                return self._runs.mind_context(act)
             case acts.TrustTools(trusted):
                 return self._trust_tools(trusted)
             case acts.TrustServers() | acts.RestartServer() | acts.AgreeToServer():

@@ -1,7 +1,7 @@
 """A call: what it works with, its checked arguments, who allowed it, and its one result."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.limits import Limits
+from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.core.errors import (
@@ -21,12 +21,13 @@ from codeagent.core.errors import (
     WorkspaceError,
 )
 from codeagent.core.mcp import ServerBook
-from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, text_of
+from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, ToolMessage, text_of
 from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalSource, Objection, Policy
 from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Scratchpad, Workspace
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 from codeagent.core.toolbox import ToolsInUse
+from codeagent.session.fold import ToolDetails
 
 CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
@@ -63,6 +64,9 @@ class ToolEnvironment:
     """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit nothing. Blocks briefly."""
+    context: ContextLimits = ContextLimits()
+    forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
+    """Called after a compaction with what is left of the results: what the model was shown else, it no longer has."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,43 @@ class StopReport:
             f"{jobs} job{'s' * (jobs != 1)} still running" if jobs else "",
         ]
         return "stopped: " + (", ".join(part for part in parts if part) or "nothing was running")
+
+
+class Denials:
+    """Keeps the kinds of calls that were denied, without a success in a later answer."""
+
+    def __init__(self, question: str) -> None:
+        """`question`: the tool by which the model asks the user; that nobody answers it is not a denial."""
+        self._question = question
+        self.kinds: set[CallKind] = set()
+
+    def note(
+        self,
+        calls: Sequence[ToolCall],
+        kinds: Mapping[str, CallKind],
+        settled: Mapping[str, ToolResult],
+        *,
+        planning: bool,
+    ) -> None:
+        """Take in one answer; a success clears its kind, a change clears both. Plan mode is expected to deny changes.
+
+        `kinds` and `settled` by the ids of the calls.
+        """
+        errors = {call.id: settled[call.id].error for call in calls}
+        done = {kinds[call.id] for call in calls if errors[call.id] is None}
+        denied = {
+            kinds[call.id]
+            for call in calls
+            if (error := errors[call.id]) is not None and error.kind == "denied" and call.name != self._question
+        }
+        made_up = {"read", "change"} if "change" in done else done
+        expected = {"change"} if planning else set()
+        self.kinds = (self.kinds - made_up) | (denied - expected)
+
+
+def tool_message(call: ToolCall, result: ToolResult) -> ToolMessage:
+    """Return what the model is sent of a result."""
+    return ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
 
 
 def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:

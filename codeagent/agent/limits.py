@@ -36,6 +36,18 @@ class Limits:
     """Elapsed time, waiting for the user included."""
 
 
+@dataclass(frozen=True)
+class ContextLimits:
+    """When a conversation is compacted, and who is asked."""
+
+    compact_at: float = 0.8
+    """The share of the window that may be full."""
+    review: bool = True
+    """A user who is there reads a summary before it replaces anything."""
+    window: int | None = None
+    """Tokens; None: what is known of the model."""
+
+
 class RunMeter:
     """Counts what one run uses, and compares it with its limits."""
 

@@ -15,8 +15,9 @@ from typing import Protocol
 
 from codeagent.agent.approvals import ASK_USER
 from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
-from codeagent.agent.calls import CallKind, StopReport
+from codeagent.agent.calls import Denials, StopReport, tool_message
 from codeagent.agent.checkpoints import Checkpointing
+from codeagent.agent.compaction.work import Asking, Compaction
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
@@ -41,8 +42,9 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from codeagent.core.model import Model, ModelRequest
+from codeagent.core.policy import Mode
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 
 _NUDGES = 2
@@ -69,6 +71,7 @@ class RunContext:
     inspection: Inspection
     jobs: Jobs
     triggers: Triggers
+    compaction: Compaction
     above: RunMeter | None = None
     """Of the run whose call started this agent; None for the main agent."""
 
@@ -109,7 +112,10 @@ class Loop:
 
     def __init__(self, conversation: Conversation, context: RunContext) -> None:
         self._conversation = conversation
-        self._history = context.line.items
+        self._line = context.line
+        self._compaction = context.compaction
+        self._overflowed = False
+        """The request before this one was refused as too long, and the conversation was compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
         self._emitter = context.emitter
@@ -123,13 +129,20 @@ class Loop:
         self._nudged = 0
         self._repeats = RepeatCounter(self._executor.repeatable)
         self._repeated: dict[str, int] = {}
-        self._mode = self._permissions.mode
+        self._mode: Mode | None = self._permissions.mode
         self.meter = RunMeter(conversation.limits, above=context.above)
         self._called: Counter[str] = Counter()
-        self._undone: set[CallKind] = set()
-        """The kinds of calls that were denied, without a success in a later answer."""
+        self._denials = Denials(ASK_USER)
         self.stop_report = StopReport(lambda: context.jobs.running)
         self.text = ""
+
+    @property
+    def _history(self) -> list[Message]:
+        return self._line.items
+
+    async def compact(self, hint: str, token: CancelToken) -> None:
+        """Compact the conversation, and ask the model nothing else. Raises RunCancelled."""
+        await self._compaction.compact("user", self._asking(), token, hint)
 
     async def run(self, token: CancelToken) -> RunReason:
         """Run turns until there is a reason to stop. Raises RunCancelled, ModelError or SessionWriteError.
@@ -148,9 +161,14 @@ class Loop:
                 await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
             if not paused:  # a paused answer can only be continued if nothing follows it
-                self._history += self._queue.deliver_notes() + self._queue.deliver_steering()
+                self._history.extend(self._queue.deliver_notes() + self._queue.deliver_steering())
                 self._tell_mode()
-            answer = await self._turn(token)
+                if await self._compaction.at_boundary(self._asking(), token):
+                    self._mode = None  # the note about it may be gone
+                    continue
+            if (answer := await self._turn_or_compact(token)) is None:
+                paused = False
+                continue
             paused = answer.stop == "paused" and not answer.calls
             if paused:
                 continue
@@ -163,19 +181,37 @@ class Loop:
                 continue
             if self._nudge(answer):
                 continue
+            if self._compaction.asked:
+                await self._compaction.at_boundary(self._asking(), token)
             await self._queue.admit(token, follow_up=True)
             queued = self._queue.deliver_steering() or self._queue.deliver_follow_up()
             if not queued and not self._queue.wakes:
                 await self._triggers.at_rest(token)
             if not queued and not self._queue.wakes:
-                return "denied" if self._undone else "done"
-            self._history += queued
+                return "denied" if self._denials.kinds else "done"
+            self._history.extend(queued)
+
+    async def _turn_or_compact(self, token: CancelToken) -> AssistantMessage | None:
+        """One answer; None if the request was too long and the conversation was compacted, once. Raises ModelError."""
+        try:
+            return await self._turn(token)
+        except ModelError as error:
+            if error.kind != "context_window" or self._overflowed:
+                raise
+            self._compaction.overflowed(self._request())
+            if not await self._compaction.compact("overflow", self._asking(), token):
+                raise
+            self._overflowed, self._mode = True, None
+            return None
+
+    def _asking(self) -> Asking:
+        return Asking(self._request(), self._conversation.model, self.meter)
 
     def _tell_mode(self) -> None:
         if self._permissions.mode == self._mode:
             return
-        self._mode = self._permissions.mode
-        if (note := mode_note(self._history, self._mode)) is not None:
+        self._mode = mode = self._permissions.mode
+        if (note := mode_note(self._history, mode)) is not None:
             self._history.append(note)
             self._emitter.emit(MessageAdded(message=note))
 
@@ -211,7 +247,10 @@ class Loop:
         stop: AssistantMessage | None = None
         try:
             await self._emitter.sync()
-            stop = answer = await token.guard(streamed.receive(self._conversation.model, self._request()))
+            request = self._request()
+            stop = answer = await token.guard(streamed.receive(self._conversation.model, request))
+            self._compaction.answered(request, streamed.usage)
+            self._overflowed = False
             self._add(answer)
             if answer.calls:
                 await self._run_calls(answer, token)
@@ -251,25 +290,12 @@ class Loop:
             for call in answer.calls:
                 if call.id not in settled:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
-            self._history += [_message(call, settled[call.id]) for call in answer.calls]
+            self._history.extend(tool_message(call, settled[call.id]) for call in answer.calls)
+            for call in answer.calls:
+                self._compaction.note(call, settled[call.id])
             self.stop_report.add(settled.values(), stopped=token.cancelled)
-            self._note_denials(answer.calls, settled)
-
-    def _note_denials(self, calls: Sequence[ToolCall], settled: dict[str, ToolResult]) -> None:
-        """Keep the kinds of calls that were denied; a success in a later answer clears its kind, a change clears both.
-
-        Changes denied by plan mode do not count, and neither do the model's own questions.
-        """
-        errors = {call.id: settled[call.id].error for call in calls}
-        done = {self._executor.kind(call) for call in calls if errors[call.id] is None}
-        denied = {
-            self._executor.kind(call)
-            for call in calls
-            if (error := errors[call.id]) is not None and error.kind == "denied" and call.name != ASK_USER
-        }
-        made_up = {"read", "change"} if "change" in done else done
-        expected = {"change"} if self._permissions.mode == "plan" else set()
-        self._undone = (self._undone - made_up) | (denied - expected)
+            kinds = {call.id: self._executor.kind(call) for call in answer.calls}
+            self._denials.note(answer.calls, kinds, settled, planning=self._permissions.mode == "plan")
 
     async def _run_batches(self, answer: AssistantMessage, settled: dict[str, ToolResult], token: CancelToken) -> None:
         if answer.stop == "length":
@@ -370,7 +396,3 @@ class Loop:
         self._emitter.emit(Notice(level="warning", code="model.nudge", text=said))
         self._emitter.emit(MessageAdded(message=note))
         return True
-
-
-def _message(call: ToolCall, result: ToolResult) -> ToolMessage:
-    return ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)

@@ -165,19 +165,28 @@ class StreamedAnswer:
     def _forget(self, retry: Retrying) -> None:
         self._drop_announced()
         self._text.clear()
-        text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
-        delay = round(retry.delay, 3)
-        self._emitter.emit(ModelRetried(text=text, reason=retry.reason, attempt=retry.attempt, delay_s=delay))
+        self._emitter.emit(retried(retry))
 
     def _replace_model(self, change: FellBack) -> None:
         self._drop_announced()
         self._text.clear()
-        text = f"{change.reason}; continuing with {change.model}"
-        data = {"reason": change.reason, "model": change.model}
-        self._emitter.emit(Notice(level="warning", code="model.fallback", text=text, data=data))
+        self._emitter.emit(fell_back(change))
 
     def _drop_announced(self) -> None:
         for call in self._announced.values():
             self._executor.refuse(call, Cancelled("the answer broke off before it was complete; nothing ran"))
         self._known_ids.update(self._announced)
         self._announced.clear()
+
+
+def retried(retry: Retrying) -> ModelRetried:
+    """Return the notice that a request is repeated."""
+    text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
+    return ModelRetried(text=text, reason=retry.reason, attempt=retry.attempt, delay_s=round(retry.delay, 3))
+
+
+def fell_back(change: FellBack) -> Notice:
+    """Return the notice that another model took over."""
+    text = f"{change.reason}; continuing with {change.model}"
+    data = {"reason": change.reason, "model": change.model}
+    return Notice(level="warning", code="model.fallback", text=text, data=data)

@@ -17,7 +17,8 @@ from codeagent.agent.limits import Deadline, RunMeter
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
-from codeagent.core.budget import Effort
+from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
+from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
@@ -82,6 +83,13 @@ class Run:
         for message in (UserMessage.from_text(prompt), *self._notes):
             said.append(message)
             context.emitter.emit(MessageAdded(message=message))
+
+    async def compact(self, hint: str) -> None:
+        """Compact the conversation, and do nothing else; what fails is told. Raises nothing."""
+        try:
+            await Loop(self._conversation, self._context).compact(hint, self.token)
+        except (RunCancelled, asyncio.CancelledError):
+            self._context.queue.take_back_all()
 
     async def work(self) -> RunFinished:
         """Run to the end; the event that the caller emits. Raises nothing."""
@@ -180,6 +188,14 @@ class Runs:
         self._recipe = recipe
         return self._hold(self._follow(recipe, scope))
 
+    def mind_context(self, act: ContextAct) -> Refused | None:
+        """Do what concerns the context; without a run, a compaction begins at once, and no run begins until its end."""
+        if not isinstance(act, Compact) or self.going_on:
+            return self._context.compaction.do(act)
+        run = self._current = Run(self.conversation, self._context, self._token.child())
+        self._hold(self._compact(run, act.hint))
+        return None
+
     def stop(self, reason: str) -> bool:
         """Cancel the run, and begin no further step of its recipe; False if nothing is running."""
         running, self._recipe = self.going_on, None
@@ -211,6 +227,18 @@ class Runs:
             raise CodeagentError(_CLOSED)
         if self.going_on:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
+
+    async def _compact(self, run: Run, hint: str) -> None:
+        """Afterwards what the user typed in the meantime begins a run."""
+        self._context.spending.work()
+        try:
+            await run.compact(hint)
+        finally:
+            self._context.spending.rest()
+            self._leave(run)
+        if self._context.queue.waiting and not self.closed:
+            self.start(None)
+        self.rouse()
 
     def _made(self, conversation: Conversation, prompt: str | None) -> Coroutine[Any, Any, RunFinished | None]:
         """Make a run the current one, and return its work."""
@@ -327,15 +355,18 @@ class SessionModel:
         self._runs = runs
         self._emitter = emitter
 
-    def change(self, name: str, api_base: str | None, effort: Effort | None, said: str) -> Coroutine[Any, Any, None]:
-        """What puts another model in use from the next run on; `said` is told then. Raises CodeagentError.
+    def change(self, act: SetModel | SetEffort) -> Coroutine[Any, Any, None]:
+        """What puts another model, or the same with another effort, in use from the next run on; it is told then.
 
-        If it fails the present model is kept.
+        If it fails the present model is kept. Raises CodeagentError.
         """
         if self._opener is None:
             raise CodeagentError(_KEPT)
         self._refuse()
-        return self._use(self._opener(name, api_base, effort), said)
+        now = self.in_use
+        if isinstance(act, SetModel):
+            return self._use(self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}")
+        return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
 
     async def open_for_step(self, name: str) -> Model:
         """Another model for one step; it stays with the server of the present one if the provider is the same.

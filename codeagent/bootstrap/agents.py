@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent
@@ -16,7 +17,7 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.place import agrees_to, start_sandbox
-from codeagent.bootstrap.tools import FILE_TOOLS, ToolDependencies, prompt_for
+from codeagent.bootstrap.tools import FILE_TOOLS, ToolDependencies, forget_reads, prompt_for
 from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
@@ -86,7 +87,8 @@ class ChildOpener:
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
-            around = replace(around, tools=tools, limits=limits, scratchpad=own.scratchpad)
+            forget = partial(forget_reads, own.reads, set())
+            around = replace(around, tools=tools, limits=limits, scratchpad=own.scratchpad, forget=forget)
             conversation = Conversation(
                 model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
             )

@@ -15,7 +15,7 @@ from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.children import Children
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import Limits
+from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder
 from codeagent.agent.triggers import Triggers
@@ -23,7 +23,7 @@ from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.bootstrap.sources import open_catalog, open_inbox, with_messages
-from codeagent.bootstrap.tools import ToolDependencies, prompt_for, tracked_reads
+from codeagent.bootstrap.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
@@ -38,7 +38,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, fold, read_about
+from codeagent.session.fold import History, fold, tools_read_about
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.recording import Recording, without_collecting
@@ -168,6 +168,8 @@ def _environment(
         inputs=dependencies.inputs,
         servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
+        context=ContextLimits(**settings.context.model_dump()),
+        forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
     )
 
 
@@ -278,7 +280,7 @@ def _dependencies(
         sandbox.sandbox,
         inbox,
         Triggers(awaited=settings.wait_for_triggers, inbox=inbox if group is None else None),
-        read_about(history),
+        tools_read_about(history.details),
         children,
     )
 

@@ -27,7 +27,7 @@ from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
-from codeagent.session.fold import History
+from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin import NAMES
@@ -376,9 +376,15 @@ def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     """Return a tracker that knows what the model has read in the session so far."""
     reads = ReadTracker(workspace)
-    for item in history.details:
-        reads.restore(item.details)
+    reads.keep_only(item.details for item in history.details)
+    reads.keep_only(item.details for item in history.details if item.in_context)
     return reads
+
+
+def forget_reads(reads: ReadTracker, documentation: set[str], left: Sequence[ToolDetails]) -> None:
+    """Forget what the model read, of files and of the documentation of tools, but for what is left of the results."""
+    reads.keep_only(item.details for item in left)
+    documentation &= tools_read_about(left)
 
 
 def prompt_for(dependencies: ToolDependencies) -> MakePrompt:

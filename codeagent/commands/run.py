@@ -17,7 +17,7 @@ from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, FollowUp, Interrupt, RunRecipe, Steer, Stop
+from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
@@ -28,11 +28,19 @@ from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
 
 _FORM = re.compile(
-    r"(?P<kind>steer|interrupt|follow-up|abort)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
+    r"(?P<kind>steer|interrupt|follow-up|abort|compact)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
     r"(?:=(?P<text>.*))?",
     re.DOTALL,
 )
-_ACTS: dict[str, Callable[[str], Act]] = {"steer": Steer, "interrupt": Interrupt, "follow-up": FollowUp, "abort": Stop}
+_ACTS: dict[str, Callable[[str], Act]] = {
+    "steer": Steer,
+    "interrupt": Interrupt,
+    "follow-up": FollowUp,
+    "abort": Stop,
+    "compact": Compact,
+}
+_WITHOUT_TEXT = {"abort": "interrupted", "compact": ""}
+"""What is meant where no text is given, for those that need none."""
 _EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 _SILENCE = 3.0
 """Seconds after which a pipe that sent nothing is given up, as in CI."""
@@ -56,12 +64,12 @@ class Injection:
     def parse(cls, text: str) -> "Injection":
         """Raises ConfigError."""
         match = _FORM.fullmatch(text)
-        if match is None or (match["kind"] != "abort" and not match["text"]):
+        if match is None or (match["kind"] not in ("abort", "compact") and not match["text"]):
             raise ConfigError(
-                f"--inject {text!r}: write KIND@POINT:N=TEXT with steer, interrupt, follow-up or abort "
+                f"--inject {text!r}: write KIND@POINT:N=TEXT with steer, interrupt, follow-up, abort or compact "
                 "and tool, batch or turn, as in steer@tool:1=look at the docs first"
             )
-        act = _ACTS[match["kind"]](match["text"] or "interrupted")
+        act = _ACTS[match["kind"]](match["text"] or _WITHOUT_TEXT[match["kind"]])
         return cls(act, _EVENTS[match["point"]], int(match["n"]))
 
 
@@ -136,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND@POINT:N=TEXT",
         action="append",
         default=[],
-        help="for tests: steer, interrupt, follow-up or abort at the Nth tool, batch or turn",
+        help="for tests: steer, interrupt, follow-up, abort or compact at the Nth tool, batch or turn",
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.settings import (
+    ContextSettings,
     FileSettings,
     HookSettings,
     LimitSettings,
@@ -47,6 +48,7 @@ ENVIRONMENT = {
 """Variables and the setting each one sets."""
 _SECTIONS: dict[str, type[Section]] = {
     "limits": LimitSettings,
+    "context": ContextSettings,
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,

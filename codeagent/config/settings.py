@@ -75,6 +75,17 @@ class LimitSettings(Section):
     """Calls that run at the same time; further ones wait."""
 
 
+class ContextSettings(Section):
+    """When an older part of the conversation gives way to a summary; see docs/how-to/context.md."""
+
+    compact_at: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.8
+    """The share of the model's window that may be full."""
+    review: bool = True
+    """The screen shows a summary, and lets you edit it, before it replaces anything."""
+    window: PositiveInt | None = None
+    """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
+
+
 class RuleSetting(Section):
     """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
 
@@ -266,6 +277,7 @@ class CommonSettings(Section):
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()
+    context: ContextSettings = ContextSettings()
     sandbox: SandboxSettings = SandboxSettings()
     text_tools: TextToolSettings = TextToolSettings()
     web: WebSettings = WebSettings()

@@ -300,6 +300,39 @@ class RestoreFile:
     present: Node | None
 
 
+@dataclass(frozen=True)
+class Compact:
+    """Replace the older part of the conversation by a summary: now, or during a run at the next boundary."""
+
+    hint: str = ""
+    """What the summary has to mind."""
+
+
+@dataclass(frozen=True)
+class AnswerSummary:
+    """Have this summary, as it was shown or edited, replace what it is of; None: keep the conversation as it is."""
+
+    summary: str | None
+
+
+@dataclass(frozen=True)
+class Pin:
+    """Keep a line word for word through every compaction; the model is told of it at the next boundary."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Unpin:
+    """No longer keep a pinned line."""
+
+    number: int
+    """From 1."""
+
+
+ContextAct = Compact | AnswerSummary | Pin | Unpin
+
+
 Act = (
     Prompt
     | RunRecipe
@@ -334,4 +367,5 @@ Act = (
     | AgreeToServer
     | Restore
     | RestoreFile
+    | ContextAct
 )

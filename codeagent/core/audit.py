@@ -23,7 +23,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import ErrorKind, Usage
 from codeagent.core.notes import SHELL
-from codeagent.core.notices import CallEdited
+from codeagent.core.notices import CallEdited, SummaryWritten
 from codeagent.core.policy import Answer, ApprovalSource
 
 
@@ -324,7 +324,7 @@ class SessionStats:
     usage: Usage = field(default_factory=Usage)
 
 
-COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached"})
+COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached", "notice"})
 """The types of the events that are counted; others change nothing."""
 
 
@@ -337,6 +337,8 @@ def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
         match event:
             case TurnFinished():
                 usage, turns = usage + event.usage, turns + 1
+            case SummaryWritten():
+                usage += event.usage
             case ToolResultAdded():
                 tools[event.name] = _with(tools.get(event.name, ToolStats()), event)
                 errors.update([event.error.kind] if event.error is not None else [])

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
+from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
 from codeagent.core.json_types import BaseEvent, JsonObject, OneOf
@@ -363,6 +364,7 @@ KnownEvent = (
     | JobFinished
     | CheckpointCreated
     | CheckpointRestored
+    | ContextCompacted
     | LimitReached
     | TriggerEvent
     | Notice

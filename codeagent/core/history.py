@@ -40,6 +40,10 @@ class BranchingHistory(Generic[T]):
         """Set a mark in any list: the current one, or a branch that was left."""
         self._marks[name] = (items, length)
 
+    def replace(self, items: Iterable[T]) -> None:
+        """Continue with other items; the marks made so far stay where they are, in what these replace."""
+        self.items = list(items)
+
     def go_back(self, name: str) -> None:
         """Return to the mark. Raises KeyError."""
         items, length = self._marks[name]

@@ -5,7 +5,7 @@ Each note is a pure function of what is logged, so that a log tells which notes 
 
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
-from codeagent.core.notices import MessageReceived
+from codeagent.core.notices import MessageReceived, PinsChanged
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.triggers import TriggerFired
 
@@ -67,6 +67,13 @@ def message_note(received: MessageReceived) -> UserMessage:
     head = f"(message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
     quoted = "\n".join(f"> {line}" for line in visible(received.body).split("\n"))
     return UserMessage.from_text(f"{head}\n{quoted}\n)", source="note")
+
+
+def pin_note(changed: PinsChanged) -> UserMessage | None:
+    """Return the message that tells of a line that the user pinned; None if one was removed."""
+    if not changed.added:
+        return None
+    return UserMessage.from_text(f"(The user pinned this, so keep to it: {changed.added})", source="note")
 
 
 def told_by(result: ToolResultAdded) -> str | None:

@@ -7,8 +7,10 @@ fails the type checker. What is only to be read is a plain `core.events.Notice`.
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
+from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent, kept_in
+from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, Permission
 
 NoticeLevel = Literal["info", "warning", "error"]
@@ -255,6 +257,48 @@ class TextRead(TypedNotice):
     """Who they are: see `core.policy.ApprovalKey.answered_by`."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionBegun(TypedNotice):
+    """The conversation is being summarized; `compaction.failed` or `context.compacted` follows."""
+
+    code: Literal["compaction.begun"] = "compaction.begun"
+    cause: CompactionCause
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryWritten(TypedNotice):
+    """The model answered with a summary; nothing is replaced by it yet."""
+
+    code: Literal["compaction.summary"] = "compaction.summary"
+    summary: str
+    usage: Usage
+    """Of the request for it."""
+    asked: bool
+    """The user reads it first, and may edit or refuse it."""
+    replaces: int
+    """Messages."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionFailed(TypedNotice):
+    """The conversation is as it was."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["compaction.failed"] = "compaction.failed"
+    cause: CompactionCause
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PinsChanged(TypedNotice):
+    """The lines that every compaction keeps; the model is told of a new one by a message made of this."""
+
+    code: Literal["pins.changed"] = "pins.changed"
+    pins: tuple[str, ...]
+    """All of them, in the order they were pinned."""
+    added: str = ""
+    """The one that is new; empty if one was removed."""
+
+
 AnyNotice = (
     ModeChanged
     | ModelChanged
@@ -276,4 +320,8 @@ AnyNotice = (
     | RecipeStepBegun
     | RecipeStopped
     | TextRead
+    | CompactionBegun
+    | SummaryWritten
+    | CompactionFailed
+    | PinsChanged
 )

@@ -31,6 +31,7 @@ HookEvent = Literal[
     "before_update",
     "after_update",
     "prompt_submit",
+    "compaction",
     "run_finished",
     "session_start",
     "session_end",

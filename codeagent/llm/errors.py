@@ -21,8 +21,9 @@ MAX_RETRY_AFTER = 120.0
 _LONGEST_QUOTE = 300
 _RETRYABLE = {408, 409, 425, 429}
 _OVERFLOW = re.compile(
-    r"context[ _](?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"
-    r"|exceeds? the (?:available|maximum) (?:context|number of tokens)|request too large",
+    r"context[ _](?:length|window|size|limit)|maximum (?:context|prompt)|(?:prompt|input) is too long"
+    r"|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens|size)"
+    r"|request[ _]too[ _]large|reduce the length of (?:the|your) (?:messages|prompt|input)",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)

@@ -1,15 +1,16 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
 from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DiffBlock
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
     JobStarted,
-    KnownEvent,
     MessageAdded,
     RunFinished,
     RunStarted,
@@ -18,32 +19,32 @@ from codeagent.core.events import (
     ToolCallAdded,
     ToolResultAdded,
     ToolStarted,
-    UnknownEvent,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import Message, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
-from codeagent.core.notes import job_note, message_note, restored_note, shell_note, told_by, trigger_note
+from codeagent.core.notes import job_note, message_note, pin_note, restored_note, shell_note, told_by, trigger_note
 from codeagent.core.notices import (
     JobListens,
     MessageReceived,
     ModeChanged,
     ModelChanged,
+    PinsChanged,
     QueueOrdered,
     RecipeStepBegun,
     TextRead,
 )
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
+from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript
 
-AnyEvent = KnownEvent | UnknownEvent
+if TYPE_CHECKING:  # it needs pydantic
+    from codeagent.core.tool import ToolResult
 
 CHOICES = frozenset({"run.started", "notice"})
 """The types of events that `last_mode` and `last_model` look at."""
-ENDED = "cancelled: session ended"
-ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until then is unknown"
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,21 @@ class OpenCall:
 
 @dataclass(frozen=True)
 class ToolDetails:
-    """The `details` of one call that ran: what the read-before-write guard is rebuilt from."""
+    """What one call that ran read and changed: what the read-before-write guard is rebuilt from."""
 
     name: str
     details: JsonObject
+    call_id: str = ""
+    changed: tuple[str, ...] = ()
+    """Paths of the files that it changed itself."""
+    in_context: bool = True
+    """Its result is still part of the conversation; a compaction removes or prunes results."""
+
+    @classmethod
+    def of(cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded") -> "ToolDetails | None":
+        """Return those of a result; None if it tells of no file and nothing else that is kept."""
+        changed = tuple(block.path for block in result.blocks if isinstance(block, DiffBlock) and result.error is None)
+        return cls(name, result.details, call_id, changed) if result.details or changed else None
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,8 @@ class History:
     """Of every call there ever was, including those taken back."""
     timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
     """The points to go back to."""
+    pins: tuple[str, ...] = ()
+    """The lines that every compaction keeps."""
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
@@ -123,20 +137,16 @@ def fold(events: Sequence[AnyEvent]) -> History:
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
     walked = walk(own)
-    told = _transcript(walked.items, results, started)
+    told = transcript(walked.items, results, started)
     return History(
-        line=_line(told, walked, lambda items: _transcript(items, results, started)),
+        line=rebuilt_line(told, walked, lambda items: transcript(items, results, started)),
         open_calls=tuple(OpenCall(call, call.id in started) for call in told.calls if call.id not in results),
         undelivered=_undelivered(own),
         notes=_notes(own),
         jobs=ended_jobs(own),
         triggers=_triggers(own),
         mode=last_mode(own),
-        details=tuple(
-            ToolDetails(result.name, result.details)
-            for result in results.values()
-            if result.executed and result.details
-        ),
+        details=tuple(_details(results.values(), told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)
         | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
@@ -144,78 +154,16 @@ def fold(events: Sequence[AnyEvent]) -> History:
         timeline=CheckpointTimeline(own),
         steps=tuple(_done_steps(walked.items)),
         heard=tuple(event.place for event in own if isinstance(event, TextRead)),
+        pins=next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
     )
 
 
-@dataclass(frozen=True)
-class _Told:
-    """The messages of some events."""
-
-    messages: list[Message]
-    calls: list[ToolCall]
-    dropped: list[str]
-    counts: list[int]
-    """How many messages there were after each event."""
-
-
-def _line(
-    told: _Told, walked: BranchingHistory[AnyEvent], tell: Callable[[list[AnyEvent]], _Told]
-) -> BranchingHistory[Message]:
-    """Rebuild the conversation with its marks, including those in what was undone, from which `redo` continues."""
-    line: BranchingHistory[Message] = BranchingHistory()
-    line.items = told.messages
-    known = {id(walked.items): told}
-    for name, (items, length) in walked.marks().items():
-        branch = known.get(id(items)) or known.setdefault(id(items), tell(items))
-        line.adopt(name, branch.messages, branch.counts[length - 1] if length else 0)
-    return line
-
-
-def _transcript(events: Iterable[AnyEvent], results: dict[str, ToolResultAdded], started: set[str]) -> _Told:
-    told = _Told([], [], [], [])
-    used: set[str] = set()
-    for event in events:
-        if isinstance(event, MessageAdded):
-            _tell(event.message, told, used, results, started)
-        told.counts.append(len(told.messages))
-    return told
-
-
-def _tell(
-    message: UserMessage | AssistantMessage,
-    told: _Told,
-    used: set[str],
-    results: dict[str, ToolResultAdded],
-    started: set[str],
-) -> None:
-    if isinstance(message, UserMessage):
-        told.messages.append(message)
-        return
-    ids = [call.id for call in message.calls]
-    if reason := _unfit(message, ids, used, first=not told.messages):
-        told.dropped.append(f"an assistant message was left out: {reason}")
-        return
-    used.update(ids)
-    told.calls.extend(message.calls)
-    told.messages.append(message)
-    told.messages.extend(_tool_message(call, results.get(call.id), call.id in started) for call in message.calls)
-
-
-def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: bool) -> str:
-    if first:
-        return "nothing from the user comes before it"
-    if not (message.text or message.calls or message.thinking or message.provider_content):
-        return "it is empty"
-    if len(set(ids)) != len(ids) or used.intersection(ids):
-        return "it uses a call id again"
-    return ""
-
-
-def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool) -> ToolMessage:
-    if result is not None:
-        return ToolMessage(call_id=call.id, name=result.name, content=result.content, is_error=result.is_error)
-    text = ENDED_MIDWAY if started else ENDED
-    return ToolMessage(call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True)
+def _details(results: Iterable[ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
+    """Yield what the calls that ran read and changed; after a compaction, what is left of the earlier ones is known."""
+    left = {message.call_id for message in told.messages if isinstance(message, ToolMessage)} - told.pruned
+    for result in results:
+        if result.executed and (details := ToolDetails.of(result.call_id, result.name, result)) is not None:
+            yield replace(details, in_context=result.seq > told.compacted_at or result.call_id in left)
 
 
 def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
@@ -258,6 +206,8 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
                 waiting.append(trigger_note(event))
             case MessageReceived():
                 waiting.append(message_note(event))
+            case PinsChanged() if (note := pin_note(event)) is not None:
+                waiting.append(note)
             case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
             case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
@@ -291,9 +241,9 @@ def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:
     return tuple({trigger.id: trigger for trigger in told}.values())
 
 
-def read_about(history: History) -> set[str]:
-    """Return the names of the tools whose documentation the model has read in the session so far."""
-    found = (item.details.get("tool") for item in history.details if item.name == "info")
+def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
+    """Return the names of the tools whose documentation the model has read, and still has."""
+    found = (item.details.get("tool") for item in details if item.name == "info" and item.in_context)
     return {name for name in found if isinstance(name, str)}
 
 

@@ -33,9 +33,11 @@ from codeagent.core.messages import (
     transcript_problems,
 )
 from codeagent.core.notes import SHELL
+from codeagent.core.notices import SummaryWritten
 from codeagent.disk.opens import open_appended
-from codeagent.session.fold import ENDED, ENDED_MIDWAY, AnyEvent, History, fold, job_outputs, open_jobs, own_events
+from codeagent.session.fold import History, fold, job_outputs, open_jobs, own_events
 from codeagent.session.recording import Recording
+from codeagent.session.transcript import ENDED, ENDED_MIDWAY, AnyEvent
 
 DAMAGED = "events.damaged"
 """The file beside the log that keeps what was cut off it."""
@@ -240,7 +242,7 @@ def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
         RunFinished(
             reason="interrupted",
             text=said[-1] if said else "",
-            usage=sum((event.usage for event in run if isinstance(event, TurnFinished)), Usage()),
+            usage=sum((event.usage for event in run if isinstance(event, TurnFinished | SummaryWritten)), Usage()),
             turns=sum(isinstance(event, TurnStarted) for event in run),
             calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
             error="the process ended before the run did",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import (
     DiffBlock,
@@ -118,6 +119,10 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
             started[event.call_id] = event
         case ToolResultAdded():
             yield _call(event, started.pop(event.call_id, None), clean)
+        case ContextCompacted():
+            yield Aside(clean(compacted_words(event)), "warning")
+            if event.note:
+                yield Said("note", clean(event.note))
         case _:
             yield from _remark(event, clean)
 

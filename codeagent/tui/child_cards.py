@@ -5,7 +5,7 @@ from collections.abc import Callable
 from codeagent.core import events, notices
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import Usage
+from codeagent.tui.outcomes import add_usage
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import ChildView
 
@@ -49,7 +49,7 @@ class ChildCards:
         match event:
             case events.ToolStarted():
                 view.calls += 1
-            case events.TurnFinished():
+            case events.TurnFinished() | notices.SummaryWritten():
                 add_usage(event.usage, main, context=False)
             case ApprovalRequested():
                 main.approvals.add(event)
@@ -61,7 +61,7 @@ class ChildCards:
                 main.boundary.pause(event.why, f"{event.agent}: {event.text}", event.batch, ())
                 main.status.set(halt="paused")
             case notices.RunResumed():
-                main.boundary.set(None)
+                main.boundary.resumed()
                 main.status.set(halt="")
             case _:
                 pass
@@ -71,18 +71,3 @@ class ChildCards:
         """Show no child as still at work: it ended with the process that was cut short."""
         for child in self._shown.values():
             child.view.phase = ""
-
-
-def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
-    """Count what a request used; `context`: it was one of the conversation itself, and not of a child."""
-    now = state.status.now
-    costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
-    filled = usage.input_tokens + usage.output_tokens if context else 0
-    state.status.set(
-        context_tokens=filled or now.context_tokens,
-        input_tokens=now.input_tokens + usage.input_tokens,
-        output_tokens=now.output_tokens + usage.output_tokens,
-        cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
-        cost_usd=sum(costs) if costs else None,
-        estimated=now.estimated or usage.estimated,
-    )

@@ -101,6 +101,30 @@ _WITHOUT_KEYS = (
         needs_conversation=True,
     ),
     Action(
+        "command.compact",
+        "replace the older part of the conversation by a summary; a hint says what it must mind",
+        does="running:compact",
+        group="conversation",
+        arguments="[hint|use|edit|keep]",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.pin",
+        "keep a line word for word, however often the conversation is compacted",
+        does="running:pin",
+        group="conversation",
+        arguments="[text]",
+        needs_conversation=True,
+    ),
+    Action(
+        "command.unpin",
+        "no longer keep a pinned line",
+        does="running:unpin",
+        group="conversation",
+        arguments="number",
+        needs_conversation=True,
+    ),
+    Action(
         "command.stop", "stop what runs now, or a job", does="running:stop", group="conversation", arguments="[job]"
     ),
     Action("command.copy", "copy the last answer", group="conversation", arguments="[all]"),

@@ -63,6 +63,7 @@ SCOPES = {
     "card": Scope("Approval card: after Tab, or with Alt", in_chat=True),
     "boundary": Scope("A paused run: after Tab, or with Alt", in_chat=True),
     "plan": Scope("A plan that is ready: after Tab, or with Alt", in_chat=True),
+    "summary": Scope("A summary to read: after Tab, or with Alt", in_chat=True),
     "find": Scope("Finding in the conversation"),
     "transcript": Scope("Conversation: after Tab in an empty line", in_chat=True),
     "picker": Scope("Lists", writing=True),

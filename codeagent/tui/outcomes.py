@@ -1,16 +1,17 @@
-"""Events in a few words: how a call, a job or a run ended, what a note or an answer says."""
+"""Events in a few words: how a call, a job or a run ended, what a note or an answer says, what was used."""
 
 from dataclasses import replace
 from typing import assert_never
 
 from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.jobs import Job
-from codeagent.core.messages import text_of
-from codeagent.core.notices import RunStopped
+from codeagent.core.messages import Usage, text_of
+from codeagent.core.notices import CompactionBegun, CompactionFailed, RunStopped, SummaryWritten
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui.rendering.lines import cut_end, flat
-from codeagent.tui.state import ASK_USER
+from codeagent.tui.state import ASK_USER, SummaryReady, UiState
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.spelling import counted, duration
 
@@ -23,6 +24,7 @@ _TOLD = {
     "(Plan mode is over": "plan mode is over",
     "(The user took back": "which files you undid",
     "(The user brought back": "which files you restored",
+    "(The user pinned": "",
     "(The user ran a command": "your command and its output",
     "(Your answer was": "",
     "(trigger-": "",
@@ -150,6 +152,47 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
     if event.conversation:
         parts.append(f"back to before “{moment}”: later messages are no longer sent to the model")
     return ("; ".join(parts) or "nothing had to be changed") + " (/redo to restore)"
+
+
+def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
+    """Count what a request used; `context`: it was one of the conversation itself, and not of a child."""
+    now = state.status.now
+    costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
+    filled = usage.input_tokens + usage.output_tokens if context else 0
+    state.status.set(
+        context_tokens=filled or now.context_tokens,
+        input_tokens=now.input_tokens + usage.input_tokens,
+        output_tokens=now.output_tokens + usage.output_tokens,
+        cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
+        cost_usd=sum(costs) if costs else None,
+        estimated=now.estimated or usage.estimated,
+    )
+
+
+def show_compaction(
+    event: CompactionBegun | SummaryWritten | CompactionFailed | ContextCompacted, state: UiState
+) -> None:
+    """Show how a compaction goes; the run continues afterwards, if there is one."""
+    match event:
+        case CompactionBegun():
+            state.status.set(phase="compacting")
+        case SummaryWritten():
+            add_usage(event.usage, state, context=False)
+            state.document.remark(f"summary of {counted(event.replaces, 'message')}:")
+            state.document.finish_answer(event.summary)
+            if event.asked:
+                state.boundary.set(SummaryReady(event.summary, event.replaces))
+                state.status.set(phase="waiting")
+        case CompactionFailed():
+            state.document.remark(event.text, event.level)
+        case ContextCompacted():
+            state.document.remark(f"{compacted_words(event)}; all of it is still above")
+            state.status.set(context_tokens=event.after_tokens)
+        case _:
+            assert_never(event)
+    if isinstance(event, CompactionFailed | ContextCompacted):
+        state.boundary.set(None)
+        state.status.set(**({"phase": "thinking"} if state.status.now.in_run else {"phase": "idle", "halt": ""}))
 
 
 def _kept(files: tuple[str, ...]) -> str:

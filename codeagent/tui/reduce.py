@@ -7,6 +7,7 @@ from typing import assert_never
 from codeagent.core import events, notices
 from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.compaction import ContextCompacted
 from codeagent.core.display import TerminalBlock
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.jobs import Job
@@ -16,9 +17,9 @@ from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
-from codeagent.tui.child_cards import ChildCards, add_usage
+from codeagent.tui.child_cards import ChildCards
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.state import Halt, Paused, PlanReady, UiState
+from codeagent.tui.state import Halt, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Document
 
@@ -36,12 +37,11 @@ class Reducer:
         self._document = state.document
         self._live = live
         self._thought = False
-        self._mode: Mode = "ask"
+        self._mode: Mode = "ask"  # as the events say; the status shows at once what the user chose
         self._own_mode: Mode = "ask"
         """The session's, to which it returns after a step of a recipe."""
         self._step_mode: Mode | None = None
         """Of the step that begins next."""
-        """As the events say; the status shows at once what the user chose."""
         self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
         """Of the calls of this run, as JSON by call id."""
@@ -66,7 +66,7 @@ class Reducer:
                 self._thought = False
                 state.status.set(phase="thinking", retry_at=None, retry_reason="")
             case events.TurnFinished():
-                add_usage(event.usage, state, context=True)
+                outcomes.add_usage(event.usage, state, context=True)
             case events.MessageAdded():
                 self._add_message(event)
             case events.TextDelta():
@@ -113,7 +113,7 @@ class Reducer:
             case _:
                 self._apply_notice(event)
 
-    def _apply_notice(self, event: events.Notice | notices.AnyNotice) -> None:
+    def _apply_notice(self, event: events.Notice | notices.AnyNotice | ContextCompacted) -> None:
         state, status = self._state, self._state.status
         match event:
             case events.Notice():
@@ -143,7 +143,7 @@ class Reducer:
                 status.set(batch=event.batch)
                 self._halt("paused")
             case notices.RunResumed():
-                state.boundary.set(None)
+                state.boundary.resumed()
                 self._halt("")
             case notices.RunStopped():
                 self._stopped = event  # shown with the end of the run
@@ -156,11 +156,15 @@ class Reducer:
             case notices.JobListens():
                 state.jobs.listens(event.job_id, event.port)
                 self._document.remark(event.text, event.level)
+            case notices.PinsChanged():
+                status.set(pins=event.pins, notice=event.text)
             case notices.RecipeStepBegun():
                 self._step_mode = event.mode
                 self._document.remark(event.text, event.level)
             case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped() | notices.MessageReceived():
                 self._document.remark(event.text, event.level)
+            case notices.CompactionBegun() | notices.SummaryWritten() | notices.CompactionFailed() | ContextCompacted():
+                outcomes.show_compaction(event, state)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
             case notices.AgentStarted() | notices.TextRead():
@@ -176,8 +180,7 @@ class Reducer:
         """End what was going on when the recording stopped: questions, a pause, jobs, children."""
         self._state.approvals.clear()
         self._children.end_recording()
-        if isinstance(self._state.boundary.now, Paused):
-            self._state.boundary.set(None)
+        self._state.boundary.end_recording()
         for row in self._state.jobs.rows:
             card = self._document.find_card(row.call_id)
             if card is not None and card.state == "background":
@@ -185,16 +188,15 @@ class Reducer:
                 self._document.touch_card(row.call_id)
         self._state.jobs.lose()
         self._waited.clear()
-        self._state.status.set(halt="", jobs=0, waits_since=None)
+        self._state.status.set(halt="", in_run=False, jobs=0, waits_since=None)
 
     def _begin_run(self, event: events.RunStarted) -> None:
         self._own_mode, self._stopped = event.mode, None
         self._mode, self._step_mode = self._step_mode or event.mode, None
         self._arguments.clear()
         self._state.boundary.set(None)
-        self._state.status.set(
-            phase="thinking", since=event.ts, batch=0, model=event.model, mode=self._mode, session=event.session
-        )
+        self._state.status.set(in_run=True, model=event.model, mode=self._mode, session=event.session)
+        self._state.status.set(phase="thinking", since=event.ts, batch=0)
 
     def _end_run(self, event: events.RunFinished) -> None:
         state = self._state
@@ -210,9 +212,8 @@ class Reducer:
         self._waited.clear()
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
-        state.status.set(
-            phase="idle", halt="", since=event.ts, batch=0, waits_since=None, retry_at=None, retry_reason=""
-        )
+        state.status.set(phase="idle", in_run=False, halt="", since=event.ts, batch=0)
+        state.status.set(waits_since=None, retry_at=None, retry_reason="")
 
     def _halt(self, halt: Halt) -> None:
         """Set how the run is held; one that is being stopped stays so until it ends."""

@@ -14,8 +14,9 @@ if TYPE_CHECKING:  # the first frame shows none of these
     from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
 
-Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying"]
-"""What the run is doing. waiting: for the user. retrying: the request is repeated at `retry_at`."""
+Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying", "compacting"]
+"""What the run is doing. waiting: for the user. retrying: the request is repeated at `retry_at`. compacting: the
+conversation is being summarized."""
 Halt = Literal["", "pausing", "paused", "stopping"]
 """What the user did to a run, or how it waits for the user; no piece of an answer changes it.
 
@@ -139,13 +140,37 @@ class PlanReady:
     """Markdown."""
 
 
-class Boundary(Observable):
-    """What the card of the boundary shows: a pause, or a plan that waits for its start; None: nothing."""
+@dataclass(frozen=True)
+class SummaryReady:
+    """The summary that is to replace an older part of the conversation."""
 
-    def __init__(self, now: Paused | PlanReady | None = None) -> None:
+    text: str
+    """Markdown."""
+    replaces: int
+    """Messages."""
+
+
+AtBoundary = Paused | PlanReady | SummaryReady | None
+"""What the card of the boundary shows; None: nothing."""
+
+
+class Boundary(Observable):
+    """What waits for the user at the boundary: a pause, a plan to start, or a summary to read."""
+
+    def __init__(self, now: AtBoundary = None) -> None:
         super().__init__()
         self.now = now
         self._planned: tuple[PausedCall, ...] = ()
+
+    def end_recording(self) -> None:
+        """Remove what only a run that continues could take an answer to."""
+        if not isinstance(self.now, PlanReady):
+            self.set(None)
+
+    def resumed(self) -> None:
+        """Remove a pause or a plan; a summary still waits."""
+        if not isinstance(self.now, SummaryReady):
+            self.set(None)
 
     def plan(self, calls: "Sequence[PlannedCall]", arguments: Mapping[str, str]) -> None:
         """Keep the calls of the next batch; `arguments` by call id, as JSON."""
@@ -166,7 +191,7 @@ class Boundary(Observable):
         if isinstance(now := self.now, Paused):
             self.pause(now.why, now.text, now.batch, [call.call_id for call in now.calls])
 
-    def set(self, now: Paused | PlanReady | None) -> None:
+    def set(self, now: AtBoundary) -> None:
         if now != self.now:
             self.now = now
             self._changed()
@@ -267,6 +292,8 @@ class Status:
 
     phase: Phase = "starting"
     halt: Halt = ""
+    in_run: bool = False
+    """From the beginning of a run to its end."""
     since: float = 0.0
     """Seconds since the epoch when the run, or this wait, began."""
     batch: int = 0
@@ -303,6 +330,8 @@ class Status:
     """What is left of it, in a few words; empty without a budget."""
     on_card: bool = False
     """Keys go to the card that waits, and not to the composer."""
+    pins: tuple[str, ...] = ()
+    """The lines that every compaction keeps."""
     notice: str = ""
     """One short line in place of the hints: what just happened."""
 

@@ -13,7 +13,7 @@ from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.children import Children
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import Limits
+from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act, Answer
@@ -318,17 +318,20 @@ def scene(
     open_model: ModelOpener | None = None,
     children: Children | None = None,
     triggers: Triggers | None = None,
+    model: TurnsModel | None = None,
+    context: ContextLimits | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
-    model, journal, kept = TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
+    model, journal, kept = model or TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
     registry = ToolCatalog((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = ToolEnvironment(
-        registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended
-    )
+        registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended,
+        context=context or ContextLimits(),
+    )  # fmt: skip
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(
         conversation, around, journal, restored, questions, checkpoints, jobs,

@@ -11,12 +11,15 @@ from codeagent.core.acts import (
     AgreeToServer,
     AllowRule,
     Answer,
+    AnswerSummary,
     Background,
     CancelCall,
+    Compact,
     EditCall,
     FollowUp,
     Interrupt,
     Pause,
+    Pin,
     Prompt,
     Refused,
     Reorder,
@@ -42,6 +45,7 @@ from codeagent.core.acts import (
     TakeBack,
     TrustServers,
     TrustTools,
+    Unpin,
 )
 from codeagent.core.budget import Budget, Effort
 from codeagent.core.errors import ConfigError
@@ -82,6 +86,8 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (StopTrigger("trigger-1"), "trigger-1 is no longer set; nothing was stopped"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *((act, NO_SERVER) for act in (TrustServers(True), RestartServer("a"), AgreeToServer("a"))),
+    (AnswerSummary("all"), "no summary waits for an answer; nothing was changed"),
+    (Unpin(1), "there is no pin 1; nothing was changed"),
     (Restore("c1", "undo"), "no checkpoints are kept here; nothing was changed"),
     (RestoreFile("a.py", None, None), "no checkpoints are kept here; nothing was changed"),
 )
@@ -96,7 +102,9 @@ DONE: tuple[Act, ...] = (
     SetBudget(Budget("tokens", 1_000_000)),
     AllowRule("asking(one)"),
     RevokeRule(Rule("auto", "asking", "one", "session")),
+    Pin("never touch a.py"),
     Prompt("go"),
+    Compact("mind the tests"),
 )
 
 

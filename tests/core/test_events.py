@@ -8,17 +8,21 @@ import pytest
 
 from codeagent.core.event_json import event_json, parse_event, parse_event_json
 from codeagent.core.events import EVENT_TYPES, Notice, ToolResultAdded, TurnStarted, UnknownEvent
+from codeagent.core.messages import Usage
 from codeagent.core.notices import (
     ActFailed,
     AgentStarted,
     AnyNotice,
     BudgetChanged,
     CallEdited,
+    CompactionBegun,
+    CompactionFailed,
     JobListens,
     MessageReceived,
     ModeChanged,
     ModelChanged,
     ModelRetried,
+    PinsChanged,
     QueueOrdered,
     RecipeStepBegun,
     RecipeStopped,
@@ -29,6 +33,7 @@ from codeagent.core.notices import (
     RunStopped,
     SessionNotSaved,
     StepModeChanged,
+    SummaryWritten,
     TextRead,
 )
 from codeagent.core.redact import Redactor
@@ -59,6 +64,7 @@ CONTRACT = {
     "job.finished",
     "checkpoint.created",
     "checkpoint.restored",
+    "context.compacted",
     "limit.reached",
     "notice",
 }
@@ -66,6 +72,10 @@ DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress", "job
 
 
 NOTICES = (
+    CompactionBegun(text="x", cause="window"),
+    SummaryWritten(text="x", summary="s", usage=Usage(input_tokens=3), asked=True, replaces=4),
+    CompactionFailed(text="x", cause="overflow"),
+    PinsChanged(text="x", pins=("a",), added="a"),
     ModeChanged(text="x", mode="plan"),
     ModelChanged(text="x", model="demo", api_base=None, effort="high"),
     ModelRetried(text="x", reason="overloaded", attempt=2, delay_s=1.5),
@@ -88,6 +98,23 @@ NOTICES = (
     TextRead(text="x", place="docs.example"),
 )
 DATA: dict[str, dict[str, object]] = {
+    "compaction.begun": {"cause": "window"},
+    "compaction.summary": {
+        "summary": "s",
+        "usage": {
+            "input_tokens": 3,
+            "output_tokens": 0,
+            "cache_read_tokens": 0,
+            "cache_write_tokens": 0,
+            "reasoning_tokens": 0,
+            "cost_usd": None,
+            "estimated": False,
+        },
+        "asked": True,
+        "replaces": 4,
+    },
+    "compaction.failed": {"cause": "overflow"},
+    "pins.changed": {"pins": ["a"], "added": "a"},
     "mode.changed": {"mode": "plan"},
     "model.changed": {"model": "demo", "api_base": None, "effort": "high"},
     "model.retry": {"reason": "overloaded", "attempt": 2, "delay_s": 1.5},

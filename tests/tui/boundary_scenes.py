@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.core.approval_events import PlannedCall
+from codeagent.core.compaction import ContextCompacted
 from codeagent.core.events import BatchPlanned, ToolCallAdded
 from tests.tui.replay import ReplayClient
 from tests.tui.scenes import Scene
@@ -114,7 +115,42 @@ def no_past(client: ReplayClient) -> None:
     client.past.moments = ()
 
 
+SUMMARY = """# Done
+- `src/dates.py:12` counts leap days; `pytest -k leap` passes
+- the user ruled out a table of years
+
+# Next
+- the docs"""
+
+
+def compacting() -> Recording:
+    return after_failing_tests().notice("compaction.begun", "compacting the conversation", cause="window")
+
+
+def summary_ready() -> Recording:
+    written = {"summary": SUMMARY, "usage": {"input_tokens": 9000, "output_tokens": 120, "cost_usd": 0.01}}
+    return compacting().notice("compaction.summary", "a summary", asked=True, replaces=41, **written)
+
+
+def compacted() -> Recording:
+    kept = {"tail": 4, "note": "note", "summary": SUMMARY, "replaced": 41}
+    sizes = {"before_tokens": 161_000, "after_tokens": 38_500}
+    recording = summary_ready()
+    recording.add(ContextCompacted, cause="window", **kept, **sizes)
+    return recording
+
+
+def not_compacted() -> Recording:
+    why = "not compacted: the model wrote no summary; the conversation is as it was"
+    return compacting().notice("compaction.failed", why, cause="window", level="warning")
+
+
 SCENES: dict[str, BoundaryScene] = {
+    "compacting": BoundaryScene(compacting),
+    "summary-ready": BoundaryScene(summary_ready),
+    "summary-in-focus": BoundaryScene(summary_ready, keys=("wait", "tab")),
+    "compacted": BoundaryScene(compacted),
+    "not-compacted": BoundaryScene(not_compacted),
     "step": BoundaryScene(paused, status={"stepping": True}),
     "step-in-focus": BoundaryScene(paused, keys=("wait", "tab", "j"), status={"stepping": True}),
     "step-off": BoundaryScene(lambda: paused("asked")),

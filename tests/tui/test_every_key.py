@@ -33,7 +33,7 @@ from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
 from codeagent.tui.parts.meant import CommandInput, understand
-from codeagent.tui.state import Paused, PlanReady
+from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.fake_servers import CHANGED, THEIRS, Book
@@ -169,7 +169,7 @@ def queue_some(walker: Walker) -> None:
         walker.app.chat.state.queue.add(Queued(f"q{number}", "follow_up", f"text {number}"))
 
 
-def at_boundary(what: Paused | PlanReady | None) -> Step:
+def at_boundary(what: AtBoundary) -> Step:
     return lambda walker: walker.app.chat.state.boundary.set(what)
 
 
@@ -204,6 +204,10 @@ def conversation() -> Recording:
 
 def plan() -> Recording:
     return Recording().run("plan it", mode="plan").answer(PLAN).finish(text=PLAN)
+
+
+def summarized() -> Recording:
+    return Recording().run("go on").answer("so far").finish()
 
 
 def with_tools(walker: Walker) -> None:
@@ -285,6 +289,14 @@ WALKS: dict[str, Walk] = {
     "plan": (
         plan,
         [step for key in "epPak" for step in (at_boundary(None), at_boundary(PlanReady(PLAN)), "~tab", key)],
+    ),
+    "summary": (
+        summarized,
+        [
+            step
+            for key in ("e", "k", "c", "enter")
+            for step in (at_boundary(None), at_boundary(SummaryReady("# Done\n- all", 4)), "~tab", key)
+        ],
     ),
     "find": (conversation, words("~ctrl+f 'find up down enter shift+enter escape")),
     "transcript": (

@@ -21,7 +21,7 @@ from codeagent.tui.keymap import SCOPES, TYPED, BadKey, Keymap, KeymapError, loa
 from codeagent.tui.pages.slash import handler
 from codeagent.tui.parts.card_keys import keeps, letters_of
 
-UNBOUND = ("card", "boundary", "plan")
+UNBOUND = ("card", "boundary", "plan", "summary")
 """Scopes of cards, which take no focus: keys reach them without Bindings."""
 
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, assert_never, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Modify, PromptSource
+from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunReason
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage, text_of
@@ -79,6 +80,17 @@ class PromptSubmitInput(_Strict):
     """`prompt` begins a run; the others were typed during one."""
 
 
+class CompactionInput(_Strict):
+    event: Literal["compaction"] = "compaction"
+    cause: CompactionCause
+    """The window is nearly full, the provider refused a request as too long, or the user asked for it."""
+    hint: str
+    """The user's, for the summary."""
+    messages: int
+    tokens: int
+    """An estimate of the whole request."""
+
+
 class RunFinishedInput(_Strict):
     event: Literal["run_finished"] = "run_finished"
     session: str
@@ -112,6 +124,7 @@ Told = (
     | BeforeUpdateInput
     | AfterUpdateInput
     | PromptSubmitInput
+    | CompactionInput
     | RunFinishedInput
     | SessionStartInput
     | SessionEndInput
@@ -133,6 +146,10 @@ def told_of(event: HookEvent, *subjects: Any) -> Told:
             return AfterUpdateInput(call=subjects[0], text=subjects[1])
         case "prompt_submit":
             return PromptSubmitInput(text=subjects[0].text, source=subjects[0].source)
+        case "compaction":
+            return CompactionInput(
+                **{name: getattr(subjects[0], name) for name in ("cause", "hint", "messages", "tokens")}
+            )
         case "run_finished":
             told = RunFinishedInput.model_fields.keys() - {"event"}
             return RunFinishedInput(**{name: getattr(subjects[0], name) for name in told})
@@ -165,7 +182,7 @@ class AnswerModify(_Strict):
 
 
 class AnswerContext(_Strict):
-    """Allow, and add text that the model reads after the prompt."""
+    """Allow, and add text that the model reads after the prompt, or before a compaction what the summary must mind."""
 
     decision: Literal["context"]
     text: str
@@ -177,6 +194,7 @@ ANSWERS: dict[HookEvent, Any] = {
     "before_tool": Annotated[AnswerAllow | AnswerDeny | AnswerModify, _Decision],
     "before_update": Annotated[AnswerAllow | AnswerDeny, _Decision],
     "prompt_submit": Annotated[AnswerAllow | AnswerDeny | AnswerContext, _Decision],
+    "compaction": Annotated[AnswerAllow | AnswerDeny | AnswerContext, _Decision],
 }
 """The valid answers, for each event that a hook judges; output for the other events is ignored."""
 TOLD: dict[HookEvent, type[BaseModel]] = {kind.model_fields["event"].default: kind for kind in get_args(Told)}

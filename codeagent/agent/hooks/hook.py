@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
+from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
@@ -27,6 +28,19 @@ class SubmittedPrompt:
     text: str
     source: PromptSource = "prompt"
     """`prompt` begins a run; the others were typed during one."""
+
+
+@dataclass(frozen=True)
+class PlannedCompaction:
+    """An older part of the conversation is about to give way to a summary."""
+
+    cause: CompactionCause
+    hint: str
+    """The user's, for the summary; empty if they gave none."""
+    messages: int
+    """Of the conversation as it is."""
+    tokens: int
+    """An estimate of the whole request."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class Modify:
 
 @dataclass(frozen=True)
 class AddContext:
-    """No objection, and the model reads this text after the prompt."""
+    """No objection, and the model reads this text after the prompt; before a compaction, what the summary must mind."""
 
     text: str
 
@@ -73,6 +87,7 @@ AfterTool = Callable[[ToolCall, ToolResult], Awaitable[None]]
 BeforeUpdate = Callable[[ToolCall, str], Awaitable[UpdateAnswer]]
 AfterUpdate = Callable[[ToolCall, str], Awaitable[None]]
 PromptSubmit = Callable[[SubmittedPrompt], Awaitable[TextAnswer]]
+OnCompaction = Callable[[PlannedCompaction], Awaitable[TextAnswer]]
 OnRun = Callable[[RunFinished], Awaitable[None]]
 OnSession = Callable[[HookSession], Awaitable[None]]
 OnFailure = Callable[[str], None]
@@ -88,6 +103,7 @@ class Hook:
     before_update: BeforeUpdate | None = None
     after_update: AfterUpdate | None = None
     prompt_submit: PromptSubmit | None = None
+    compaction: OnCompaction | None = None
     run_finished: OnRun | None = None
     session_start: OnSession | None = None
     session_end: OnSession | None = None
@@ -165,22 +181,11 @@ class Hooks:
 
     async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
         """The first denial, or the texts that the model reads after the prompt."""
-        added: list[str] = []
-        for hook in self.registered:
-            if hook.prompt_submit is None:
-                continue
-            try:
-                answer = await self._answer(hook.name, hook.prompt_submit, prompt)
-                match answer:
-                    case Allow() | True:
-                        continue
-                    case AddContext(str() as text):
-                        added.append(text)
-                    case _:
-                        return _denial(hook.name, answer)
-            except _HookFailed as failure:
-                return Deny(str(failure))
-        return tuple(text for text in added if text.strip())
+        return await self._judged([(hook.name, hook.prompt_submit) for hook in self.registered], prompt)
+
+    async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
+        """The first denial, or what the summary has to mind."""
+        return await self._judged([(hook.name, hook.compaction) for hook in self.registered], planned)
 
     async def run_finished(self, finished: RunFinished) -> None:
         await self._tell([(hook.name, hook.run_finished) for hook in self.registered], finished)
@@ -193,6 +198,27 @@ class Hooks:
 
     def _for(self, call: ToolCall) -> Iterator[Hook]:
         return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
+
+    async def _judged(
+        self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[TextAnswer]] | None]], subject: object
+    ) -> Deny | tuple[str, ...]:
+        """The first denial, or the texts that the hooks added."""
+        added: list[str] = []
+        for name, callback in callbacks:
+            if callback is None:
+                continue
+            try:
+                answer = await self._answer(name, callback, subject)
+                match answer:
+                    case Allow() | True:
+                        continue
+                    case AddContext(str() as text):
+                        added.append(text)
+                    case _:
+                        return _denial(name, answer)
+            except _HookFailed as failure:
+                return Deny(str(failure))
+        return tuple(text for text in added if text.strip())
 
     async def _tell(
         self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[None]] | None]], *subjects: object

@@ -18,7 +18,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
-from codeagent.agent.hooks.hook import Deny, Hook, HookSession, SubmittedPrompt, TextAnswer, ToolAnswer, UpdateAnswer
+from codeagent.agent.hooks.hook import (
+    Deny,
+    Hook,
+    HookSession,
+    PlannedCompaction,
+    SubmittedPrompt,
+    TextAnswer,
+    ToolAnswer,
+    UpdateAnswer,
+)
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
@@ -31,6 +40,7 @@ _AfterTool = TypeVar("_AfterTool", bound=Callable[[ToolCall, ToolResult], Awaita
 _BeforeUpdate = TypeVar("_BeforeUpdate", bound=Callable[[ToolCall, str], UpdateAnswer | Awaitable[UpdateAnswer]])
 _AfterUpdate = TypeVar("_AfterUpdate", bound=Callable[[ToolCall, str], Awaitable[None] | None])
 _OnPrompt = TypeVar("_OnPrompt", bound=Callable[[SubmittedPrompt], TextAnswer | Awaitable[TextAnswer]])
+_OnCompaction = TypeVar("_OnCompaction", bound=Callable[[PlannedCompaction], TextAnswer | Awaitable[TextAnswer]])
 _OnRun = TypeVar("_OnRun", bound=Callable[[RunFinished], Awaitable[None] | None])
 _OnSession = TypeVar("_OnSession", bound=Callable[[HookSession], Awaitable[None] | None])
 _PARAMETERS: dict[HookEvent, tuple[str, ...]] = {
@@ -39,6 +49,7 @@ _PARAMETERS: dict[HookEvent, tuple[str, ...]] = {
     "before_update": ("call", "text"),
     "after_update": ("call", "text"),
     "prompt_submit": ("prompt",),
+    "compaction": ("planned",),
     "run_finished": ("finished",),
     "session_start": ("session",),
     "session_end": ("session",),
@@ -69,6 +80,8 @@ def hook(event: Literal["before_update"], *, tools: str = "*") -> Callable[[_Bef
 def hook(event: Literal["after_update"], *, tools: str = "*") -> Callable[[_AfterUpdate], _AfterUpdate]: ...
 @overload
 def hook(event: Literal["prompt_submit"]) -> Callable[[_OnPrompt], _OnPrompt]: ...
+@overload
+def hook(event: Literal["compaction"]) -> Callable[[_OnCompaction], _OnCompaction]: ...
 @overload
 def hook(event: Literal["run_finished"]) -> Callable[[_OnRun], _OnRun]: ...
 @overload
@@ -301,5 +314,6 @@ def _denying_hook(problem: HookFileProblem, text: str) -> Hook:
     async def deny(*subjects: object) -> Deny:
         return Deny(str(problem))
 
-    judging: dict[str, Any] = dict.fromkeys(named & {"before_tool", "before_update", "prompt_submit"}, deny)
+    judged = {"before_tool", "before_update", "prompt_submit", "compaction"}
+    judging: dict[str, Any] = dict.fromkeys(named & judged, deny)
     return Hook(problem.file.name, **judging)

@@ -4,7 +4,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -71,6 +71,8 @@ class ReadTracker:
         """`kept_bytes` bounds the copies that show what changed; the oldest are given up first."""
         self._workspace = workspace
         self._files: dict[str, ReadState] = {}
+        self._forgotten: set[str] = set()
+        """What was read, and is not in the conversation since it was compacted."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
@@ -115,6 +117,11 @@ class ReadTracker:
         `shown`: the user sees, or saw, what the change makes of this very content; then nothing is refused.
         """
         seen = self._files.get(path)
+        if seen is None and path in self._forgotten:
+            raise Failed(
+                f"{path} is no longer in front of you since the conversation was compacted; nothing was "
+                f"changed. {_AGAIN}"
+            )
         if seen is None:
             raise Failed(f"{path} was not read in this session; nothing was changed. Read it first.")
         if seen.sha256 == digest(data):
@@ -142,19 +149,24 @@ class ReadTracker:
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
         """Take in the details of a logged result: what `read`, `printed`, `wrote` or `refusal` returned."""
-        match details:
-            case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
-                lines = joined(_pairs(runs))
-                known = self._files.get(path)
-                if known is not None and known.sha256 == sha256:
-                    lines, whole = joined([*known.lines, *lines]), whole or known.whole
-                self._files[path] = ReadState(sha256, lines, whole)
-            case {"shown_files": list(files)} | {"changed_files": list(files)}:
-                for one in files:
-                    if isinstance(one, dict):
-                        self.restore(one)
-            case _:
-                return
+        for path, state in read_states(details):
+            lines, whole, known = state.lines, state.whole, self._files.get(path)
+            if known is not None and known.sha256 == state.sha256:
+                lines, whole = joined([*known.lines, *lines]), whole or known.whole
+            self._files[path] = ReadState(state.sha256, lines, whole)
+
+    def keep_only(self, results: Iterable[Mapping[str, JsonValue]]) -> None:
+        """Forget what the model was shown except by these results, given by their details: it no longer has the rest.
+
+        A copy is kept with its file only: a diff against what the model no longer has would tell it nothing.
+        """
+        with self._changing:
+            before, self._files = self._files, {}
+            for details in results:
+                self.restore(details)
+            self._forgotten |= before.keys()
+            for path in self._copies.keys() - self._files.keys():
+                self._copied_bytes -= len(self._copies.pop(path).data)
 
     def _keep(self, path: str, data: bytes, seen: ReadState) -> dict[str, JsonValue]:
         with self._changing:
@@ -199,6 +211,19 @@ class ReadTracker:
                 return content(file)
         except (WorkspaceError, OSError):
             return None
+
+
+def read_states(details: Mapping[str, JsonValue]) -> Iterator[tuple[str, ReadState]]:
+    """Yield path and state of each file that the details of a result tell of."""
+    match details:
+        case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
+            yield path, ReadState(sha256, joined(_pairs(runs)), whole)
+        case {"shown_files": list(files)} | {"changed_files": list(files)}:
+            for one in files:
+                if isinstance(one, dict):
+                    yield from read_states(one)
+        case _:
+            return
 
 
 def content(file: BinaryIO) -> bytes | None:

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from codeagent.core.acts import Act, Answer, EditCall, Prompt, Resume, SetMode, SkipCall, Step
+from codeagent.core.acts import Act, Answer, AnswerSummary, EditCall, Prompt, Resume, SetMode, SkipCall, Step
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.card import Card
-from codeagent.tui.parts.card_content import BoundaryAct, CardAct, ChooseHunks, Continue, StartPlan, Tell, WrittenCall
+from codeagent.tui.parts.card_content import (
+    BoundaryAct,
+    CardAct,
+    ChooseHunks,
+    Continue,
+    StartPlan,
+    Tell,
+    UseSummary,
+    WrittenCall,
+)
 from codeagent.tui.state import UiState
 
 
@@ -51,6 +60,8 @@ class ChatCard(Card):
             case StartPlan(text=text, mode=mode):
                 client.do(SetMode(mode))
                 client.do(Prompt(f"Carry out this plan:\n\n{text}"))
+            case UseSummary(text=text):
+                self._act(AnswerSummary(text))
             case _:
                 assert_never(wanted)
 

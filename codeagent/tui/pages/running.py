@@ -1,9 +1,11 @@
-"""What the commands about what runs do: /pause, /step, /plan, /stop and /budget, /jobs and /background."""
+"""What the commands about what runs do: /pause, /step, /plan, /compact, /pin, /stop, /budget, /jobs, /background."""
 
 from codeagent.core.acts import (
     Background,
     CancelCall,
+    Compact,
     Pause,
+    Pin,
     SendToJob,
     SetBudget,
     SetMode,
@@ -11,6 +13,7 @@ from codeagent.core.acts import (
     Steer,
     Step,
     Stop,
+    Unpin,
 )
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
@@ -18,13 +21,13 @@ from codeagent.core.jobs import Job
 from codeagent.core.sanitize import one_line
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
-from codeagent.tui.pages.info import OutputScreen
+from codeagent.tui.pages.info import OutputScreen, TextScreen
 from codeagent.tui.pages.jobs import JobsScreen, stop_of
 from codeagent.tui.pages.picker import Picker
-from codeagent.tui.parts.boundary import call_write, plan_write
-from codeagent.tui.parts.card_content import Continue, Say, StartPlan
+from codeagent.tui.parts.boundary import call_write, plan_write, summary_write
+from codeagent.tui.parts.card_content import Continue, Say, StartPlan, UseSummary
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.state import Paused, PausedCall, PlanReady
+from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from codeagent.tui.transcript.spelling import whole
 
 _NO_PLAN = "no plan is ready: /plan and a goal begins one"
@@ -78,6 +81,45 @@ async def plan(chat: ChatScreen, argument: str) -> None:
             client.do(SetMode("plan"))
             if argument:
                 client.do(Steer(argument))
+
+
+async def compact(chat: ChatScreen, argument: str) -> None:
+    """`/compact [what the summary must mind]`; while a summary waits, `/compact [use|edit|keep]`."""
+    now, card = chat.state.boundary.now, chat.card
+    match argument if isinstance(now, SummaryReady) else None:
+        case "":
+            await chat.app.push_screen_wait(TextScreen("Summary", card.summary))
+        case "use":
+            await card.at_boundary(UseSummary(card.summary))
+        case "edit" if isinstance(now, SummaryReady):
+            await card.write_outside(summary_write(now))
+        case "keep":
+            await card.at_boundary(UseSummary(None))
+        case None:
+            refused = (await chat.outbox.ready()).do(Compact(argument))
+            chat.tell("" if refused is None else refused.reason)
+        case _:
+            chat.tell(f"a summary waits: /compact takes use, edit or keep, not '{one_line(argument, 40)}'")
+
+
+async def pin(chat: ChatScreen, argument: str) -> None:
+    """`/pin [text]`: without a text, what is pinned."""
+    if argument:
+        refused = (await chat.outbox.ready()).do(Pin(argument))
+        chat.tell("" if refused is None else refused.reason)
+    elif pins := chat.state.status.now.pins:
+        lines = (f"{number}. {text}" for number, text in enumerate(pins, 1))
+        await chat.app.push_screen_wait(TextScreen("Pinned", "\n".join(lines)))
+    else:
+        chat.tell("nothing is pinned: /pin and a text pins it")
+
+
+async def unpin(chat: ChatScreen, argument: str) -> None:
+    """`/unpin number`. Raises CodeagentError."""
+    if not argument.isdecimal():
+        raise CodeagentError("/unpin takes the number of a pinned line; /pin shows them")
+    refused = (await chat.outbox.ready()).do(Unpin(int(argument)))
+    chat.tell("" if refused is None else refused.reason)
 
 
 async def stop(chat: ChatScreen, argument: str) -> None:

@@ -1,4 +1,4 @@
-"""A pause, or a plan that is ready, as the content of a card."""
+"""A pause, a plan that is ready, or a summary to read, as the content of a card."""
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
@@ -21,6 +21,7 @@ from codeagent.tui.parts.card_content import (
     Send,
     ShowAs,
     StartPlan,
+    UseSummary,
     Writing,
     WrittenCall,
 )
@@ -30,7 +31,7 @@ from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette
-from codeagent.tui.state import Paused, PausedCall, PlanReady
+from codeagent.tui.state import AtBoundary, Paused, PausedCall, PlanReady, SummaryReady
 
 _MOST_NAME = 14
 """Cells of a tool's name."""
@@ -52,28 +53,28 @@ _NO_EDIT = Say("its arguments are not JSON: it cannot be edited")
 _BACK = CardChoice("esc", "back")
 
 
-def place_of(now: Paused | PlanReady | None) -> Hashable:
+def place_of(now: AtBoundary) -> Hashable:
     """What makes it this boundary, whatever becomes of its calls; None if there is none."""
     match now:
         case Paused():
             return (now.why, now.batch, now.text, tuple(call.call_id for call in now.calls))
-        case PlanReady():
+        case PlanReady() | SummaryReady():
             return now.text
         case None:
             return None
 
 
-def rings(now: Paused | PlanReady | None) -> bool:
+def rings(now: AtBoundary) -> bool:
     """The user did not ask for it just now."""
-    return isinstance(now, Paused) and now.why in _UNASKED
+    return isinstance(now, SummaryReady) or (isinstance(now, Paused) and now.why in _UNASKED)
 
 
-def subjects_of(now: Paused | PlanReady | None) -> tuple[str, ...]:
+def subjects_of(now: AtBoundary) -> tuple[str, ...]:
     """What may be written about."""
     match now:
         case Paused():
             return tuple(call.call_id for call in now.calls)
-        case PlanReady():
+        case PlanReady() | SummaryReady():
             return (now.text,)
         case None:
             return ()
@@ -118,6 +119,27 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
             CardChoice("P", "start, auto-accept edits", "start, accept edits", 90, does=_start(text, "accept-edits")),
             CardChoice("e", "edit", keep=80, does=plan_write(plan)),
             CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
+        ),
+        tab="to choose",
+        sent=sent,
+    )
+
+
+def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardContent:
+    """A summary, with its text as the user left it."""
+    changed = "" if text == summary.text else ", as you changed it"
+    replaces = f"for {summary.replaces} {'message' if summary.replaces == 1 else 'messages'}"
+    return CardContent(
+        id=place_of(summary),
+        scope="summary",
+        left=(Part(f"Summary to replace the older part{changed}", 90, lambda palette: palette.strong),),
+        right=(Part(replaces, 50),),
+        body=plan_pieces(text),
+        drawn_of=text,
+        choices=(
+            CardChoice("c", "use it", keep=95, does=Send((UseSummary(text),), "compacting")),
+            CardChoice("e", "edit", keep=90, does=summary_write(summary)),
+            CardChoice("k", "keep the conversation as it is", "keep all", 85, does=Send((UseSummary(None),), "kept")),
         ),
         tab="to choose",
         sent=sent,
@@ -174,6 +196,19 @@ def plan_write(plan: PlanReady) -> Writing:
         lambda text: None,
         text=plan.text,
         judge=lambda text: Check("" if text.strip() else "a plan cannot be empty"),
+        suffix=".md",
+    )
+
+
+def summary_write(summary: SummaryReady) -> Writing:
+    """What the user writes is kept, and is the summary from then on."""
+    return Writing(
+        "summary",
+        summary.text,
+        "summary",
+        lambda text: None,
+        text=summary.text,
+        judge=lambda text: Check("" if text.strip() else "a summary cannot be empty"),
         suffix=".md",
     )
 

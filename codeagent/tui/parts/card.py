@@ -89,18 +89,23 @@ class Card(CardFrame):
 
     @property
     def scope(self) -> str:
-        """What it shows: `card` for a question, `boundary` for a pause, `plan`; empty if it shows nothing."""
+        """What it shows: `card` for a question, `boundary` for a pause, `plan`, `summary`; empty for nothing."""
         return self._content.scope if self._content is not None else ""
 
     @property
     def is_new(self) -> bool:
-        """A pause or a plan has been shown for less time than it takes to see it."""
-        return self.scope in ("boundary", "plan") and self._guard.new
+        """A pause, a plan or a summary has been shown for less time than it takes to see it."""
+        return self.scope in ("boundary", "plan", "summary") and self._guard.new
 
     @property
     def plan(self) -> str:
         """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
         return self._waiting.plan
+
+    @property
+    def summary(self) -> str:
+        """The summary that would be used, as it is or as the user changed it; empty if none waits."""
+        return self._waiting.summary
 
     def take_focus(self) -> bool:
         """Give the keys to the card, also where it was put away; False if nothing waits."""

@@ -12,8 +12,8 @@ from codeagent.core.policy import Mode
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
-CardScope = Literal["card", "boundary", "plan"]
-"""Whose keys the card has: those of an approval or a question, of a pause, or of a plan."""
+CardScope = Literal["card", "boundary", "plan", "summary"]
+"""Whose keys the card has: those of an approval or a question, of a pause, of a plan, or of a summary."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,15 @@ class StartPlan:
     mode: Mode
 
 
-BoundaryAct = Continue | SkipCall | WrittenCall | StartPlan
+@dataclass(frozen=True)
+class UseSummary:
+    """Have the summary replace what it is of; None: keep the conversation as it is."""
+
+    text: str | None
+    """Markdown, as it is or as the user changed it."""
+
+
+BoundaryAct = Continue | SkipCall | WrittenCall | StartPlan | UseSummary
 """What the user wants at a boundary."""
 CardAct = BoundaryAct | Answer | ChooseHunks | Tell
 """What a card asks of its screen."""
@@ -125,10 +133,10 @@ class ShowAs:
 class Writing:
     """Let the user write: in the card's line, or in their editor what does not fit there."""
 
-    about: Literal["question", "call", "plan"]
+    about: Literal["question", "call", "plan", "summary"]
     subject: str
-    """The id of that, or the plan's text: what was begun is kept as long as it waits."""
-    purpose: Literal["reason", "answer", "rule", "command", "json", "plan"]
+    """The id of that, or the text of the plan or summary: what was begun is kept as long as it waits."""
+    purpose: Literal["reason", "answer", "rule", "command", "json", "plan", "summary"]
     then: Callable[[str], "Send | Say | None"]
     """What the text does; None if keeping it is all."""
     text: str = ""

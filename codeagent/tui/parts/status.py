@@ -15,10 +15,10 @@ from codeagent import __version__
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Paused, Phase, PlanReady, Status, StatusBoard, UiState
+from codeagent.tui.state import AtBoundary, Phase, PlanReady, Status, StatusBoard, UiState
 from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
-_BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying"})
+_BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying", "compacting"})
 _TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
 MODE_MEANS = {
     "ask": "reads run, changes ask",
@@ -58,7 +58,7 @@ def phase_words(status: Status, now: float) -> str:
         case "stopping":
             return status.halt
     match status.phase:
-        case "starting" | "answering":
+        case "starting" | "answering" | "compacting":
             return status.phase
         case "idle":
             return "ready"
@@ -73,7 +73,7 @@ def phase_words(status: Status, now: float) -> str:
 
 
 def status_parts(
-    status: Status, now: float, boundary: Paused | PlanReady | None = None, to_background: str = "ctrl+b"
+    status: Status, now: float, boundary: AtBoundary = None, to_background: str = "ctrl+b"
 ) -> tuple[Part, ...]:
     """Everything the status line would say, in its order, given room.
 
@@ -118,7 +118,7 @@ def ticks(status: Status) -> bool:
     return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
 
 
-def prompt_words(status: Status, boundary: Paused | PlanReady | None = None) -> str:
+def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
     """What the empty composer says: what typing, or the key for the card, would do now."""
     if status.on_card:
         return "Tab to type here"
@@ -129,7 +129,7 @@ def prompt_words(status: Status, boundary: Paused | PlanReady | None = None) -> 
             return "Tab to start the plan, or say what to change" if isinstance(boundary, PlanReady) else _PROMPT
         case "waiting":
             return "Tab to answer, or type to steer"
-        case "thinking" | "answering" | "working" | "retrying":
+        case "thinking" | "answering" | "working" | "retrying" | "compacting":
             return "Type to steer"
 
 
@@ -181,7 +181,7 @@ def _takes_long(status: Status, now: float) -> bool:
     return works and since is not None and now - since >= OFFERED_AFTER
 
 
-def _hints(status: Status, boundary: Paused | PlanReady | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """What keys do now: in front of the facts and after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
     answer = Part("tab answer" if status.phase == "waiting" else "", 85)
@@ -211,7 +211,7 @@ def _phase_style(status: Status) -> Callable[[Palette], Style]:
     match status.phase:
         case "waiting" | "retrying":
             return lambda palette: palette.warning
-        case "thinking" | "answering" | "working":
+        case "thinking" | "answering" | "working" | "compacting":
             return lambda palette: palette.running
         case "starting" | "idle":
             return lambda palette: palette.text

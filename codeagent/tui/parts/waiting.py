@@ -8,9 +8,9 @@ from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.tui.parts.approval import ApprovalContext, approval_content
 from codeagent.tui.parts.approval_body import Asked, asked
-from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of
+from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of, summary_content
 from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, ShowAs, Writing
-from codeagent.tui.state import Paused, PlanReady
+from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 
 
 class Waiting:
@@ -21,7 +21,7 @@ class Waiting:
     """
 
     def __init__(self) -> None:
-        self.boundary: Paused | PlanReady | None = None
+        self.boundary: AtBoundary = None
         self._asked: dict[str, Asked] = {}
         self.listing = False
         """All calls that wait are shown, to be allowed together."""
@@ -34,7 +34,7 @@ class Waiting:
         self._drafts: dict[tuple[str, str], str] = {}
         """What was begun to be written, by subject and purpose."""
 
-    def update(self, waiting: Sequence[ApprovalRequested], boundary: Paused | PlanReady | None) -> bool:
+    def update(self, waiting: Sequence[ApprovalRequested], boundary: AtBoundary) -> bool:
         """Take what waits now; True if it is new and the user did not ask for it."""
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
@@ -69,6 +69,8 @@ class Waiting:
                 return pause_content(paused, view, stepping=stepping, focused=focused, sent=sent)
             case PlanReady() as plan if not view.away:
                 return plan_content(plan, self.plan, sent=sent)
+            case SummaryReady() as summary:
+                return summary_content(summary, self.summary, sent=sent)
             case _:
                 return None
 
@@ -77,6 +79,12 @@ class Waiting:
         """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
         now = self.boundary
         return self._drafts.get((now.text, "plan"), now.text) if isinstance(now, PlanReady) else ""
+
+    @property
+    def summary(self) -> str:
+        """The summary that would be used, as it is or as the user changed it; empty if none waits."""
+        now = self.boundary
+        return self._drafts.get((now.text, "summary"), now.text) if isinstance(now, SummaryReady) else ""
 
     def waits(self, subject: str) -> bool:
         """Nothing was answered about it yet."""

@@ -1,0 +1,1 @@
+"""Makes room in the model's context: what of a conversation stays, and the summary that replaces the rest."""

@@ -1,0 +1,84 @@
+"""What a compaction keeps beside the user's own messages: the files read and changed, and questions left open."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from codeagent.agent.approvals import ASK_USER
+from codeagent.agent.compaction.plan import questions_in
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import WorkspaceError
+from codeagent.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, text_of
+from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import one_line
+from codeagent.session.fold import ToolDetails
+from codeagent.tools.edit.reads import ReadState, content, digest, read_states
+
+_MOST_FILES = 60
+"""Those dealt with last are listed."""
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class _KnownFile:
+    state: ReadState | None = None
+    """What was last known of it; None if a change did not say."""
+    changed: bool = False
+
+
+class FileFacts:
+    """Every file that the agent read or changed in the session, whether or not it still has what it read."""
+
+    def __init__(self, workspace: Workspace, details: Iterable[ToolDetails]) -> None:
+        self._workspace = workspace
+        self._files: dict[str, _KnownFile] = {}
+        for item in details:
+            self.add(item)
+
+    def add(self, item: ToolDetails) -> None:
+        """Take in what a call that ran read and changed."""
+        states = dict(read_states(item.details))
+        for path in dict.fromkeys((*states, *item.changed)):
+            before = self._files.pop(path, _KnownFile())
+            self._files[path] = _KnownFile(states.get(path, before.state), before.changed or path in item.changed)
+
+    def lines(self) -> tuple[str, ...]:
+        """A line for each file, the newest last; reads every file that is listed, so not on the event loop."""
+        shown = list(self._files.items())[-_MOST_FILES:]
+        more = len(self._files) - len(shown)
+        return (*((f"{more} more, earlier",) if more else ()), *(self._line(path, known) for path, known in shown))
+
+    def _line(self, path: str, known: _KnownFile) -> str:
+        if known.state is None:
+            return f"{path}: changed by you"
+        runs = ", ".join(f"{first}-{last}" for first, last in known.state.lines[:5])
+        read = "read" if known.state.whole or not runs else f"read in part (lines {runs})"
+        return f"{path}: {'changed by you' if known.changed else read}, {self._since(path, known.state)}"
+
+    def _since(self, path: str, state: ReadState) -> str:
+        try:
+            with self._workspace.open(path) as file:
+                data = content(file)
+        except (WorkspaceError, OSError):
+            return "gone since"
+        if data is None:
+            return "too large to compare"
+        return "unchanged since" if digest(data) == state.sha256 else "changed by somebody else since"
+
+
+def open_questions(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return what the model asked the user and got no answer to, before earlier compactions too."""
+    unanswered = {message.call_id for message in messages if isinstance(message, ToolMessage) and message.is_error}
+    calls = (call for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
+    asked = (_question(call.arguments) for call in calls if call.name == ASK_USER and call.id in unanswered)
+    notes = (text_of(message.content) for message in messages if isinstance(message, UserMessage))
+    earlier = (question for note in notes for question in questions_in(note))
+    return tuple(dict.fromkeys(filter(None, (*earlier, *asked))))
+
+
+def _question(arguments: str) -> str:
+    try:
+        decoded = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    question = decoded.get("question") if isinstance(decoded, dict) else None
+    return one_line(question, _LONGEST) if isinstance(question, str) else ""

@@ -1,0 +1,195 @@
+"""Plans a compaction: messages in, plan out. Nothing here asks a model, reads a file or changes a conversation."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from codeagent.core.compaction import ContextCompacted, characters, compacted, is_kept
+from codeagent.core.dataclass import dataclass
+from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, Usage, text_of
+from codeagent.core.model import ModelRequest
+
+LARGE = 2_000
+"""Characters from which an old result is pruned."""
+_TAIL_SHARE = 0.25
+"""Of what the conversation may fill, or fills now: so much of its end stays as it is."""
+_ENOUGH = 0.5
+"""Of what the conversation may fill: where pruning alone leaves less, nothing is summarized."""
+_PREVIEW = 300
+"""Characters that stay of a pruned result; of one that the model has not seen yet, `_PREVIEW_UNSEEN`."""
+_PREVIEW_UNSEEN = 1_500
+_TO_READ_SHARE = 0.85
+"""Of what the conversation may fill: so much is sent to be summarized."""
+_SHORTENED = (LARGE, 500, 100)
+"""Characters to which results are shortened, step by step, until what is to be summarized fits."""
+_USUAL_RATIO = 0.3
+_RATIOS = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """What of a conversation stays."""
+
+    tail: int
+    """Messages at the end that stay; all of them if pruning is enough."""
+    pruned: tuple[ToolMessage, ...]
+    """Results of what stays of which only the beginning is kept."""
+    unseen: bool = False
+    """The pruned results are the newest: the model has not read them yet."""
+
+
+class TokenGauge:
+    """Estimates the tokens of a request from its characters, and learns from what the provider counted."""
+
+    def __init__(self) -> None:
+        self._ratio = _USUAL_RATIO
+
+    def learn(self, request: ModelRequest, usage: Usage) -> None:
+        """Take the figures of an answered request; a provider that counts nothing teaches nothing."""
+        sent = request_characters(request)
+        if usage.input_tokens > 0 and sent > 0:
+            self._ratio = min(max(usage.input_tokens / sent, _RATIOS[0]), _RATIOS[1])
+
+    def tokens(self, length: int) -> int:
+        return round(length * self._ratio)
+
+    def characters(self, tokens: float) -> int:
+        return round(tokens / self._ratio)
+
+
+def request_characters(request: ModelRequest) -> int:
+    """Return the length of everything that is sent."""
+    tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+    return len(request.system) + tools + length_of(request.messages)
+
+
+def length_of(messages: Iterable[Message]) -> int:
+    return sum(map(characters, messages))
+
+
+def make_plan(messages: Sequence[Message], room: int, *, summarize: bool) -> CompactionPlan | None:
+    """Return what stays of the messages; None if nothing can go.
+
+    `room`: characters that the messages may fill. `summarize`: pruning alone is not enough, however much it gains.
+    """
+    start = _start_of_tail(messages, round(min(room, length_of(messages)) * _TAIL_SHARE))
+    old = [message for message in messages[:start] if _is_large(message, LARGE)]
+    gained = sum(characters(message) - _PREVIEW for message in old)
+    if not summarize and old and length_of(messages) - gained <= room * _ENOUGH:
+        return CompactionPlan(len(messages), tuple(message for message in old if isinstance(message, ToolMessage)))
+    if all(is_kept(message) for message in messages[:start]):
+        return _only_the_newest(messages, start, room)
+    return CompactionPlan(len(messages) - start, _too_large(messages[start:], room), unseen=True)
+
+
+def _only_the_newest(messages: Sequence[Message], start: int, room: int) -> CompactionPlan | None:
+    """Prune results that the model has not read yet: there is nothing else."""
+    pruned = _too_large(messages[start:], room)
+    return CompactionPlan(len(messages), pruned, unseen=True) if pruned else None
+
+
+def _start_of_tail(messages: Sequence[Message], room: int) -> int:
+    """Return where what stays begins: never between a call and its result, never after what the model has not read."""
+    newest = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)), 0)
+    start = len(messages) if newest == len(messages) - 1 else newest
+    length = length_of(messages[start:])
+    for at in reversed(range(start)):
+        length += characters(messages[at])
+        if length > room:
+            break
+        if not isinstance(messages[at], ToolMessage):
+            start = at
+    return start
+
+
+def _too_large(tail: Sequence[Message], room: int) -> tuple[ToolMessage, ...]:
+    """Return the results to prune so that the tail fills at most `_ENOUGH` of the room, the largest first."""
+    excess = length_of(tail) - room * _ENOUGH
+    found: list[ToolMessage] = []
+    for message in sorted(tail, key=characters, reverse=True):
+        if excess <= 0:
+            break
+        if isinstance(message, ToolMessage) and _is_large(message, LARGE):
+            found.append(message)
+            excess -= characters(message) - _PREVIEW_UNSEEN
+    return tuple(found)
+
+
+def _is_large(message: Message, limit: int) -> bool:
+    return isinstance(message, ToolMessage) and characters(message) > limit
+
+
+def to_summarize(messages: Sequence[Message], tail: int, room: int) -> tuple[Message, ...] | None:
+    """Return the messages that the model reads to summarize them; None if they do not fit even if shortened."""
+    head = tuple(messages[: len(messages) - tail])
+    most = room * _TO_READ_SHARE
+    for limit in _SHORTENED:
+        if length_of(head) <= most:
+            break
+        head = tuple(_shortened(message, limit) for message in head)
+    return head if length_of(head) <= most else None
+
+
+def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) -> ContextCompacted | None:
+    """Return the event with what it replaces and gains; None if what it leaves is not shorter."""
+    after = replace(request, messages=tuple(compacted(request.messages, event)))
+    if length_of(after.messages) >= length_of(request.messages):
+        return None
+    replaced = len(request.messages) - len(after.messages) + bool(event.note)
+    return replace(event, replaced=replaced, after_tokens=gauge.tokens(request_characters(after)))
+
+
+def _shortened(message: Message, limit: int) -> Message:
+    if not isinstance(message, ToolMessage) or characters(message) <= limit:
+        return message
+    text = text_of(message.content)
+    return replace(message, content=(TextPart(text=f"{text[:limit]}\n[… shortened here …]"),))
+
+
+def preview(text: str, handle: str, *, unseen: bool) -> str:
+    """Return what stays of a pruned result; what is not text cannot be read by its handle."""
+    kept = text[: _PREVIEW_UNSEEN if unseen else _PREVIEW]
+    left_out = len(text) - len(kept)
+    if not left_out:
+        return f"{kept}\n[… an image was left out to make room; read it again if you need it …]".lstrip()
+    return f'{kept}\n[… {left_out} characters left out to make room; output_read(id="{handle}") shows them …]'
+
+
+_COMPACTED = "(The conversation so far was compacted:"
+_QUESTIONS = "# Your questions that nobody answered"
+_SUMMARY = "# Summary"
+
+
+@dataclass(frozen=True)
+class KeptFacts:
+    """What stays word for word beside the user's own messages; a line each."""
+
+    pins: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    """Of the model, that nobody answered."""
+    files: tuple[str, ...] = ()
+    """Read and changed, with their state."""
+
+
+def note_of(facts: KeptFacts, summary: str) -> str:
+    """Return the message that replaces what was summarized."""
+    parts = [
+        f"{_COMPACTED} the user's own messages are above, word for word; your answers, calls "
+        "and results up to here are replaced by this. You no longer have what you read then: read a file again before "
+        "you change it.)"
+    ]
+    named = (
+        ("# Pinned by the user", facts.pins),
+        (_QUESTIONS, facts.questions),
+        ("# Files you read or changed", facts.files),
+    )
+    parts += ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in named if lines]
+    return "\n\n".join([*parts, f"{_SUMMARY}\n{summary.strip()}"])
+
+
+def questions_in(note: str) -> tuple[str, ...]:
+    """Return the open questions that the note of an earlier compaction lists; none of any other message."""
+    if not note.startswith(_COMPACTED):
+        return ()
+    _, found, rest = note.partition(f"\n{_SUMMARY}\n")[0].partition(f"\n{_QUESTIONS}\n")
+    lines = rest.partition("\n\n")[0].splitlines() if found else []
+    return tuple(line.removeprefix("- ") for line in lines)

@@ -1,0 +1,173 @@
+"""What stays of any conversation: every rule that says "always" holds for all of them."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.agent.compaction.plan import (
+    LARGE,
+    KeptFacts,
+    TokenGauge,
+    length_of,
+    make_plan,
+    measured,
+    note_of,
+    preview,
+    questions_in,
+    to_summarize,
+)
+from codeagent.core.compaction import ContextCompacted, PrunedResult, compacted, is_kept
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    text_of,
+    transcript_problems,
+)
+from codeagent.core.model import ModelRequest
+
+LENGTHS = st.sampled_from((0, 10, 300, LARGE, LARGE + 1, 9_000))
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    """Any conversation that a provider takes: notes, steering, thinking, calls with results of all lengths."""
+    messages: list[Message] = [UserMessage.from_text("the task")]
+    for turn in range(draw(st.integers(0, 9))):
+        messages += [
+            UserMessage.from_text(f"said {turn} " + "w" * draw(LENGTHS), source=source)
+            for source in draw(st.lists(st.sampled_from(("steer", "note", "prompt", "follow_up")), max_size=2))
+        ]
+        calls = tuple(
+            ToolCall(id=f"c{turn}_{number}", name="do", arguments="a" * draw(LENGTHS))
+            for number in range(draw(st.integers(0, 3)))
+        )
+        thinking = (Thinking(text="hm", signature=f"signed {turn}"),) if draw(st.booleans()) else ()
+        messages.append(AssistantMessage(text="t" * draw(LENGTHS) or "ok", thinking=thinking, calls=calls))
+        messages += [
+            ToolMessage(call_id=call.id, name="do", content=(TextPart(text="r" * draw(LENGTHS)),)) for call in calls
+        ]
+    return messages
+
+
+def event_of(messages: list[Message], room: int, summarize: bool, summary: str) -> ContextCompacted | None:
+    plan = make_plan(messages, room, summarize=summarize)
+    if plan is None:
+        return None
+    return ContextCompacted(
+        cause="window",
+        tail=plan.tail,
+        note=note_of(KeptFacts(), summary) if plan.tail < len(messages) else "",
+        summary=summary,
+        pruned=tuple(
+            PrunedResult(call_id=one.call_id, text=preview(text_of(one.content), "h", unseen=plan.unseen))
+            for one in plan.pruned
+        ),
+        replaced=0,
+        before_tokens=0,
+        after_tokens=0,
+    )
+
+
+@given(conversations(), st.integers(1, 60_000), st.booleans(), st.sampled_from(("s", "s" * 4_000)))
+def test_a_compaction_keeps_what_is_the_users_what_is_new_and_every_pair_and_never_grows(
+    messages: list[Message], room: int, summarize: bool, summary: str
+) -> None:
+    event = event_of(messages, room, summarize, summary)
+    if event is None:
+        return
+    after = compacted(messages, event)
+    pruned = {one.call_id for one in event.pruned}
+    # A call and its result stay together, in an order that providers take.
+    assert transcript_problems(after) == []
+    # The user's own messages are there, word for word and in order.
+    assert [one for one in after if is_kept(one)] == [one for one in messages if is_kept(one)]
+    # What stays of the model's messages is unchanged, signatures and all, and so is what was not pruned.
+    left = [one for one in after if not isinstance(one, ToolMessage) or one.call_id not in pruned]
+    assert [one for one in left if not isinstance(one, UserMessage)] == [
+        one for one in messages if one in left and not isinstance(one, UserMessage)
+    ]
+    # What the model has not read yet is there, if perhaps in part.
+    answers = [at for at, one in enumerate(messages) if isinstance(one, AssistantMessage)]
+    unread = messages[answers[-1] + 1 :] if answers else messages
+    assert [type(one) for one in unread] == [type(one) for one in after[len(after) - len(unread) :]]
+    # The provider's cache holds up to the first message that is another one now.
+    first = next((at for at, (a, b) in enumerate(zip(messages, after, strict=False)) if a != b), len(after))
+    gone = [at for at, one in enumerate(messages) if one not in after]
+    assert first >= min(gone, default=0)
+    # Nothing replaces anything shorter.
+    request = ModelRequest("system", tuple(messages), ())
+    gaining = measured(event, request, TokenGauge())
+    assert (gaining is not None) == (length_of(after) < length_of(messages))
+    assert gaining is None or gaining.after_tokens <= TokenGauge().tokens(len("system") + length_of(messages))
+
+
+@given(conversations(), st.integers(0, 30), st.text(max_size=5))
+def test_numbers_that_no_longer_fit_a_damaged_log_still_give_a_conversation_that_providers_take(
+    messages: list[Message], tail: int, note: str
+) -> None:
+    event = ContextCompacted(
+        cause="user", tail=tail, note=note, summary="", replaced=0, before_tokens=0, after_tokens=0
+    )
+    assert transcript_problems(compacted(messages, event)) == []
+
+
+@given(conversations(), st.integers(1, 60_000))
+def test_what_is_sent_to_be_summarized_fits_and_is_a_conversation(messages: list[Message], room: int) -> None:
+    plan = make_plan(messages, room, summarize=True)
+    head = None if plan is None else to_summarize(messages, plan.tail, room)
+    if head is not None:
+        assert transcript_problems((*head, UserMessage.from_text("summarize"))) == []
+        assert length_of(head) <= room
+
+
+def conversation(*results: int) -> list[Message]:
+    messages: list[Message] = [UserMessage.from_text("the task")]
+    for number, length in enumerate(results):
+        call = ToolCall(id=f"c{number}", name="do")
+        messages.append(AssistantMessage(calls=(call,)))
+        messages.append(ToolMessage(call_id=call.id, name="do", content=(TextPart(text="r" * length),)))
+    return messages
+
+
+def test_large_old_results_are_pruned_first_and_no_summary_is_needed_if_that_is_enough() -> None:
+    messages = conversation(9_000, 9_000, 100)
+    plan = make_plan(messages, 20_000, summarize=False)
+    assert plan is not None and plan.tail == len(messages)
+    assert [one.call_id for one in plan.pruned] == ["c0", "c1"]
+    asked = make_plan(messages, 20_000, summarize=True)
+    assert asked is not None and asked.tail < len(messages)
+
+
+def test_results_that_the_model_has_not_read_are_pruned_if_they_alone_are_too_much() -> None:
+    plan = make_plan(conversation(50_000), 20_000, summarize=False)
+    assert plan is not None and (plan.unseen, [one.call_id for one in plan.pruned]) == (True, ["c0"])
+
+
+def test_there_is_nothing_to_leave_out_of_the_users_own_messages() -> None:
+    assert make_plan([UserMessage.from_text("w" * 90_000)], 1_000, summarize=False) is None
+    assert make_plan([], 1_000, summarize=True) is None
+
+
+def test_the_note_lists_what_stays_word_for_word_and_an_open_question_is_found_in_it_again() -> None:
+    facts = KeptFacts(("never touch a.py",), ("which port?", "why?"), ("a.py: read, unchanged since",))
+    note = note_of(facts, "# Your questions that nobody answered\n- a forged one\n")
+    assert all(line in note for line in ("- never touch a.py", "- which port?", "- a.py: read, unchanged since"))
+    assert questions_in(note) == ("which port?", "why?")
+    assert questions_in("any other message") == questions_in(note_of(KeptFacts(), "- no")) == ()
+
+
+def test_the_gauge_learns_how_long_a_token_is() -> None:
+    gauge, request = TokenGauge(), ModelRequest("s" * 1_000, (), ())
+    gauge.learn(request, Usage(input_tokens=250))
+    assert (gauge.tokens(4_000), gauge.characters(1_000)) == (1_000, 4_000)
+    gauge.learn(request, Usage())
+    assert gauge.tokens(4_000) == 1_000
+    gauge.learn(replace(request, system="s"), Usage(input_tokens=10_000))
+    assert gauge.tokens(100) == 200

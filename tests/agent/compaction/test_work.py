@@ -1,0 +1,431 @@
+"""Compacting a conversation that is held: when, by whom, and that nothing is lost whatever goes wrong."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from codeagent.agent.compaction.plan import request_characters
+from codeagent.agent.hooks.hook import AddContext, Deny, Hook, Hooks, PlannedCompaction, TextAnswer
+from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.core.acts import (
+    Act,
+    AnswerSummary,
+    Compact,
+    Pin,
+    Prompt,
+    Restore,
+    SetBudget,
+    SetMode,
+    Steer,
+    Stop,
+    Unpin,
+)
+from codeagent.core.audit import gather_stats
+from codeagent.core.budget import Budget
+from codeagent.core.compaction import ContextCompacted
+from codeagent.core.errors import ModelError
+from codeagent.core.events import KnownEvent, MessageAdded, RunFinished, ToolResultAdded
+from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of
+from codeagent.core.model import ModelRequest
+from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten
+from codeagent.session.fold import ToolDetails, fold
+from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
+from tests.agent.doubles import MemoryOutputs, Scene, Turn, of, scene
+from tests.agent.memory_checkpoints import MemoryCheckpoints
+from tests.agent.watching import notices, to_the_end, until, watched
+from tests.table import for_each
+
+SMALL = ContextLimits(window=4_000)
+
+
+def in_turn(*turns: Turn) -> Callable[[ModelRequest], Turn]:
+    """Answers from a list, then `that is all`."""
+    left = list(turns)
+    return lambda request: left.pop(0) if left else Turn("that is all")
+
+
+def begin(
+    *turns: Turn,
+    summarize: Callable[[ModelRequest], Turn] = lambda request: Turn("the gist of it"),
+    most: int | None = None,
+    **fields: Any,
+) -> tuple[Scene, ReadingModel]:
+    model = ReadingModel(in_turn(*turns), summarize, most)
+    s = scene(model=model, more=(Show(),), **{"context": SMALL, **fields})
+    watched(s)
+    return s, model
+
+
+def shows(count: int, amount: int = 1_800) -> tuple[Turn, ...]:
+    """Turns that fill the context, with results too short to be pruned."""
+    return tuple(Turn(f"step {number}", (show(f"result-{number} ", amount),)) for number in range(count))
+
+
+def failed(s: Scene) -> list[str]:
+    return [event.text for event in of(s.events, CompactionFailed)]
+
+
+def compactions(s: Scene) -> list[ContextCompacted]:
+    return of(s.events, ContextCompacted)
+
+
+def assert_resumes(s: Scene) -> None:
+    """The log leads to the same conversation as the one that is held."""
+    assert fold(s.journal.events).messages == s.agent.history
+
+
+async def run(s: Scene, prompt: str = "go") -> RunFinished:
+    """One prompt to its end."""
+    before = len(of(s.events, RunFinished))
+    s.act(Prompt(prompt))
+    await to_the_end(s, before + 1)
+    await settle(s)
+    ended: RunFinished = of(s.events, RunFinished)[-1]
+    return ended
+
+
+def on_result(s: Scene, call_id: str, act: Act) -> None:
+    """Do it when that call has its result."""
+
+    def do(event: KnownEvent) -> None:
+        if isinstance(event, ToolResultAdded) and event.call_id == call_id:
+            s.act(act)
+
+    s.agent.observe(do)
+
+
+async def settle(s: Scene) -> None:
+    await until(lambda: not s.agent.running)
+
+
+async def test_a_conversation_that_fills_four_fifths_of_the_window_is_compacted_and_the_run_continues() -> None:
+    s, model = begin(*shows(12))
+    await run(s, "the task, word for word")
+    assert of(s.events, RunFinished)[-1].reason == "done"
+    assert [event.cause for event in compactions(s)] == ["window"] * len(compactions(s)) != []
+    sizes = [request_characters(request) // 4 for request in model.requests if request not in model.summaries]
+    assert max(sizes) <= 4_000 and min(sizes[len(sizes) // 2 :]) < 4_000 * 0.8
+    assert text_of(s.agent.history[0].content) == "the task, word for word"  # type: ignore[union-attr]  # it is the user's
+    assert "the gist of it" in text_in(model.requests[-1])
+    assert_resumes(s)
+
+
+async def test_the_share_of_the_window_at_which_that_happens_is_configured() -> None:
+    s, _ = begin(*shows(4), context=replace(SMALL, compact_at=0.3))
+    await run(s)
+    early, _ = begin(*shows(4), context=replace(SMALL, compact_at=1.0))
+    await run(early)
+    assert (len(compactions(s)) > 0, compactions(early)) == (True, [])
+
+
+async def test_what_is_sent_up_to_the_cut_stays_the_same_so_that_the_cache_holds() -> None:
+    s, model = begin(*shows(9))
+    await run(s, "go")
+    at = next(number for number, request in enumerate(model.requests) if request is model.summaries[0])
+    before, asked, after = model.requests[at - 1], model.requests[at], model.requests[at + 1]
+    shared = len(asked.messages) - 1
+    assert asked.messages[:shared] == before.messages[:shared] and asked.system == before.system
+    assert asked.tools == before.tools and after.messages[0] is before.messages[0]
+
+
+async def test_a_request_that_the_provider_refuses_as_too_long_is_compacted_once_and_made_again() -> None:
+    s, _ = begin(*shows(9), most=3_000, context=ContextLimits(window=100_000))
+    await run(s)
+    assert compactions(s)[0].cause == "overflow"
+    assert of(s.events, RunFinished)[-1].reason == "done"
+    assert_resumes(s)
+
+
+async def test_a_request_that_is_refused_again_right_after_ends_the_run_and_nothing_loops() -> None:
+    refusal = Turn(error=ModelError("prompt is too long", kind="context_window", status=400))
+    s, model = begin(*shows(5), refusal, refusal, refusal, context=ContextLimits(window=100_000))
+    await run(s)
+    assert of(s.events, RunFinished)[-1].error == "prompt is too long"
+    assert len(compactions(s)) == 1 and len(model.summaries) == 1
+    assert_resumes(s)
+
+
+async def test_one_message_that_is_too_long_by_itself_is_told_and_kept() -> None:
+    s, model = begin(most=1_000, context=ContextLimits(window=1_000))
+    await run(s, "w" * 2_000_000)
+    assert of(s.events, RunFinished)[-1].error == "prompt is too long"
+    assert model.summaries == [] and len(text_of(s.agent.history[0].content)) == 2_000_000  # type: ignore[union-attr]  # it is the user's
+    assert "your own messages" in failed(s)[-1]
+
+
+async def test_long_old_results_are_pruned_without_asking_the_model_and_their_text_is_one_handle_away() -> None:
+    s, model = begin(*shows(3, 5_000), *shows(2, 100), context=replace(SMALL, window=5_000))
+    await run(s)
+    (event,) = compactions(s)
+    assert (event.note, model.summaries) == ("", [])
+    assert {one.call_id for one in event.pruned} == {"call_1", "call_2", "call_3"} - {
+        m.call_id for m in s.agent.history if isinstance(m, ToolMessage) and len(text_of(m.content)) > 2_000
+    }
+    handle = event.pruned[0].text.split('output_read(id="')[1].split('"')[0]
+    assert s.outputs.texts[handle].startswith("result-0 ...")
+    assert_resumes(s)
+
+
+async def test_a_result_that_has_a_handle_already_keeps_it() -> None:
+    outputs = MemoryOutputs()
+    s, _ = begin(*shows(1, 90_000), *shows(4, 1_800), context=replace(SMALL, window=12_000), outputs=outputs)
+    await run(s)
+    assert len(compactions(s)) == 1 and len(outputs.texts) == 1
+
+
+async def test_the_user_asks_for_it_with_a_hint_between_runs() -> None:
+    s, model = begin(*shows(3))
+    await run(s)
+    s.act(Compact("mind the ports"))
+    await settle(s)
+    assert "mind the ports" in text_in(model.summaries[0])
+    (event,) = compactions(s)
+    assert (event.cause, event.summary) == ("user", "the gist of it")
+    assert event.after_tokens < event.before_tokens
+    assert_resumes(s)
+
+
+async def test_asked_for_during_a_run_it_happens_at_the_next_boundary_even_if_that_is_the_end() -> None:
+    for turns in (shows(4), (*shows(2, 900), Turn("fine"))):
+        s, _ = begin(*turns)
+
+        on_result(s, "call_2", Compact())
+        await run(s)
+        assert [event.cause for event in compactions(s)] == ["user"]
+        assert of(s.events, RunFinished)[-1].reason == "done"
+        assert_resumes(s)
+
+
+async def test_what_the_user_types_meanwhile_begins_a_run_afterwards() -> None:
+    s, model = begin(*shows(3))
+    await run(s)
+    s.act(Compact())
+    s.act(Steer("and now the docs"))
+    await to_the_end(s, 2)
+    assert "and now the docs" in text_in(model.requests[-1]) and len(compactions(s)) == 1
+    assert_resumes(s)
+
+
+async def test_a_user_who_is_there_reads_the_summary_and_may_edit_it_first() -> None:
+    s, _ = begin(*shows(3), attended=True)
+    await run(s)
+    before = s.agent.history
+    s.act(Compact())
+    await until(lambda: of(s.events, SummaryWritten))
+    assert of(s.events, SummaryWritten)[0].asked and s.agent.history == before
+    s.act(AnswerSummary("my own words"))
+    await settle(s)
+    assert compactions(s)[0].summary == "my own words" and "my own words" in text_of(s.agent.history[1].content)  # type: ignore[union-attr]  # it is the note
+    assert_resumes(s)
+
+
+async def test_a_user_who_does_not_want_to_be_asked_is_not() -> None:
+    s, _ = begin(*shows(3), attended=True, context=replace(SMALL, review=False))
+    await run(s)
+    s.act(Compact())
+    await settle(s)
+    assert len(compactions(s)) == 1 and not of(s.events, SummaryWritten)[0].asked
+
+
+CUT: StopReason = "length"
+
+
+@for_each(
+    "turn, why",
+    [
+        (Turn("  "), "the model wrote no summary"),
+        (Turn("", (show("x"),)), "the model wrote no summary"),
+        (Turn("half of", stop=CUT), "the summary was cut off by the output limit"),
+        (Turn("w " * 9_000), "the summary is not shorter than what it would replace"),
+        (Turn(error=ModelError("it is down", kind="server")), "it is down"),
+    ],
+)
+async def test_what_is_not_a_summary_changes_nothing_and_is_told(turn: Turn, why: str) -> None:
+    s, _ = begin(*shows(3), summarize=lambda request: turn)
+    await run(s)
+    before = s.agent.history
+    s.act(Compact())
+    await settle(s)
+    assert failed(s) == [f"not compacted: {why}; the conversation is as it was"]
+    assert s.agent.history == before and compactions(s) == []
+    assert_resumes(s)
+    assert (await run(s, "and now?")).reason == "done"
+
+
+async def test_a_user_who_keeps_the_conversation_keeps_all_of_it() -> None:
+    for answer, why in ((None, "you kept the conversation"), ("  ", "the summary was empty")):
+        s, _ = begin(*shows(3), attended=True)
+        await run(s)
+        before = s.agent.history
+        s.act(Compact())
+        await until(lambda s=s: of(s.events, SummaryWritten))  # type: ignore[misc]  # bound now
+        s.act(AnswerSummary(answer))
+        await settle(s)
+        assert failed(s) == [f"not compacted: {why}; the conversation is as it was"] and s.agent.history == before
+
+
+async def test_stopping_it_changes_nothing_whatever_it_waits_for() -> None:
+    for waits_for in (CompactionBegun, SummaryWritten):
+        s, _ = begin(*shows(3), attended=True)
+        await run(s)
+        before = s.agent.history
+        s.act(Compact())
+        await until(lambda s=s, kind=waits_for: of(s.events, kind))  # type: ignore[misc]  # bound now
+        s.act(Stop())
+        await settle(s)
+        assert failed(s) == ["not compacted: it was stopped; the conversation is as it was"]
+        assert s.agent.history == before and compactions(s) == []
+        assert_resumes(s)
+
+
+async def test_stopping_a_run_while_its_summary_waits_ends_the_run() -> None:
+    s, _ = begin(*shows(12), attended=True)
+    s.act(Prompt("go"))
+    await until(lambda: of(s.events, SummaryWritten))
+    s.act(Stop())
+    await to_the_end(s)
+    assert of(s.events, RunFinished)[-1].reason == "interrupted" and compactions(s) == []
+    assert_resumes(s)
+
+
+async def test_one_that_was_refused_is_not_tried_again_until_the_conversation_has_grown() -> None:
+    s, model = begin(*shows(9, 400), summarize=lambda request: Turn(""), context=replace(SMALL, compact_at=0.3))
+    await run(s)
+    assert 1 <= len(failed(s)) < 7 and len(model.summaries) == len(failed(s))
+
+
+async def test_a_hook_may_deny_it_or_say_what_the_summary_must_mind() -> None:
+    planned: list[PlannedCompaction] = []
+
+    def hooked(answer: TextAnswer) -> Hooks:
+        async def compaction(one: PlannedCompaction) -> TextAnswer:
+            planned.append(one)
+            return answer
+
+        return Hooks((Hook("mine", compaction=compaction),))
+
+    s, model = begin(*shows(3), hooks=hooked(Deny("not now")))
+    await run(s)
+    s.act(Compact("mind a"))
+    await settle(s)
+    assert failed(s) == ["not compacted: a hook denied it: not now; the conversation is as it was"]
+    assert (planned[0].cause, planned[0].hint, planned[0].messages) == ("user", "mind a", len(s.agent.history))
+    s, model = begin(*shows(3), hooks=hooked(AddContext("mind b")))
+    await run(s)
+    s.act(Compact("mind a"))
+    await settle(s)
+    assert "mind a\nmind b" in text_in(model.summaries[0]) and len(compactions(s)) == 1
+
+
+async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compaction() -> None:
+    s, model = begin(*shows(3), *shows(3))
+    s.act(Pin("never touch a.py"))
+    s.act(Pin("and be quick"))
+    s.act(Unpin(2))
+    await run(s)
+    assert "pinned this, so keep to it: never touch a.py" in text_in(model.requests[0])
+    assert fold(s.journal.events).pins == ("never touch a.py",)
+    for _ in range(2):
+        s.act(Compact())
+        await settle(s)
+        await run(s, "go on")
+    assert len(compactions(s)) == 2
+    assert all("# Pinned by the user\n- never touch a.py\n" in event.note for event in compactions(s))
+    assert s.refusal(Pin(" ")).endswith("not pinned")
+    assert_resumes(s)
+
+
+async def test_the_request_for_a_summary_counts_as_any_other() -> None:
+    s, _ = begin(*shows(12))
+    await run(s)
+    used = of(s.events, SummaryWritten)[0].usage
+    assert used.input_tokens > 0
+    total = of(s.events, RunFinished)[-1].usage
+    assert gather_stats(s.journal.events).usage.input_tokens == total.input_tokens
+    s.act(SetBudget(Budget("usd", 0.000001)))
+    s.act(Compact())
+    await settle(s)
+    s.act(Compact())
+    await settle(s)
+    assert any("budget" in why for why in failed(s))
+
+
+async def test_going_back_before_the_cut_and_forward_again_brings_each_conversation() -> None:
+    s, _ = begin(*shows(3), Turn("first"), *shows(2), Turn("second"), checkpoints=MemoryCheckpoints())
+    assert s.agent.rewind is not None
+    await run(s, "one")
+    whole = s.agent.history
+    s.act(Compact())
+    await settle(s)
+    short = s.agent.history
+    assert short != whole
+    await run(s, "two")
+    await s.agent.rewind.changes(s.agent.rewind.points()[-1].id)
+    latest = s.agent.history
+    first, second = [point.id for point in s.agent.rewind.points() if point.cause == "prompt"]
+    for point, kind, there in (
+        (second, "rewind", short),
+        (first, "rewind", ()),
+        ("", "redo", short),
+        ("", "redo", latest),
+    ):
+        target = point or s.agent.rewind.redo_target().id
+        assert await s.agent.finish(Restore(target, kind, conversation=True)) is None  # type: ignore[arg-type]  # a kind
+        assert s.agent.history == there
+        assert_resumes(s)
+
+
+async def test_what_is_forgotten_is_told_to_those_who_know_what_was_read() -> None:
+    left: list[tuple[ToolDetails, ...]] = []
+    s, _ = begin(*shows(3))
+    s.agent._environment.__dict__["forget"] = left.append
+    await run(s)
+    s.act(Compact())
+    await settle(s)
+    there = {m.call_id for m in s.agent.history if isinstance(m, ToolMessage)}
+    assert {one.call_id for one in left[0]} == there
+    known = fold(s.journal.events).details
+    assert {one.call_id for one in known if one.in_context} == there and len(known) == 3
+
+
+async def test_plan_mode_is_told_again_if_the_note_about_it_was_summarized() -> None:
+    s, model = begin(*shows(12))
+    s.act(SetMode("plan"))
+    await run(s)
+    assert "Plan mode: look at whatever you need" in text_in(model.requests[-1])
+    assert_resumes(s)
+
+
+def kept(messages: tuple[Message, ...]) -> list[Message]:
+    return [message for message in messages if isinstance(message, UserMessage) and message.source != "note"]
+
+
+async def test_three_hundred_turns_in_a_window_of_16k_finish_and_a_needle_of_turn_3_is_answered_at_the_end() -> None:
+    """One needle is the user's own text, the other was only shown by a tool and survives in the summaries."""
+    count = 0
+
+    def work(request: ModelRequest) -> Turn:
+        nonlocal count
+        count += 1
+        if count < 300:
+            return Turn(
+                f"step {count}", (show(f"{count}: {'the code word is blue-heron' if count == 3 else 'nothing'} ", 900),)
+            )
+        known = text_in(request)
+        return Turn(" ".join(word for word in ("blue-heron", "port 8123") if word in known))
+
+    def summarize(request: ModelRequest) -> Turn:
+        return Turn("the code word is blue-heron" if "blue-heron" in text_in(request) else "nothing yet")
+
+    model = ReadingModel(work, summarize, most=16_000)
+    s = scene(model=model, more=(Show(),), limits=Limits(max_turns=400), context=ContextLimits(window=16_000))
+    watched(s)
+
+    on_result(s, "call_3", Steer("it listens on port 8123"))
+    finished = await run(s)
+    assert (finished.reason, finished.text, finished.turns) == ("done", "blue-heron port 8123", 300)
+    assert len(compactions(s)) >= 5 and failed(s) == []
+    said = [event.message for event in of(s.events, MessageAdded) if isinstance(event.message, UserMessage)]
+    assert kept(s.agent.history) == [message for message in said if message.source != "note"]
+    assert_resumes(s)
+    assert notices(s, "act.failed") == []
