@@ -100,7 +100,7 @@ class ApiDocument:
         """The object that a reference leads to, or the object itself. Raises BadDocument."""
         for _ in range(MOST_STEPS):
             if not isinstance(node, dict):
-                raise BadDocument("an object was expected where there is none")
+                raise BadDocument("it has something else where an object is expected")
             reference = node.get("$ref")
             if not isinstance(reference, str):
                 return node

@@ -43,7 +43,7 @@ class Style:
     reserved: bool = False
     """Reserved characters stay as they are."""
     media: str = ""
-    """Its own media type: then it is written as that, and `name` does not count."""
+    """Its own media type: then it is written as that, and `name` is ignored."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Body:
     media: str
     required: bool
     encoding: dict[str, Style] = field(default_factory=dict)
-    """How properties of a form are written, where the document says so."""
+    """How properties of a form are written, if the document says so."""
     files: frozenset[str] = frozenset()
     """The properties of a multipart body that are files, or lists of them."""
 
@@ -221,9 +221,9 @@ def _encoding(node: Any) -> dict[str, Style]:
 
 
 def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let a file be given as text, or as an object with its bytes, or its path, and its name; the same if it is none.
+    """Let a file be given as text, or as an object with its bytes, or its path, and its name; also in a list.
 
-    A list of files is changed as its items are.
+    Returns any other schema itself.
     """
     if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
         given = _file_or(items)
@@ -245,7 +245,7 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def security_of(document: ApiDocument, raw: dict[str, Any], *, every: bool = False) -> tuple[tuple[Scheme, ...], ...]:
-    """The ways to show who calls an operation; `raw` is empty for a request that is none of them.
+    """The ways to show who calls an operation; `raw` is empty for a request that is not an operation.
 
     `every`: each scheme of the document, needed or not.
     """

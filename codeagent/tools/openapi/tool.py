@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -39,7 +40,6 @@ from codeagent.tools.web.secrets import SecretBook, basic
 from codeagent.tools.web.url import WebUrl
 
 _LONGEST_DESCRIPTION = 600
-_LONGEST_SHOWN = 4_000
 _ACCEPT = "application/json, text/*;q=0.8, */*;q=0.5"
 _DOT_SEGMENT = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
 _TIMES_ENCODED = 3
@@ -157,7 +157,8 @@ class OperationTool(Tool[OpenArgs]):
         given, files = await self._with_files(_given(args), ctx)
         notes = [f"with the file {one.path}, {len(one.content):,} bytes" for one in files]
         notes += self._caller.notes(self._plan.security)
-        shown = _preview(self._request(given), notes, headers_of(self._plan, given).get("Cookie", ""))
+        cookie, body = headers_of(self._plan, given).get("Cookie", ""), _given(args).get(BODY)
+        shown = _preview(self._request(given), notes, cookie, body)
         return replace(shown, base=_digest(files))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
@@ -250,7 +251,7 @@ class GenericRequest(Tool[GenericArgs]):
         return f"{self.name}({args.method} *)" if args.method == "GET" else ""
 
     async def preview(self, args: GenericArgs, ctx: ToolContext) -> Preview:
-        return _preview(self._request(args), self._caller.notes(self._security), "")
+        return _preview(self._request(args), self._caller.notes(self._security), "", args.data)
 
     async def run(self, args: GenericArgs, ctx: ToolContext) -> ToolResult:
         return await self._caller.send(self._server, self._request(args), self._security)
@@ -334,12 +335,11 @@ def _digest(files: list[FilePart]) -> str | None:
     return hashlib.sha256("".join(each).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _preview(request: WebRequest, notes: list[str], cookie: str) -> Preview:
+def _preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:
+    """What would be sent, all of it; `body` as the model gave it, before it was written as a form or in parts."""
     lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
     lines += [f"Cookie: {cookie}"] if cookie else []
     lines += notes
-    if request.body:
-        text = request.body[: 4 * _LONGEST_SHOWN].decode("utf-8", "replace")
-        more = "" if len(request.body) <= _LONGEST_SHOWN else f"\n[… {len(request.body):,} bytes in all]"
-        lines += ["", text[:_LONGEST_SHOWN] + more]
+    if body is not None:
+        lines += ["", body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)]
     return Preview(f"{request.method} {request.url}", (TextBlock(text=visible("\n".join(lines))),))

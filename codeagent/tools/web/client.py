@@ -73,7 +73,7 @@ class WebClient:
         resolve: Resolve = system_resolve,
         allowed: Callable[[Address], bool] = is_public,
     ) -> None:
-        """`private`: hosts of which the user said that they may be at addresses that are not public.
+        """`private`: hosts that, as the user said, may be at addresses that are not public.
 
         Raises ValueError for one that is not a host.
         """
@@ -154,7 +154,7 @@ class WebClient:
         return WebResponse(request.url, status, headers, found, complete, _redirect(request.url, status, headers))
 
     async def _route(self, url: WebUrl) -> "Route":
-        """The way to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
+        """The route to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
         from codeagent.net.http import Route  # as above
 
         proxy, private = self._proxy(), any(rule.matches(url.host, url.port) for rule in self._private)

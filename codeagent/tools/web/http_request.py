@@ -22,7 +22,6 @@ from codeagent.tools.web.url import WebUrl
 
 LONGEST_SECONDS = 300.0
 Scalar = str | int | float | bool
-_LONGEST_SHOWN = 4_000
 
 
 class HttpRequestArgs(ToolArgs):
@@ -85,8 +84,7 @@ class HttpRequest(Tool[HttpRequestArgs]):
         lines += [f"?{name}={_plain(value)}" for name, value in args.query.items()]
         body = args.body if args.data is None else json.dumps(args.data, indent=2, ensure_ascii=False)
         if body:
-            more = "" if len(body) <= _LONGEST_SHOWN else f"\n[… {len(body):,} characters in all]"
-            lines += ["", body[:_LONGEST_SHOWN] + more]
+            lines += ["", body]
         return Preview(self.target(args), (TextBlock(text=visible("\n".join(lines))),))
 
     async def run(self, args: HttpRequestArgs, ctx: ToolContext) -> ToolResult:

@@ -43,7 +43,7 @@ class SearchProvider:
     posts: bool = False
     """The query is posted as JSON."""
     results: tuple[str, ...] = ("results",)
-    """The way to the list of results."""
+    """The keys that lead to the list of results."""
     marked: tuple[str, str] | None = None
     """A field of every answer, and its value: such an answer without the first of `results` found nothing."""
     snippet: str = "content"

@@ -52,7 +52,7 @@ class SecretBook:
         return _replaced(value, values) if values else value
 
     async def value(self, name: str, url: WebUrl) -> str:
-        """Raises Denied unless the secret is bound to the host, is there, and does not leave in plain text."""
+        """Raises Denied unless the secret is bound to the host, has a value, and would not be sent in plain text."""
         if _NAME.fullmatch(name) is None:
             raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
         rules = self._bound.get(name, ())

@@ -115,6 +115,16 @@ async def test_a_file_of_the_workspace_is_sent_as_it_is(calls: Calls, tmp_path: 
     assert await calls("takes_parts", body=named) == {**sent, "name": "b", "type": "text/x"}
 
 
+async def test_the_card_shows_the_whole_body(calls: Calls) -> None:
+    for operation, arguments in (
+        ("takes_anything", {"body": {"value": "x" * 20_000 + "end"}}),
+        ("generic", {"method": "POST", "path": "/a", "json": {"value": "x" * 20_000 + "end"}}),
+    ):
+        tool = calls.tool(operation)
+        preview = await tool.preview(parse_arguments(tool, json.dumps(arguments)), tool_context(calls._workspace))
+        assert "x" * 20_000 + "end" in str(preview.blocks)
+
+
 async def test_the_card_shows_a_file_and_what_was_seen_is_what_is_sent(calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 25_600)
     tool, context = calls.tool("takes_parts"), tool_context(LocalWorkspace(tmp_path))

@@ -91,6 +91,8 @@ async def test_a_secret_is_filled_in_at_the_edge_and_masked_in_whatever_comes_ba
             "headers": {"X-Key": "Token ${secret:API_TOKEN}"}, "json": {"key": "${secret:API_TOKEN}"},
         }  # fmt: skip
         parsed = parse_arguments(tool, json.dumps(arguments))
+        whole = parse_arguments(tool, json.dumps({"method": "POST", "url": site.url, "body": "x" * 20_000 + "end"}))
+        assert "x" * 20_000 + "end" in str((await tool.preview(whole, tool_context(workspace))).blocks)
         preview = await tool.preview(parsed, tool_context(workspace))
         assert _VALUE not in str(preview) and "${secret:API_TOKEN}" in str(preview)
         assert "with the secret API_TOKEN" in str(tool.approval_key(parsed).sensitive)
