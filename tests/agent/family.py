@@ -14,7 +14,7 @@ from codeagent.agent.children import Children, OpenedChild, Origin, Parent, Seat
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation
-from codeagent.core.agents import AgentDefinition
+from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
 from codeagent.tools.builtin.agent import AgentTool
@@ -47,6 +47,24 @@ class ChildJournal(MemoryJournal):
         self.closed = True
 
 
+class EmptyWorktree:
+    """A Worktree in which nothing is changed."""
+
+    def __init__(self) -> None:
+        self.removed = False
+
+    async def changed(self) -> tuple[str, ...]:
+        await asyncio.sleep(0)
+        return ()
+
+    async def file(self, path: str) -> CopiedFile:
+        raise AssertionError("nothing was changed")
+
+    async def remove(self) -> None:
+        await asyncio.sleep(0)
+        self.removed = True
+
+
 @dataclass
 class Born:
     """A child that was opened."""
@@ -55,6 +73,7 @@ class Born:
     model: TurnsModel
     journal: ChildJournal
     tools: dict[str, Doing]
+    worktree: EmptyWorktree | None
 
 
 @dataclass
@@ -100,11 +119,12 @@ class Nursery:
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(parent, f"{definition.name}.{number}", definition.mode, apart=definition.worktree)
         agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
-        self.born.append(Born(agent, model, journal, doing))
+        worktree = EmptyWorktree() if definition.worktree else None
+        self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
         self.most_at_once = max(self.most_at_once, alive)
         await asyncio.sleep(0)
-        return OpenedChild(agent, agent.close)
+        return OpenedChild(agent, agent.close, worktree)
 
 
 def family(

@@ -498,7 +498,7 @@ script = st.lists(
 @settings(max_examples=times(40), deadline=None)
 @given(
     scripts=st.tuples(script, script),
-    calls=st.lists(st.sampled_from(["helper", "other", "nobody"]), min_size=1, max_size=4),
+    calls=st.lists(st.sampled_from(["helper", "other", "apart", "nobody"]), min_size=1, max_size=4),
     steps=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["call", "child", "stop", "pause"])), max_size=3),
 )
 def test_every_call_of_parent_and_children_has_one_result_whatever_is_stopped_when(
@@ -511,7 +511,9 @@ async def _stopped_at_random(
     scripts: tuple[list[Turn], list[Turn]], calls: list[str], steps: list[tuple[int, str]]
 ) -> None:
     helper, other = scripts
-    f = family(Turn(calls=tuple(map(ask, calls))), agents=(HELPER, OTHER), attended=True, helper=helper, other=other)
+    apart = AgentDefinition("apart", "", worktree=True)
+    told = Turn(calls=tuple(map(ask, calls)))
+    f = family(told, agents=(HELPER, OTHER, apart), attended=True, helper=helper, other=other, apart=other)
     agent, seen = f.parent.agent, 0
 
     def meddle(event: KnownEvent) -> None:
@@ -538,6 +540,7 @@ async def _stopped_at_random(
         assert len(of(journal.events, RunStarted)) == len(of(journal.events, RunFinished))
         assert check_recording(Recording(events=tuple(journal.events))).problems == ()
     assert all(born.journal.closed for born in f.born)
+    assert all(born.worktree.removed for born in f.born if born.worktree is not None)
     assert events[-1].agent == "main" and isinstance(events[-1], RunFinished)
     for result in f.results():
         assert result.error is not None or text_of(result.content).strip()
