@@ -1,5 +1,6 @@
 """Folders of tool files: what they held when they were read, each file once and through no link."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -93,33 +94,45 @@ class ToolFolder:
 
     def read(self) -> FolderState:
         """The present state; the same object as before if nothing changed. Blocks on a few small files."""
-        folder = self._open_folder()
-        if folder is None:
-            self._signature, self._state = None, FolderState() if self._state.files else self._state
-            return self._state
+        try:
+            signature, state = self._look()
+        except FileNotFoundError:
+            signature, state = None, FolderState()
+        except OSError as error:
+            signature, state = None, self._unread(error)
+        if signature is None and state == self._state:
+            state = self._state
+        self._signature, self._state = signature, state
+        return state
+
+    def _look(self) -> tuple[tuple[object, ...], FolderState]:
+        """What tells whether a file changed, and the state. Raises OSError."""
+        base = open_folder(self._base, follow=True)
+        try:
+            folder = open_below(base, self._parts, listed=True)
+        finally:
+            os.close(base)
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)
             names = [name for name in found if name.endswith(self._suffixes) and not name.startswith((".", "_"))]
             signature = tuple(_stamp(folder, name) for name in names)
-            if signature != self._signature:
-                self._signature, self._state = signature, self._read_all(folder, names)
-            return self._state
+            same = signature == self._signature
+            return signature, self._state if same else self._read_all(folder, names)
         finally:
             os.close(folder)
 
-    def _open_folder(self) -> int | None:
-        """Its descriptor; None if there is no such folder, or it is a link."""
-        try:
-            base = open_folder(self._base, follow=True)
-        except OSError:
-            return None
-        try:
-            return open_below(base, self._parts, listed=True)
-        except OSError:
-            return None
-        finally:
-            os.close(base)
+    def _unread(self, error: OSError) -> FolderState:
+        """The state if the folder cannot be read: a link holds nothing, else the files stay that were read before.
+
+        Among them may be restrictions, which must not end because of an error.
+        """
+        where = self._shown("")
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            text = "it is a link, or not a folder: nothing in it is loaded"
+            return FolderState(problems=(ToolProblem(where, text, "warning"),))
+        kept = "what was read before stays" if self._state.files else "nothing in it is loaded"
+        return FolderState(self._state.files, (ToolProblem(where, f"it cannot be read ({error.strerror}): {kept}"),))
 
     def _read_all(self, folder: int, names: list[str]) -> FolderState:
         files: list[ToolFile] = []

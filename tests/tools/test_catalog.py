@@ -1,7 +1,10 @@
 """The set of tools changes only where it is looked at, and only by files somebody vouches for."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import NotFound
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.folders import LARGEST_FILE, ToolFolder
+from codeagent.tools.folders import LARGEST_FILE, FolderState, ToolFolder
 from tests.tools.catalog_setting import Setting
 
 
@@ -185,6 +188,40 @@ async def test_a_further_tool_changes_nothing_of_what_stands_before_its_place(se
     setting.write("user", "c.txt", "three")
     await catalog.refresh()
     assert catalog.definitions()[: len(before)] == before
+
+
+def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting.write("user", "a.txt", "one")
+    folder = ToolFolder(setting.user, (), "user", (".txt",))
+    before = folder.read()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", raising(OSError(errno.EMFILE, "Too many open files")))
+        broken = folder.read()
+        assert (broken.files, broken.digest) == (before.files, before.digest) and folder.read() is broken
+        assert [one.text for one in broken.problems] == [
+            "it cannot be read (Too many open files): what was read before stays"
+        ]
+        unknown = ToolFolder(setting.user, (), "user", (".txt",)).read()
+        assert unknown.files == () and unknown.problems[0].level == "error"
+    assert folder.read().problems == ()
+
+
+def test_a_folder_that_is_a_link_is_a_warning_and_one_that_is_missing_is_none(tmp_path: Path) -> None:
+    assert ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read() == FolderState()
+    (tmp_path / "tools").symlink_to(tmp_path)
+    [problem] = ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read().problems
+    assert (
+        str(problem) == "tools: it is a link, or not a folder: nothing in it is loaded" and problem.level == "warning"
+    )
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def raise_it(*_: Any) -> Any:
+        raise error
+
+    return raise_it
 
 
 def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:

@@ -280,7 +280,10 @@ def test_no_link_leads_out_of_the_workspace(folders: tuple[Path, Path]) -> None:
     (root / ".claude").mkdir()
     (root / ".claude/commands").symlink_to(own)
     book = RecipeFolders(recipe_folders(root, None), None)
-    assert book.listed == () and [one.where for one in book.problems] == [".codeagent/commands/look.md"]
+    assert book.listed == () and [one.where for one in book.problems] == [
+        ".codeagent/commands/look.md",
+        ".claude/commands",
+    ]
 
 
 def test_a_recipe_that_is_not_there_is_named_with_those_that_are(folders: tuple[Path, Path]) -> None:
