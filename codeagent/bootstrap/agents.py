@@ -136,7 +136,7 @@ class ChildOpener:
 
 
 def _say_nothing(text: str) -> None:
-    """The sandbox of a worktree starts like its parent's, which was told of."""
+    """Keep quiet about a start that the user already knows from the parent's sandbox."""
 
 
 def _equip(

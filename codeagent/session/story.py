@@ -81,7 +81,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class ChildStory:
-    """What an agent did that a call started, in front of that call's result."""
+    """What the agent that a call started did; it comes before the result of that call."""
 
     name: str
     session: str

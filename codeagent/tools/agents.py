@@ -101,7 +101,10 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
             report.warn(("model",), f"{model} is a model of another program: the agent has the model of its parent")
         model = None
     if fields.isolation not in ("", "worktree"):
-        report.warn(("isolation",), f"only worktree is known here, not {one_line(fields.isolation, 40)}: it has none")
+        report.warn(
+            ("isolation",),
+            f"{one_line(fields.isolation, 40)} is not supported, only worktree: the agent works in the workspace",
+        )
     limits = fields.limits.model_dump(exclude_none=True)
     if "budget" in limits:
         limits["max_cost_usd"] = limits.pop("budget")

@@ -33,7 +33,7 @@ class AgentWorktree:
     """One worktree (the Worktree of `core.agents`); `remove` it."""
 
     def __init__(self, folder: "_Folder", store: Checkpoints, begun: Snapshot, git: str) -> None:
-        """`git`: see there."""
+        """`git`: see the attribute."""
         self._folder = folder
         self._store = store
         self._begun = self._now = begun
