@@ -156,13 +156,17 @@ class McpServers:
             raise ConfigError(f"{one_line(name, 40)} cannot be started: {self._why_not(name)}")
         await self._toolsets.restart(name)
 
-    async def agree(self, name: str) -> None:
-        """Raises ConfigError if nothing of the server waits, or it cannot be kept."""
+    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
+        """Raises ConfigError if nothing of the server that was `seen` waits, or it cannot be kept."""
         source = self._sources.get(name)
         if source is None or not source.changed:
             raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
+        if not any(one.now.said in seen for one in source.changed):
+            raise ConfigError(
+                f"{name} has changed again since it was shown, so nothing was agreed to; look at it again"
+            )
         try:
-            await source.agree()
+            await source.agree(seen)
         except (UnsafeFile, OSError) as error:
             raise ConfigError(f"what you agreed to could not be kept: {error}") from error
 

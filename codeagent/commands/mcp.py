@@ -173,7 +173,7 @@ def _remove(name: str, files: ServerFiles) -> None:
 def _entry(args: argparse.Namespace) -> dict[str, Any]:
     """Return the server as it is written into the file. Raises ConfigError."""
     first, *rest = args.target
-    is_url = first.startswith(("http://", "https://"))
+    is_url = "://" in first
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
     wrong = ("--env", "--host", "--machine") if is_url else ("--header", "--client-id")
@@ -191,7 +191,7 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "timeout": args.timeout,
         "oauth": _client(args),
     }
-    return entry | {key: value for key, value in optional.items() if value}
+    return entry | {key: value for key, value in optional.items() if value not in (None, [], {})}
 
 
 def _client(args: argparse.Namespace) -> dict[str, Any]:
@@ -216,9 +216,14 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def _trust(files: ServerFiles) -> int:
-    for problem in files.read().problems:
+    problems = files.read().problems
+    for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+    broken = any(problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems)
     entries = files.trust()
+    if not entries and broken:
+        say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
+        return 1
     if not entries:
         print(f"nothing to trust: this project has no {PROJECT_FILE} with servers")
         return 0

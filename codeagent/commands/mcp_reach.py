@@ -28,7 +28,7 @@ async def test(args: argparse.Namespace) -> int:
         await source.start(lambda: None)
         if source.changed and args.agree:
             _show_changes(source)
-            await source.agree()
+            await source.agree({change.now.said for change in source.changed})
         elif source.changed:
             _show_changes(source)
             say(f"codeagent mcp test {source.name} --agree uses them as they are now")

@@ -114,7 +114,9 @@ class ServerFiles:
         """Add a server to the user's file; what else is in it stays. Raises ConfigError, and changes nothing then."""
         alone = parse_servers(json.dumps({"mcpServers": {name: entry}}).encode(), "the command line", "user")
         if not alone.entries:
-            raise ConfigError(f"{alone.problems[0].text}; nothing was added")
+            problem = alone.problems[0]
+            key = problem.where.rpartition(": ")[2].removeprefix(f"{name}.")
+            raise ConfigError(f"{key}: {problem.text}; nothing was added")
 
         def put(servers: dict[str, Any]) -> None:
             if name in servers:
@@ -169,7 +171,8 @@ class ServerFiles:
         try:
             raw = read_owned(file)
         except UnsafeFile as error:
-            return ServerList(problems=(ToolProblem(str(file), f"{error}; its servers are not used"),))
+            why = str(error).removeprefix(f"{file} ")
+            return ServerList(problems=(ToolProblem(str(file), f"{why}; its servers are not used"),))
         if raw is not None and self._is_exposed:
             return ServerList(problems=(ToolProblem(str(file), _EXPOSED),))
         return ServerList() if raw is None else parse_servers(raw, str(file), "user")

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from codeagent.config.layers import line_of_text
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.hosts import HostRule
 from codeagent.core.mcp import SERVER_NAME, LoginClient, ServerConfig, ServerPlace
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line, visible
@@ -208,11 +209,20 @@ def _wrong(entry: _Entry) -> tuple[str, str] | None:
         (bool(entry.url) and not _is_url(entry.url), "url", "it must begin with http:// or https:// and name a host"),
         (entry.oauth.client is not None and bool(entry.command), "oauth", "a login is for a server with a url"),
         (any("\0" in text for text in texts), "command", "it holds a NUL character"),
+        (not all(map(_is_host, entry.hosts)), "hosts", "write example.org, *.example.org or example.org:8443"),
         (any(not name or "=" in name for name in entry.env), "env", "a variable's name is empty or holds ="),
         (not all(_HEADER.fullmatch(name) for name in entry.headers), "headers", "a name is not that of an HTTP header"),
         (any(re.search(r"[\r\n\0]", text) for text in entry.headers.values()), "headers", "a value has several lines"),
     )
     return next(((key, text) for is_wrong, key, text in checks if is_wrong), None)
+
+
+def _is_host(text: str) -> bool:
+    try:
+        HostRule.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_url(url: str) -> bool:

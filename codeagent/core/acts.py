@@ -268,9 +268,11 @@ class RestartServer:
 
 @dataclass(frozen=True)
 class AgreeToServer:
-    """Use the tools of an MCP server that say something else than before, as they are now."""
+    """Use what an MCP server says otherwise than before."""
 
     name: str
+    seen: tuple[str, ...]
+    """What it says now, each text as the user was shown it; what it says otherwise by then keeps waiting."""
 
 
 ServerAct = TrustServers | RestartServer | AgreeToServer

@@ -110,8 +110,8 @@ class ServerBook(Protocol):
     async def restart(self, name: str) -> None:
         """End it and start it again; returns before it is ready."""
 
-    async def agree(self, name: str) -> None:
-        """Use what changed, as it is now."""
+    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
+        """Use what changed and says what the user has `seen`."""
 
 
 def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
@@ -123,8 +123,8 @@ def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
             return book.trust(trusted)
         case RestartServer(name):
             return book.restart(name)
-        case AgreeToServer(name):
-            return book.agree(name)
+        case AgreeToServer(name, seen):
+            return book.agree(name, seen)
         case _:
             assert_never(act)
 

@@ -30,6 +30,8 @@ from codeagent.core.policy import Decision
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line
 
+_END_SECONDS = 5.0
+"""How long a run whose calls were all answered may take to end by itself."""
 _WIDTH = 200
 """Characters of a line of progress."""
 
@@ -140,7 +142,11 @@ class CallQueue:
         return pending
 
     async def close(self) -> None:
-        if self._work is not None and not self._work.done():
+        """End the calls that are under way; a run whose calls were all answered may end by itself."""
+        if self._work is None:
+            return
+        await asyncio.wait({self._work}, timeout=0 if self._calls else _END_SECONDS)
+        if not self._work.done():
             self._agent.do(Stop("the connection was closed"))
             await asyncio.wait({self._work})
 

@@ -66,7 +66,11 @@ def test_a_server_for_this_machine_says_so(product: Product) -> None:
         (("one", "--client-id", "id", "--", "x"), "--client-id is for a URL"),
         (("one", "https://x", "--callback-port", "1"), "need --client-id"),
         (("one", "https://x", "--client-id", "a", "--client-secret", "hush"), "names a variable"),
-        (("one", "--timeout", "-1", "--", "x"), "greater than 0"),
+        (("one", "--timeout", "-1", "--", "x"), "timeout: input should be greater than 0"),
+        (("one", "--timeout", "0", "--", "x"), "timeout: input should be greater than 0"),
+        (("one", "ftp://x"), "url: it must begin with http:// or https://"),
+        (("one", "--host", "http://x y", "--", "x"), "hosts: write example.org"),
+        (("one", "https://x", "--client-id", "a", "--callback-port", "70000"), "oauth.callbackPort: input should be"),
         (("one", "--", ""), "nothing was added"),
     ],
 )
@@ -87,6 +91,12 @@ def test_a_projects_servers_are_shown_before_they_are_trusted(product: Product) 
     assert json.loads(product.call("mcp", "list", "--json").out)["servers"][0]["trusted"]
     product.call("mcp", "distrust")
     assert not json.loads(product.call("mcp", "list", "--json").out)["servers"][0]["trusted"]
+
+
+def test_a_broken_file_is_not_trusted(product: Product) -> None:
+    (product.workspace / ".mcp.json").write_text("{")
+    done = product.call("mcp", "trust")
+    assert (done.code, done.out) == (1, "") and "nothing was trusted: repair .mcp.json first" in done.err
 
 
 def test_nothing_to_trust_is_said(product: Product) -> None:

@@ -75,9 +75,12 @@ async def test_tools_that_changed_are_used_once_the_user_agreed(product: Product
         assert await agent.finish(RestartServer("it")) is None
         changed = await until(book, lambda one: one.changed)
         assert changed.tools == () and "Send it to everybody." in changed.changed[0].after
-        assert await agent.finish(AgreeToServer("it")) is None
+        other = await agent.finish(AgreeToServer("it", ("what it said a moment ago",)))
+        assert other is not None and "it has changed again since it was shown" in other.reason
+        seen = tuple(one.after for one in changed.changed)
+        assert await agent.finish(AgreeToServer("it", seen)) is None
         assert book.list()[0].tools == ("mcp__it__echo",) and book.list()[0].changed == ()
-        again = await agent.finish(AgreeToServer("it"))
+        again = await agent.finish(AgreeToServer("it", seen))
         assert again is not None and "nothing of it waits" in again.reason
 
 

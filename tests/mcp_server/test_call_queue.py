@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import KnownEvent, RunFinished
-from codeagent.core.messages import Usage
+from codeagent.core.events import KnownEvent, RunFinished, ToolResultAdded
+from codeagent.core.messages import TextPart, Usage
 from codeagent.mcp_server.calls import CallingModel, CallQueue, Outcome
 from tests.tui.fake_launcher import FakeAgent
 
@@ -59,3 +59,35 @@ async def test_a_call_that_is_cancelled_before_it_was_made_is_not_made() -> None
     assert model.waiting == []
     outcome = await pending.next()
     assert isinstance(outcome, Outcome) and outcome.is_error
+
+
+class AnsweringAgent(EndingAgent):
+    """Answers the call, and ends its run when the other side has heard so."""
+
+    def __init__(self, model: CallingModel) -> None:
+        super().__init__(model)
+        self.heard = asyncio.Event()
+        self.ended = False
+
+    async def _run(self) -> AsyncIterator[KnownEvent]:
+        [call] = self._model.waiting
+        self._model.waiting.clear()
+        yield ToolResultAdded(
+            call_id=call.id, name=call.name, content=(TextPart(text="hello"),), is_error=False, executed=True
+        )
+        await self.heard.wait()
+        yield RunFinished(reason="done", text="", usage=Usage(), turns=1, calls=1, duration_ms=0)
+        self.ended = True
+
+
+async def test_a_run_whose_calls_were_answered_ends_by_itself_when_the_connection_closes() -> None:
+    model = CallingModel()
+    agent = AnsweringAgent(model)
+    queue = CallQueue(agent, model)
+    assert isinstance(await queue.start("A program", "read", {"path": "a.txt"}).next(), Outcome)
+    closing = asyncio.create_task(queue.close())
+    await asyncio.sleep(0)
+    agent.heard.set()
+    async with asyncio.timeout(10):
+        await closing
+    assert agent.ended and agent.told == []

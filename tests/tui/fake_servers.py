@@ -44,5 +44,5 @@ class Book:
     async def restart(self, name: str) -> None:
         raise AssertionError("the page makes acts")
 
-    async def agree(self, name: str) -> None:
+    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
         raise AssertionError("the page makes acts")

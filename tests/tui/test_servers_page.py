@@ -100,7 +100,7 @@ async def test_tools_that_changed_are_shown_as_a_difference_and_agreed_to_by_y(t
         assert "agree to 1 change of git? y does it" in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [AgreeToServer("git")])
+        await until(pilot, lambda: app.told == [AgreeToServer("git", ("Push and tell everybody.",))])
 
 
 async def test_a_server_that_changes_its_state_is_shown_as_it_is_now(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """One MCP server as a source of tools: started in the background, followed, restarted once, and ended at the close."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -137,11 +137,10 @@ class McpSource:
         self._connection = None
         self._settled.set()
 
-    async def agree(self) -> None:
-        """Use what changed from now on: the user has seen what it says. Raises UnsafeFile, OSError."""
-        seen = [change.now for change in self.changed]
+    async def agree(self, seen: Collection[str]) -> None:
+        """Use what changed from now on, as far as the user has seen that it says this. Raises UnsafeFile, OSError."""
         async with self._taking:
-            await asyncio.to_thread(self._pins.agree, seen)
+            await asyncio.to_thread(self._pins.agree, [one.now for one in self.changed if one.now.said in seen])
             await self._use(self._offer)
         self._show(self._listing.state)
 
@@ -281,6 +280,8 @@ class McpSource:
             error = error.exceptions[0]
         if isinstance(error, SandboxUnavailable):
             return f"{error}: {error.remedy}"
+        if type(error).__name__ in ("ConnectError", "ConnectTimeout"):  # of httpx2, which is not imported here
+            return f"it cannot be reached {self.where} ({one_line(str(error), 200) or 'no answer'}); check its url"
         code = None if program is None else await program.close()
         if code == _NO_PROGRAM and self._config.where == "sandbox":
             return (

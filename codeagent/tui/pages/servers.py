@@ -145,7 +145,10 @@ class ServersScreen(Page[None]):
         if server is None or not server.changed:
             self.say(f"nothing of {self._chosen} waits for your agreement")
             return
-        self._ask(AgreeToServer(server.name), f"agree to {counted(len(server.changed), 'change')} of {server.name}?")
+        seen = tuple(one.after for one in server.changed)
+        self._ask(
+            AgreeToServer(server.name, seen), f"agree to {counted(len(server.changed), 'change')} of {server.name}?"
+        )
 
     def action_yes(self) -> None:
         """Do what was asked, unless the key was on its way before the question could be read."""

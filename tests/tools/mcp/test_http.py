@@ -139,7 +139,7 @@ async def test_a_server_that_forgot_the_session_is_reached_again(tmp_path: Path)
 async def test_nothing_there_is_said_at_once(tmp_path: Path) -> None:
     async with reaching(tmp_path, "http://127.0.0.1:9/mcp") as setting:
         assert setting.source.list().state == "failed"
-        assert "unavailable: " in setting.problems
+        assert "unavailable: it cannot be reached at http://127.0.0.1:9/mcp (" in setting.problems
 
 
 async def hang(request: Request) -> Response:

@@ -100,7 +100,7 @@ async def test_a_changed_tool_is_withheld_until_the_user_agrees_and_is_then_call
         assert setting.names == []
         [change] = setting.source.changed
         assert "+" not in change.before and "id_rsa" in change.diff.after
-        await setting.source.agree()
+        await setting.source.agree({change.now.said for change in setting.source.changed})
         assert (setting.names, setting.problems) == (["mcp__hostile__echo"], "")
         assert await answer_of(setting, text="hi") == "hi"
 
