@@ -106,7 +106,7 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         ["2: tools: 'a b' is not a tool's name; * and ? may stand for parts of one"],
     ),
     ("---\nmode: yolo\n---\nx", "look.md", ["2: mode: write ask, accept-edits, plan or auto, not 'yolo'"]),
-    ("---\nlimits: {budget: 3}\n---\nx", "look.md", ["2: limits.budget: no such key"]),
+    ("---\nlimits: {money: 3}\n---\nx", "look.md", ["2: limits.money: no such key"]),
     (
         "---\nlimits: {max_turns: 0}\n---\nx",
         "look.md",
