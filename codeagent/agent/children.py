@@ -62,6 +62,8 @@ class Shared:
         emitter = Emitter(journal)
         slots = asyncio.Semaphore(around.limits.max_concurrency)
         permissions, spending = Permissions(around, emitter), BudgetMeter(emitter)
+        if around.servers is not None:
+            around.servers.tell_reads(permissions.hear)
         return cls(emitter, permissions, spending, set(), WorkspaceLock(), slots, around.hooks)
 
 

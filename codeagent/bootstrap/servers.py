@@ -81,7 +81,7 @@ def reading_hook(servers: "McpServers") -> Hook:
 
     async def read(prompt: SubmittedPrompt) -> TextAnswer:
         try:
-            text = await read_mentions(prompt.text, servers.sources)
+            text = await read_mentions(prompt.text, servers.sources, servers.hear)
         except Failed as error:
             return Deny(str(error))
         return AddContext(text) if text else Allow()
@@ -100,6 +100,8 @@ class McpServers:
         self._toolsets = Toolsets()
         self._sources: dict[str, McpSource] = {}
         self._wrong: dict[str, str] = {}
+        self.hear: Callable[[str], None] = lambda name: None
+        """See `tell_reads`."""
         self._read()
 
     @property
@@ -125,6 +127,9 @@ class McpServers:
 
     def list(self) -> tuple[ServerFacts, ...]:
         return tuple(map(self._facts, self._configured.entries))
+
+    def tell_reads(self, hear: Callable[[str], None]) -> None:
+        self.hear = hear
 
     async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
         async def of(source: McpSource) -> tuple[ServerText, ...]:

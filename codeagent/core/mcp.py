@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, Protocol, assert_never
@@ -103,6 +103,9 @@ class ServerBook(Protocol):
 
     async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
         """Ask the servers that are ready what a prompt can take from them; one that does not answer is left out."""
+
+    def tell_reads(self, hear: Callable[[str], None]) -> None:
+        """From now on, call `hear` with the name of each server that a prompt takes text from."""
 
     async def trust(self, trusted: bool) -> None:
         """Trust the project's servers as they are now and start them; or no longer, which holds for later sessions."""

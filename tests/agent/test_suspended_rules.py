@@ -1,10 +1,15 @@
 """Rules that answers made are suspended for calls to others, once the model has read what those wrote (T40)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from codeagent.agent.agent import Agent
+from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.children import Shared
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.limits import Limits
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
@@ -13,7 +18,8 @@ from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
 from codeagent.session.fold import fold
-from tests.agent.doubles import Asking, Turn, do, of, scene
+from codeagent.tools.catalog import ToolRegistry
+from tests.agent.doubles import Asking, MemoryJournal, MemoryOutputs, Place, Turn, do, of, scene
 from tests.agent.family import ask, family
 
 SAVED, SESSION, OWN = (Rule.parse("asking(ok*)", "auto", origin) for origin in ("saved", "session", "user"))
@@ -124,3 +130,22 @@ async def test_a_search_that_the_provider_made_suspends_them_for_the_calls_of_th
         "asking(ok*) is suspended: the model has since read text from the provider's search, which may be behind"
     )
     assert reasons(events) == [f"{suspended} this call"] * asked
+
+
+class Servers:
+    """The one method of a ServerBook that is asked here."""
+
+    def tell_reads(self, hear: Callable[[str], None]) -> None:
+        self.hear = hear
+
+
+async def test_what_a_prompt_takes_from_a_server_is_text_of_it() -> None:
+    servers: Any = Servers()
+    place: Any = Place()
+    around = ToolEnvironment(
+        ToolRegistry(()), place, None, None, MemoryOutputs(), Policy(rules=(SAVED,)), Limits(), Hooks(), servers=servers
+    )
+    shared = Shared.of_user(around, MemoryJournal())
+    servers.hear("git")
+    shared.permissions.begin_request()
+    assert shared.permissions.policy.heard == ("git",)

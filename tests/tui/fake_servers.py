@@ -1,5 +1,6 @@
 """MCP servers for the screen, in every state, and a book of them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -34,6 +35,9 @@ class Book:
 
     def list(self) -> tuple[ServerFacts, ...]:
         return self.servers
+
+    def tell_reads(self, hear: Callable[[str], None]) -> None:
+        raise AssertionError("the agent asks for it")
 
     async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
         return self.resources if kind == "resource" else self.prompts

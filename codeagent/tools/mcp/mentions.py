@@ -3,7 +3,7 @@
 import asyncio
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, Protocol, TypeGuard
 
@@ -41,10 +41,13 @@ class OffersText(Protocol):
         """Return the result of `prompts/get`."""
 
 
-async def read_mentions(text: str, servers: Sequence[OffersText]) -> str:
+async def read_mentions(
+    text: str, servers: Sequence[OffersText], hear: Callable[[str], None] = lambda name: None
+) -> str:
     """Return what a prompt takes from servers, for the model; empty if it takes nothing.
 
-    A name that is not a server's is ordinary text. Raises Failed, which says what cannot be read.
+    `hear` is called with the name of each server that it takes text from. A name that is not a server's is ordinary
+    text. Raises Failed, which says what cannot be read.
     """
     by_name = {server.name: server for server in servers}
     wanted = dict.fromkeys(
@@ -57,6 +60,9 @@ async def read_mentions(text: str, servers: Sequence[OffersText]) -> str:
     if command is not None and command[1] in by_name:
         parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
     parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
+    for name in dict.fromkeys([*([command[1]] if command is not None else []), *(server for server, _ in wanted)]):
+        if name in by_name:
+            hear(name)
     return "\n\n".join(parts)
 
 

@@ -59,6 +59,9 @@ async def test_each_resource_that_a_prompt_names_is_read_once(text: str, uris: l
 
 
 async def test_a_resource_is_bounded_and_cannot_hide_anything() -> None:
+    heard: list[str] = []
+    read = await read_mentions("@github:a and @other:b", [Server()], heard.append)
+    assert heard == ["github"]
     read = await read_mentions("@github:a", [Server(text=EVIL + "x" * 1_000_000)])
     assert len(read) < 50_000
     assert "\\x1b]0;owned" in read and "\x1b" not in read and "\u202e" not in read
