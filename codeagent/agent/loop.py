@@ -205,7 +205,7 @@ class Loop:
             return None
 
     def _asking(self) -> Asking:
-        return Asking(self._request(), self._conversation.model, self.meter)
+        return Asking(self._request(), self._conversation.model, self.meter, self._conversation.attended)
 
     def _tell_mode(self) -> None:
         if self._permissions.mode == self._mode:

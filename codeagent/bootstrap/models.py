@@ -24,11 +24,13 @@ class OpenModels:
 
     place: Place
     options: ModelOptions
+    window: int | None = None
+    """Tokens that the user configured; None: what is known of the model."""
 
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         model = await open_model(name, api_base, self.place, replace(self.options, thinking=effort))
-        window = await asyncio.to_thread(context_window, name)
-        return model, ModelInUse(name, api_base, effort, window or model.context_window, self._lane(name, api_base))
+        window = self.window or await asyncio.to_thread(context_window, name) or model.context_window
+        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base))
 
     def _lane(self, name: str, api_base: str | None) -> str:
         return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]

@@ -83,7 +83,7 @@ async def open_runtime(
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
     policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
-        opener = open_model or OpenModels(place, model_options(settings))
+        opener = open_model or OpenModels(place, model_options(settings), settings.context.window)
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)

@@ -23,9 +23,11 @@ _RETRYABLE = {408, 409, 425, 429}
 _OVERFLOW = re.compile(
     r"context[ _](?:length|window|size|limit)|maximum (?:context|prompt)|(?:prompt|input) is too long"
     r"|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens|size)"
-    r"|request[ _]too[ _]large|reduce the length of (?:the|your) (?:messages|prompt|input)",
+    r"|request[ _]too[ _]large|max_new_tokens\W+must be|reduce the length of (?:the|your) (?:messages|prompt|input)",
     re.IGNORECASE,
 )
+_OVERFLOWS = (None, 400, 413, 422, 500)
+"""The statuses that providers and local servers say it with."""
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
 _POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
@@ -164,7 +166,7 @@ class _Failure:
     def from_status(self, *, streaming: bool) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
-        if "ContextWindowExceededError" in names or (status in (None, 400, 413) and _OVERFLOW.search(self._text)):
+        if "ContextWindowExceededError" in names or (status in _OVERFLOWS and _OVERFLOW.search(self._text)):
             return self._final("context_window", f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")

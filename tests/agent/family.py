@@ -12,7 +12,7 @@ from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.children import Children, OpenedChild, Origin, Parent, Seat
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.limits import Limits
+from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.events import KnownEvent, ToolResultAdded
@@ -102,6 +102,7 @@ class Nursery:
     turns: dict[str, Sequence[Turn]]
     hooks: Hooks = field(default_factory=Hooks)
     attended: bool = False
+    context: ContextLimits = field(default_factory=ContextLimits)
     born: list[Born] = field(default_factory=list)
     most_at_once: int = 0
 
@@ -114,8 +115,9 @@ class Nursery:
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
         around = ToolEnvironment(
-            registry, place, None, None, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended
-        )
+            registry, place, None, None, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended,
+            context=self.context,
+        )  # fmt: skip
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(parent, f"{definition.name}.{number}", definition.mode, apart=definition.worktree)
         agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)

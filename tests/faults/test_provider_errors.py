@@ -21,6 +21,7 @@ from codeagent.llm.retry import RetryingModel
 from codeagent.net.http import ProxyError
 from tests.llm.asking import LANES, LITELLM_WORKER, Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, behind_tls, openai_server, self_signed
+from tests.table import for_each
 
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 BOTH = pytest.mark.parametrize(
@@ -250,6 +251,51 @@ async def test_a_200_that_is_no_stream_says_what_came_and_is_not_tried_again(
     for error, (page, text) in zip(errors, NO_STREAMS, strict=True):
         assert (error.kind, error.retryable) == ("server", False), page
         assert f"sent no answer but {text}" in str(error), page
+
+
+TOO_LONG = [
+    (400, "prompt is too long: 215000 tokens > 200000 maximum"),  # Anthropic
+    (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),  # Anthropic
+    (413, "Request exceeds the maximum size"),  # Anthropic, in bytes
+    (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens"),
+    (None, "Your input exceeds the context window of this model. Please adjust your input and try again."),  # responses
+    (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)"),  # Gemini
+    (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens"),  # xAI
+    (400, "Input is too long for requested model."),  # Bedrock
+    (400, "Please reduce the length of the messages or completion."),  # Groq
+    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096"),  # TGI
+    (400, "the request exceeds the available context size, try increasing it"),  # llama.cpp
+    (500, "Context size has been exceeded."),  # llama.cpp, older
+    (400, "Trying to keep the first 9000 tokens, but it is loaded with context length of only 4096"),  # LM Studio
+    (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),  # Mistral
+]
+"""How providers and local servers say that a request is too long, with which status."""
+
+
+@for_each("status, words", TOO_LONG)
+def test_a_request_that_is_too_long_is_known_by_the_words_of_each_provider(status: int | None, words: str) -> None:
+    request = FailedRequest("m", "https://api.example", "api.example", 300)
+    for streaming in (False, True):
+        error = model_error(ProviderError({"message": words}, status), request, streaming=streaming, clean=str)
+        assert (error.kind, error.retryable) == ("context_window", False)
+
+
+OF_OTHER_SIZES = [(429, "Request too large for gpt-5 on tokens per min (TPM)"), (400, "max_tokens is too large")]
+
+
+@for_each("status, words", OF_OTHER_SIZES)
+def test_other_complaints_about_size_are_not_taken_for_it(status: int, words: str) -> None:
+    request = FailedRequest("m", "https://api.example", "api.example", 300)
+    error = model_error(ProviderError({"message": words}, status), request, streaming=False, clean=str)
+    assert error.kind in ("rate_limit", "bad_request")
+
+
+async def test_the_responses_api_says_it_in_its_stream(lane: Lane) -> None:
+    said = {"code": "context_length_exceeded", "message": TOO_LONG[4][1]}
+    failed = {"type": "response.failed", "response": {"error": said}}
+    page = ("content-type: text/event-stream", f"data: {json.dumps(failed)}\n\n".encode())
+    error = await failure(lane, openai_server, "openai/responses/gpt-5", Turn(page=page))
+    assert error.kind == "context_window"
 
 
 @BOTH

@@ -253,6 +253,9 @@ class Recording:
 
 
 MOVES: tuple[Callable[[Recording], object], ...] = (
+    lambda r: r.notice("compaction.begun", "compacting the conversation", cause="window"),
+    lambda r: r.notice("compaction.summary", "", summary="# Done", usage={}, asked=True, replaces=4),
+    lambda r: r.notice("compaction.failed", "not compacted: it was stopped", level="warning", cause="window"),
     lambda r: r.think("hm "),
     lambda r: r.stream("word "),
     lambda r: r.answer("All of it."),

@@ -53,6 +53,8 @@ class Asking:
     request: ModelRequest
     model: Model
     meter: RunMeter
+    attended: bool
+    """Whether the user reads this conversation; that of a child they do not."""
 
 
 class _NotCompacted(CodeagentError):
@@ -220,7 +222,7 @@ class Compaction:
         answer = await token.guard(self._asked_model(asking.model, request))
         asking.meter.add_request(answer.usage)
         self._spending.add_request(answer.usage)
-        summary, asked = answer.message.text.strip(), self._around.attended and self._around.context.review
+        summary, asked = answer.message.text.strip(), asking.attended and self._around.context.review
         wrong = _wrong_with(answer.message)
         written = SummaryWritten(
             text=f"a summary of {len(head)} messages was written",

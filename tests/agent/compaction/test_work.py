@@ -30,7 +30,8 @@ from codeagent.core.model import ModelRequest
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten
 from codeagent.session.fold import ToolDetails, fold
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
-from tests.agent.doubles import MemoryOutputs, Scene, Turn, of, scene
+from tests.agent.doubles import MemoryOutputs, Scene, Turn, do, of, scene
+from tests.agent.family import ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched
 from tests.table import for_each
@@ -87,11 +88,11 @@ async def run(s: Scene, prompt: str = "go") -> RunFinished:
 def on_result(s: Scene, call_id: str, act: Act) -> None:
     """Do it when that call has its result."""
 
-    def do(event: KnownEvent) -> None:
+    def after(event: KnownEvent) -> None:
         if isinstance(event, ToolResultAdded) and event.call_id == call_id:
             s.act(act)
 
-    s.agent.observe(do)
+    s.agent.observe(after)
 
 
 async def settle(s: Scene) -> None:
@@ -429,3 +430,15 @@ async def test_three_hundred_turns_in_a_window_of_16k_finish_and_a_needle_of_tur
     assert kept(s.agent.history) == [message for message in said if message.source != "note"]
     assert_resumes(s)
     assert notices(s, "act.failed") == []
+
+
+async def test_the_conversation_of_a_child_is_compacted_at_once_even_if_a_user_is_there() -> None:
+    long = tuple(Turn("w" * 9_000, (do("ok", key=str(number)),)) for number in range(3))
+    f = family(Turn("", (ask(),)), Turn("fine"), attended=True, helper=(*long, Turn("the gist of it"), Turn("did it")))
+    f.nursery.context = ContextLimits(window=2_500)
+    await f.run()
+    (child,) = f.born
+    assert [event.summary for event in of(child.journal.events, ContextCompacted)] == ["the gist of it"]
+    assert "the gist of it" in text_in(child.model.requests[-1])
+    assert text_of(f.results()[0].content) == "did it"
+    assert fold(child.journal.events).messages == child.agent.history

@@ -157,3 +157,25 @@ def test_a_run_of_lines_in_the_output_is_known(lines: list[str], data: st.DataOb
     last = data.draw(st.integers(first, len(lines) - 1))
     assume("".join(lines[first : last + 1]).strip())
     assert printed_lines("f", lines, ["==> f <==", *lines[first : last + 1], ""]) == [(first + 1, last + 1)]
+
+
+def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_again(workspace: LocalWorkspace) -> None:
+    seen = ReadTracker(workspace)
+    gone = seen.read("a.txt", b"1\n2\n", [(1, 2)], 2)
+    left = seen.read("b.txt", b"3\n", [(1, 1)], 1)
+    seen.keep_only([left])
+    assert seen.check("b.txt", b"3\n").whole
+    with pytest.raises(Failed, match="no longer in front of you since the conversation was compacted"):
+        seen.check("a.txt", b"1\n2\n")
+    seen.restore(gone)
+    assert seen.check("a.txt", b"1\n2\n").whole
+
+
+def test_a_part_that_left_the_conversation_is_forgotten_and_the_rest_is_not(workspace: LocalWorkspace) -> None:
+    seen = ReadTracker(workspace)
+    data = b"1\n2\n3\n4\n"
+    seen.read("a.txt", data, [(1, 2)], 4)
+    left = ReadTracker(workspace).read("a.txt", data, [(3, 4)], 4)
+    seen.keep_only([left])
+    known = seen.check("a.txt", data)
+    assert known.lines == ((3, 4),) and not known.covers(1, 2)
