@@ -11,6 +11,7 @@ GROUPS = {
     "configured": "configured:figures",
     "turns": "turns:figures",
     "growth": "growth:figures",
+    "context": "context:figures",
     "prompt": "screen_prompt:figures",
     "answers": "screen_answers:figures",
     "stream": "screen_stream:figures",

@@ -21,7 +21,7 @@ class ModelServer(ThreadingHTTPServer):
 
     def __init__(self, turns: list[dict[str, Any]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.responses = [_Response(turn, number) for number, turn in enumerate(turns)]
+        self.responses = [Response(turn, number) for number, turn in enumerate(turns)]
         self.log: list[dict[str, float]] = []
 
 
@@ -59,7 +59,7 @@ def _prefix_bytes(request: dict[str, Any]) -> int:
     return len(json.dumps([request.get("tools", []), *system], separators=(",", ":"), ensure_ascii=False).encode())
 
 
-class _Response:
+class Response:
     """Head and stream, made beforehand: no client waits for this server. It is one piece unless it has a pace."""
 
     def __init__(self, turn: dict[str, Any], number: int) -> None:
@@ -77,7 +77,7 @@ def _stream(turn: dict[str, Any], number: int) -> Iterator[str]:
         yield json.dumps({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     reason = "tool_calls" if turn.get("calls") else "stop"
     yield json.dumps({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-    usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    usage = turn.get("usage", {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20})
     yield json.dumps({**head, "choices": [], "usage": usage})
     yield "[DONE]"
 
