@@ -23,7 +23,7 @@ def info_page(about: About, workspace: Path, now: Status, settings: Settings | N
         case "cost":
             return _cost(now)
         case "context":
-            return _context(now, runtime)
+            return _context(now, settings, runtime)
         case "config":
             return _config(settings)
         case "tools":
@@ -72,10 +72,15 @@ def _cost(now: Status) -> str:
     return _table("Cost of this session", rows)
 
 
-def _context(now: Status, runtime: Runtime | None) -> str:
+def _context(now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
     window = now.context_window
     used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
     rows = [("tokens in use", used)]
+    if settings is not None and window:
+        share = settings.context.compact_at
+        rows.append(("compacted at", f"{share:.0%} of the window, {round(window * share):,}; /compact does it now"))
+    if now.pins:
+        rows.append(("pinned lines", str(len(now.pins))))
     if runtime is not None:
         coming = runtime.next_request()
         tools = sum(len(one.name) + len(one.description) + len(json.dumps(one.parameters)) for one in coming.tools)

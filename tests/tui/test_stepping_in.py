@@ -12,9 +12,12 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import (
     Act,
+    AnswerSummary,
+    Compact,
     EditCall,
     Interrupt,
     Pause,
+    Pin,
     Prompt,
     Resume,
     SetBudget,
@@ -23,6 +26,7 @@ from codeagent.core.acts import (
     Steer,
     Step,
     Stop,
+    Unpin,
 )
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.budget import Budget
@@ -32,12 +36,15 @@ from codeagent.tui.state import PlanReady, UiState
 from tests.tui.boundary_scenes import (
     COMMAND,
     PLAN,
+    SUMMARY,
     before_a_request,
     budget_used_up,
+    compacting,
     many,
     one_skipped,
     paused,
     plan_ready,
+    summary_ready,
     with_a_question,
 )
 from tests.tui.guards import long_enough
@@ -319,6 +326,48 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> Non
             await pilot.pause()
             assert app.chat.card.scope == "plan", keys
             assert app.told == [Prompt("also 1900")], keys
+
+
+async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(tmp_path: Path) -> None:
+    async with chat(tmp_path, summary_ready()) as (pilot, app):
+        for key, summary in (("c", SUMMARY), ("enter", SUMMARY), ("k", None)):
+            await show(pilot, app, summary_ready())
+            app.chat.composer.focus()
+            await pilot.press("tab", key)
+            await pilot.pause()
+            assert app.told == [AnswerSummary(summary)], key
+        for line, summary in (("/compact use", SUMMARY), ("/compact keep", None)):
+            await show(pilot, app, summary_ready())
+            app.chat.composer.focus()
+            await says(pilot, app, line, [AnswerSummary(summary)])
+
+
+async def test_an_edited_summary_is_what_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor(tmp_path, monkeypatch, "only this")
+    async with chat(tmp_path, summary_ready()) as (pilot, app):
+        monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
+        await pilot.press("alt+e")
+        await until(pilot, lambda: "as you changed it" in shown(app))
+        long_enough()
+        await pilot.press("alt+c")
+        await pilot.pause()
+        assert app.told == [AnswerSummary("only this")]
+
+
+async def test_esc_esc_ends_a_run_whose_summary_is_written_or_waits(tmp_path: Path) -> None:
+    for recording in (compacting(), summary_ready()):
+        async with chat(tmp_path, recording) as (pilot, app):
+            await pilot.press("escape", "escape")
+            await pilot.pause()
+            assert app.told == [Pause(), Stop()]
+
+
+async def test_compacting_and_pinning_are_asked_for_by_command(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await says(pilot, app, "/compact mind the ports", [Compact("mind the ports")])
+        await says(pilot, app, "/compact", [Compact("")])
+        await says(pilot, app, "/pin never touch a.py", [Pin("never touch a.py")])
+        await says(pilot, app, "/unpin 1", [Unpin(1)])
 
 
 async def test_what_keys_do_commands_do(tmp_path: Path) -> None:
