@@ -15,14 +15,13 @@ from codeagent.session.recording import read_recording
 from codeagent.session.repair import DAMAGED, check_recording
 from codeagent.session.store import LOG
 from tests.e2e.product import Product, bash, calls, say
-from tests.effort import part
+from tests.effort import times
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 CHANGES = "write,pwrite64,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,openat"
 SYNCS = "fsync,fdatasync"
 TORN = b'{"v":1,"seq":99,"ts":1.5,"session":"'
-POINTS = 100
 
 
 @pytest.fixture
@@ -75,15 +74,15 @@ def kill_points(product: Product, tmp_path: Path) -> list[tuple[str, int]]:
     first = next(number for number, call in enumerate(own, 1) if "sessions" in call)
     syncs = Counter(pid for pid, call in made if call.partition("(")[0] in SYNCS.split(","))
     every = [(CHANGES, nth) for nth in range(first, len(own) + 1)]
-    return every[:: max(1, len(every) // POINTS)] + [(SYNCS, nth) for nth in range(1, max(syncs.values()) + 1)]
+    return every[:: max(1, len(every) // 100)] + [(SYNCS, nth) for nth in range(1, max(syncs.values()) + 1)]
 
 
-@pytest.mark.soak(tried=POINTS)
+@pytest.mark.soak(tried=times(4))
 def test_a_repair_that_is_killed_anywhere_is_finished_by_the_next_one(product: Product, tmp_path: Path) -> None:
     whole = product.sessions[-1] / LOG
     acknowledged = whole.read_bytes().removesuffix(TORN)
     points = kill_points(product, tmp_path)
-    tried, killed = part(points, 4), 0
+    tried, killed = points[:: max(1, len(points) // times(4))], 0
     for number, (names, nth) in enumerate(tried):
         folder = state(product, tmp_path / f"killed{number}")
         inject = f"--inject={names}:signal=KILL:when={nth}"
