@@ -209,7 +209,7 @@ class Swept:
     """What commands had planted and is moved out of the workspace, a sentence each."""
     alive: bool = False
     """Something that a command started may still run."""
-    moment: object = None
+    moment: object = field(default=None, compare=False)
     """Equal to that of an earlier look if nothing has run inside in between; None if that is not known."""
 
 

@@ -18,8 +18,9 @@ EVERYTHING = "|".join(text.encode("utf-8", "replace").decode() for text in (ONE_
 WRITES = re.compile(
     r"__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
 )
-TERMINALS_OWN = {"tui/driver.py", "tui/terminal.py", "tui/crash.py", "sandbox/terminal.py"}
-"""The screen, which draws; a report that only asks for an encoding; and the shell of `codeagent sandbox shell`."""
+TERMINALS_OWN = {"tui/driver.py", "tui/terminal.py", "tui/crash.py", "sandbox/terminal.py", "tools/web/markdown.py"}
+"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; and a
+program that codeagent starts with pipes."""
 
 
 @pytest.fixture
