@@ -151,9 +151,12 @@ class McpServers:
                 await asyncio.to_thread(self._files.distrust)
         finally:
             await asyncio.to_thread(self._read)
-        for name, source in self._sources.items():
-            if name not in before:
-                self._toolsets.add(source)
+        for name in [name for name in self._sources if name not in before]:
+            try:
+                self._toolsets.add(self._sources[name])
+            except ConfigError as error:
+                self._wrong[name] = str(error)
+                del self._sources[name]
 
     async def restart(self, name: str) -> None:
         """Raises ConfigError if it is not one that can be started."""

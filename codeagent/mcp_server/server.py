@@ -54,6 +54,8 @@ _FORM: dict[str, Any] = {
 }
 _PATIENCE = 600.0
 """Seconds after which a question that the program never answered is a no."""
+_MOST_AGENTS = 8
+"""Agents at work at the same time; each is a conversation with a container of its own."""
 _LONGEST_QUESTION = 8000
 """Characters of what is asked about."""
 
@@ -164,6 +166,10 @@ class _Service:
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or len(arguments) > 1:
             raise MCPError(types.INVALID_PARAMS, "agent takes one argument, prompt, which is not empty")
+        if len(self._agents) >= _MOST_AGENTS:
+            refused = PendingCall(lambda *_: None, lambda: None)
+            refused.put(failure(f"{_MOST_AGENTS} agents are at work already; call again when one of them has ended"))
+            return refused
         opened: list[Runtime] = []
 
         def answer(approval_id: str, decision: Decision) -> None:

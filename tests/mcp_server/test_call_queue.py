@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, RunFinished, ToolResultAdded
 from codeagent.core.messages import TextPart, Usage
 from codeagent.mcp_server.calls import CallingModel, CallQueue, Outcome
+from codeagent.mcp_server.server import _Service
 from tests.tui.fake_launcher import FakeAgent
 
 
@@ -91,3 +94,20 @@ async def test_a_run_whose_calls_were_answered_ends_by_itself_when_the_connectio
     async with asyncio.timeout(10):
         await closing
     assert agent.ended and agent.told == []
+
+
+async def test_only_so_many_agents_work_at_once() -> None:
+    never = asyncio.Event()
+
+    async def open_agent() -> Any:
+        await never.wait()
+
+    runtime = SimpleNamespace(agent=None, next_request=lambda: SimpleNamespace(tools=()))
+    offer: Any = SimpleNamespace(runtime=runtime, model=None, open_agent=open_agent)
+    service = _Service(offer)
+    for _ in range(8):
+        service._start_agent({"prompt": "go"}, open_agent)
+    outcome = await service._start_agent({"prompt": "go"}, open_agent).next()
+    assert isinstance(outcome, Outcome) and outcome.is_error and "8 agents are at work already" in str(outcome.content)
+    await service.close()
+    assert service._agents == set()

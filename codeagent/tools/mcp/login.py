@@ -54,14 +54,15 @@ class KeptLogin(httpx2.Auth):
         self._config = config
         self._store = store
         self._learn = learn
+        self._text: str | None = None
         self._provider: OAuthClientProvider | None = None
         self._looked = asyncio.Lock()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Raises OAuthFlowError if the server wants a login that there is not."""
         async with self._looked:
-            if self._provider is None:
-                self._provider = await self._load()
+            if self._provider is None or not self._provider.context.is_token_valid():
+                await self._look()  # another session may have refreshed it
         if self._provider is None:
             response = yield request
             if response.status_code == 401:
@@ -77,9 +78,13 @@ class KeptLogin(httpx2.Auth):
         finally:
             await flow.aclose()
 
-    async def _load(self) -> OAuthClientProvider | None:
-        """Raises ConfigError if what is kept is not safe to trust."""
+    async def _look(self) -> None:
+        """Use what is kept now, if that is not in use already. Raises ConfigError if it is not safe to trust."""
         text = await asyncio.to_thread(self._store.find, login_name(self._config))
+        if text != self._text:
+            self._text, self._provider = text, self._made(text)
+
+    def _made(self, text: str | None) -> OAuthClientProvider | None:
         if text is None:
             return None
         try:

@@ -106,7 +106,8 @@ async def _resource(server: OffersText, uri: str) -> str:
     contents = [{"type": "resource", "resource": each} for each in found] if isinstance(found, list) else []
     if not contents:
         raise Failed(f"@{server.name}:{one_line(uri, 200)} is empty")
-    return _bounded(f"Content of @{server.name}:{one_line(uri, 300)}", _text(server.name, contents))
+    text = await asyncio.to_thread(_text, server.name, contents)
+    return _bounded(f"Content of @{server.name}:{one_line(uri, 300)}", text)
 
 
 async def _prompt(server: OffersText, name: str, given: str) -> str:
@@ -119,8 +120,10 @@ async def _prompt(server: OffersText, name: str, given: str) -> str:
     lines: list[str] = []
     messages = answer.get("messages")
     for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if isinstance(message, Mapping) else None
-        said = _text(server.name, content if isinstance(content, list) else [content])
+        if not isinstance(message, Mapping):
+            continue
+        content = message.get("content")
+        said = await asyncio.to_thread(_text, server.name, content if isinstance(content, list) else [content])
         lines.append(said if message.get("role") == "user" else f"(said before by the assistant) {said}")
     return _bounded(
         f"The prompt {one_line(name, 60)} of the MCP server {server.name}, which the user asks for", "\n".join(lines)
@@ -129,13 +132,10 @@ async def _prompt(server: OffersText, name: str, given: str) -> str:
 
 def _arguments(server: str, about: Mapping[str, Any], given: str) -> dict[str, str]:
     """Read `a=1 b="two words"`, or values in the order of the prompt's arguments. Raises Failed."""
-    declared = about.get("arguments")
-    names = [
-        str(each["name"]) for each in declared or () if isinstance(each, Mapping) and isinstance(each.get("name"), str)
-    ]
-    required = [
-        str(each["name"]) for each in declared or () if isinstance(each, Mapping) and each.get("required") is True
-    ]
+    listed = about.get("arguments")
+    declared = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    names = [each["name"] for each in declared if isinstance(each.get("name"), str)]
+    required = [each["name"] for each in declared if each.get("required") is True and each.get("name") in names]
     try:
         words = shlex.split(given)
     except ValueError as error:

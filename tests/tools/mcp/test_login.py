@@ -134,6 +134,19 @@ async def test_a_token_that_has_expired_is_refreshed_and_the_new_one_is_kept(
     assert await use(config, store) == "you are in" and authority.refreshed == 1
 
 
+async def test_a_session_uses_what_another_one_refreshed(
+    config: ServerConfig, store: MemoryStore, authority: Authority
+) -> None:
+    await log_in(config, store, Redactor({}))
+    store.expire(config)
+    login = KeptLogin(config, store, Redactor({}).learn)
+    await login._look()
+    assert await use(config, store) == "you are in" and authority.refreshed == 1
+    async with reached(config, login) as client:
+        assert (await client.call_tool("whoami", {})).content[0].text == "you are in"
+    assert authority.refreshed == 1
+
+
 async def test_without_a_login_the_next_step_is_said(config: ServerConfig, store: MemoryStore) -> None:
     with pytest.raises(BaseExceptionGroup) as failed:
         await use(config, store)

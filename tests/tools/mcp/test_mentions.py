@@ -119,6 +119,21 @@ async def test_only_what_can_be_typed_is_offered() -> None:
     ]
 
 
+@pytest.mark.parametrize("listed", [7, "x", {}, ["x", 7, {"name": 7, "required": True}, {"required": True}]])
+async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(listed: Any) -> None:
+    server = Server(listed=[{"name": "odd", "arguments": listed}])
+    assert (await read_mentions("/github:odd", [server])).endswith(") the text")
+    assert server.asked == [("odd", {})]
+
+
+async def test_messages_that_are_none_are_left_out() -> None:
+    class Odd(Server):
+        async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+            return {"messages": ["x", 7, None, {"role": "user", "content": {"type": "text", "text": "good"}}]}
+
+    assert (await read_mentions("/github:review 7", [Odd()])).endswith(":\ngood")
+
+
 async def test_no_more_is_offered_than_a_list_can_hold() -> None:
     many = [{"uri": f"file:///{number}"} for number in range(10_000)]
     assert len(await offered_texts(Server(listed=many), "resource")) == 500
