@@ -1,7 +1,7 @@
 """Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -78,6 +78,7 @@ class ChildOpener:
             own = replace(
                 there,
                 reads=ReadTracker(there.workspace),
+                read_about=set(),
                 questions=UserQuestions(),
                 jobs=Jobs(),
                 session=(parent.session_id, log.folder),
@@ -87,8 +88,11 @@ class ChildOpener:
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
-            forget = partial(forget_reads, own.reads, set())
-            around = replace(around, tools=tools, limits=limits, scratchpad=own.scratchpad, forget=forget)
+            forget = partial(forget_reads, own.reads, own.read_about)
+            unread = partial(_unread, frozenset(self._to_read_about(tools)), own.read_about)
+            around = replace(
+                around, tools=tools, limits=limits, scratchpad=own.scratchpad, unread=unread, forget=forget
+            )
             conversation = Conversation(
                 model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
             )
@@ -103,6 +107,11 @@ class ChildOpener:
             opened = OpenedChild(agent, closing.pop_all().aclose, worktree)
             stack.pop_all()
             return opened
+
+    def _to_read_about(self, tools: ToolRegistry) -> set[str]:
+        """The names of the tools of sets, if the settings want their documentation read first and a child can."""
+        required = self.settings.toolsets.require_info and "info" in tools
+        return {tool.name for tool in tools} - {tool.name for tool in self.catalog.always} if required else set()
 
     async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
         """Make the child's worktree; the stack removes it. Raises CheckpointError."""
@@ -137,6 +146,10 @@ class ChildOpener:
 
 def _say_nothing(text: str) -> None:
     """Keep quiet about a start that the user already knows from the parent's sandbox."""
+
+
+def _unread(required: Container[str], read: Container[str], tool: Tool[Any]) -> bool:
+    return tool.name in required and tool.name not in read
 
 
 def _equip(

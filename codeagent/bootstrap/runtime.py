@@ -174,7 +174,7 @@ def _environment(
 
 
 def _unread(required: bool, catalog: ToolCatalog, read: Container[str], tool: Tool[Any]) -> bool:
-    return required and tool in catalog.toolsets.held and tool.name not in read
+    return required and "info" in catalog and tool in catalog.toolsets.held and tool.name not in read
 
 
 def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -95,6 +95,28 @@ def test_a_tool_of_a_set_waits_for_its_documentation_if_that_is_required(product
     assert results(again.events)[-1]["content"][0]["text"] == "1"
 
 
+def test_a_child_reads_the_documentation_itself_if_it_can(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files", "agents"]\nrequire_info = true\n')
+    put(product.workspace, "p.json", '{"a": 1}\n')
+    about, look = ("info", {"name": "json_read"}), ("json_read", {"path": "p.json", "at": "/a"})
+    for name, tools, turns in (
+        ("careful", "info, json_read", [calls(look), calls(about), calls(look), say("read")]),
+        ("unable", "json_read", [calls(look), say("read")]),
+    ):
+        describe(product, name, product.script(*turns), f"tools: {tools}")
+    model = product.script(
+        calls(about, ("info", {"name": "agent"})),
+        calls(look),
+        calls(agent("careful")),
+        calls(agent("unable")),
+        say("ok"),
+    )
+    events = product.run(model, "--yes", "--output", "jsonl").events
+    ended = [(event["agent"], event["error"] and event["error"]["kind"]) for event in results(events)]
+    assert [kind for who, kind in ended if who == "careful.1"] == ["skipped", None, None]
+    assert [kind for who, kind in ended if who == "unable.2"] == [None]
+
+
 def test_a_child_changes_files_only_as_it_read_them_itself(product: Product) -> None:
     put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files", "agents"]\n')
     put(product.workspace, "a.txt", "one\n")
