@@ -145,7 +145,7 @@ class Preview:
     """Binds an approval to what the preview was made from: the resolved target and the SHA-256
     of its bytes. A tool that gets another base in `ToolContext.base` raises BaseChanged."""
     by_hunk: bool = False
-    """Its one DiffBlock may be answered hunk by hunk; the tool gets the answers in `ToolContext.hunks`."""
+    """Its DiffBlocks may be answered hunk by hunk; the tool gets the answers, in order, in `ToolContext.hunks`."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import Hunk, HunkAnswer, cut, landed
@@ -106,30 +106,68 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
     if ctx.hunks is None:
         return None
     change.check(ctx)
-    hunks = _hunks(change, ctx.hunks if ctx.base is not None else ())
-    answers = _settled(change, hunks, ctx.hunks)
-    took = _took(change, hunks, answers)
-    if took.after == change.before:
-        raise Denied(f"the user took none of the {count(len(hunks), 'hunk')}; {shown(change.path)} was not changed")
-    if took.after == change.after:
+    answered = Answered.of(change, ctx.hunks if ctx.base is not None else ())
+    if answered.left_out:
+        hunks = count(len(answered.hunks), "hunk")
+        raise Denied(f"the user took none of the {hunks}; {shown(change.path)} was not changed")
+    if answered.whole:
         return None
-    took.apply(ctx)
-    changed = unified(took.before, took.after)
-    lines, whole = _known(change, hunks, answers, told=not changed.endswith(LEFT_OUT))
+    answered.took.apply(ctx)
+    return answered_result([answered], reads)
+
+
+@dataclass(frozen=True)
+class Answered(Generic[ChangeT]):
+    """A change, and what the user took of it hunk by hunk."""
+
+    change: ChangeT
+    took: ChangeT
+    hunks: Sequence[Hunk]
+    answers: Sequence[HunkAnswer]
+
+    @classmethod
+    def of(cls, change: ChangeT, answers: Sequence[HunkAnswer]) -> "Answered[ChangeT]":
+        """Raises Failed if the answers do not fit the hunks."""
+        hunks = _hunks(change, answers)
+        settled = _settled(change, hunks, answers)
+        return cls(change, _took(change, hunks, settled), hunks, settled)
+
+    @property
+    def left_out(self) -> bool:
+        return self.took.after == self.change.before
+
+    @property
+    def whole(self) -> bool:
+        return self.took.after == self.change.after
+
+    def told(self, reads: ReadTracker) -> tuple[str, dict[str, JsonValue]]:
+        """What became of it, for the model, and what the model knows of the file now; it was written."""
+        change, took = self.change, self.took
+        changed = unified(took.before, took.after)
+        text = f"What changed in {shown(change.path)}:\n{changed}\n"
+        text += f"Not applied, from the file as it is now to what you proposed:\n{unified(took.after, change.after)}"
+        if self.left_out:
+            return "\n".join([text, *change.notes]), {}
+        lines, whole = _known(change, self.hunks, self.answers, told=not changed.endswith(LEFT_OUT))
+        return "\n".join([text, *change.notes]), reads.wrote(took.path, took.data, lines, whole=whole)
+
+
+def answered_result(changes: Sequence[Answered[ChangeT]], reads: ReadTracker) -> ToolResult:
+    """The result of changes that were written as the user answered them."""
+    answers = [answer for each in changes for answer in each.answers]
+    told = [each.told(reads) for each in changes]
+    known: list[JsonValue] = [about for _, about in told if about]
     details: dict[str, JsonValue] = {
-        **reads.wrote(took.path, took.data, lines, whole=whole),
+        "changed_files": known,
         "hunks": {
             "taken": sum(answer is True for answer in answers),
             "changed": sum(isinstance(answer, tuple) for answer in answers),
             "left_out": sum(answer is False for answer in answers),
         },
     }
-    left = unified(took.after, change.after)
-    text = f"{_what_was_taken(answers)} What changed in {shown(change.path)}:\n{changed}\n"
-    text += f"Not applied, from the file as it is now to what you proposed:\n{left}"
-    text = "\n".join([text, *change.notes])
-    block = diff_block(change.path, took.before, took.after)
-    return ToolResult(content=(TextPart(text=text),), blocks=(block,), details=details)
+    text = f"{_what_was_taken(answers)} " + "\n".join(said for said, _ in told)
+    blocks = [diff_block(one.change.path, one.took.before, one.took.after) for one in changes if not one.left_out]
+    return ToolResult(content=(TextPart(text=text),), blocks=tuple(blocks), details=details)
 
 
 def as_answered(change: ChangeT, answers: Sequence[HunkAnswer]) -> ChangeT:
@@ -149,11 +187,16 @@ def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer])
         raise Failed(f"{shown(change.path)} was not changed: the user changed a hunk, but {error}") from None
 
 
+def hunks_of(change: PendingChange) -> list[Hunk]:
+    """The hunks of a change, at their place in the whole file."""
+    part = change.region
+    return [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
+
+
 def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
     """The hunks that the answers are about, at their place in the whole file. Raises Failed."""
-    part = change.region
-    hunks = [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
-    if not hunks or not part.is_shown_whole or len(answers) != len(hunks):
+    hunks = hunks_of(change)
+    if not hunks or not change.region.is_shown_whole or len(answers) != len(hunks):
         raise Failed(
             f"the answer does not fit this change ({count(len(answers), 'answer')}, {count(len(hunks), 'hunk')}); "
             f"{shown(change.path)} was not changed. Make the same call again."

@@ -11,11 +11,11 @@ from codeagent.core.errors import ContentChanged, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.ports import Workspace
-from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Failed, Preview, ToolContext, ToolResult
+from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import AnyArgsT, FileTool
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import shown
-from codeagent.tools.edit.hunks import BETWEEN, binding, taken_by_hunk
+from codeagent.tools.edit.hunks import BETWEEN, Answered, answered_result, binding, hunks_of
 from codeagent.tools.edit.reads import ReadState, ReadTracker, digest
 from codeagent.tools.edit.replacing import Edited
 from codeagent.tools.shell.rules import path_key
@@ -68,16 +68,48 @@ class ChangeSet:
         if len(self.steps) == 1 and isinstance(self.steps[0], Edited):
             return self.steps[0].preview()
         listed = TextBlock(text="\n".join(self.lines))
-        return Preview(named([step.path for step in self.steps]), (listed, *self.blocks), base=self.binding)
+        by_hunk = all(isinstance(step, Edited) and step.preview().by_hunk for step in self.steps)
+        target = named([step.path for step in self.steps])
+        return Preview(target, (listed, *self.blocks), base=self.binding, by_hunk=by_hunk)
 
     @property
     def blocks(self) -> tuple[DisplayBlock, ...]:
         return tuple(block for step in self.steps for block in _blocks(step))
 
+    def taken_by_hunk(self, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
+        """Apply the hunks that the user took, in all files or none; None if all were taken, or nobody was asked so.
+
+        Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks.
+        """
+        if ctx.hunks is None:
+            return None
+        self._check(ctx)
+        rest, answered = list(ctx.hunks if ctx.base is not None else ()), list[Answered[Edited]]()
+        for step in self.steps:
+            if not isinstance(step, Edited):
+                raise Failed("a change that moves or removes files cannot be taken by hunk; make the same call again")
+            own = len(hunks_of(step)) if step is not self.steps[-1] else len(rest)
+            answered.append(Answered.of(step, rest[:own]))
+            del rest[:own]
+        if all(one.left_out for one in answered):
+            hunks = count(sum(len(one.hunks) for one in answered), "hunk")
+            raise Denied(f"the user took none of the {hunks}; no file was changed")
+        if all(one.whole for one in answered):
+            return None
+        ChangeSet(tuple(one.took for one in answered if not one.left_out)).do(ctx)
+        return answered_result(answered, reads)
+
     def apply(self, ctx: ToolContext) -> None:
         """Do every step, or put back what was done. Raises BaseChanged if something else was approved, Failed."""
+        self._check(ctx)
+        self.do(ctx)
+
+    def _check(self, ctx: ToolContext) -> None:
         if ctx.base is not None and ctx.base != self.binding:
             raise BaseChanged
+
+    def do(self, ctx: ToolContext) -> None:
+        """Do every step, or put back what was done. Raises BaseChanged if a file is not as it was shown, Failed."""
         undo: list[tuple[str, Callable[[], None]]] = []
         try:
             # What removes comes last: until then, everything can be put back as it was.
@@ -125,11 +157,9 @@ class ChangeSetTool(FileTool[AnyArgsT]):
 
     async def run(self, args: AnyArgsT, ctx: ToolContext) -> ToolResult:
         changes = self._changes(args, ctx, again=False)
-        match changes.steps:
-            case (Edited() as only,) if (taken := taken_by_hunk(only, ctx, self._reads)) is not None:
-                return taken
-            case _:
-                changes.apply(ctx)
+        if (taken := changes.taken_by_hunk(ctx, self._reads)) is not None:
+            return taken
+        changes.apply(ctx)
         notes = [note for step in changes.steps for note in _notes(step)]
         text = "\n".join([*changes.lines, *dict.fromkeys(notes)])
         return ToolResult.from_text(text, blocks=changes.blocks, details=changes.record(self._reads))

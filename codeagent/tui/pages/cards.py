@@ -77,14 +77,19 @@ class ChatCard(Card):
             case _:
                 self.app.run_worker(self._told(wanted), exit_on_error=True)
 
-    def _choose_hunks(self, wanted: ChooseHunks) -> None:
+    def _choose_hunks(self, wanted: ChooseHunks, given: tuple[HunkAnswer, ...] = (), at: int = 0) -> None:
+        """Ask about the file at that index; `given`: the answers for those before it. Going back answers nothing."""
         from codeagent.tui.pages.hunk_review import HunkReview  # not needed before the first change
 
         def take(answers: tuple[HunkAnswer, ...] | None) -> None:
-            if answers is not None and not self.take_hunks(wanted.approval_id, answers):
+            if answers is None:
+                return
+            if at + 1 < len(wanted.diffs):
+                self._choose_hunks(wanted, (*given, *answers), at + 1)
+            elif not self.take_hunks(wanted.approval_id, (*given, *answers)):
                 self._tell("the question is no longer pending; nothing was changed")
 
-        self.app.push_screen(HunkReview(wanted.diff), take)
+        self.app.push_screen(HunkReview(wanted.diffs[at], at + 1, len(wanted.diffs)), take)
 
     async def _told(self, wanted: BoundaryAct) -> None:
         try:

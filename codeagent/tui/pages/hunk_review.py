@@ -129,8 +129,12 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     BINDINGS = bindings("hunks", "HunkReview")
 
-    def __init__(self, diff: DiffBlock, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(f"Hunks of {diff.path}", clock)
+    def __init__(
+        self, diff: DiffBlock, number: int = 1, of: int = 1, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`number`: which of the files of one call it is."""
+        super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock)
+        self._is_last = number == of
         self.hints = (
             "{hunks.close} back",
             "{hunks.toggle} toggles",
@@ -177,7 +181,8 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         if counts["edited"]:
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
-        standing.append(Part(why or f"{self.key('hunks.apply')} applies", 4, _warning if why else _strong))
+        does = "applies" if self._is_last else "goes to the next file"
+        standing.append(Part(why or f"{self.key('hunks.apply')} {does}", 4, _warning if why else _strong))
         self.show_hints(standing)
         self.pane.refresh()
 

@@ -169,8 +169,8 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
         yield CardChoice("p", "always allow like this…", "always…", 55, allows=True, does=rule)
     if waiting.arguments:
         yield CardChoice("e", "edit", keep=50, does=partial(_edit, asked))
-    if asked.diff is not None:
-        hunks = Send((ChooseHunks(waiting.approval_id, asked.diff),))
+    if asked.by_hunk:
+        hunks = Send((ChooseHunks(waiting.approval_id, asked.by_hunk),))
         yield CardChoice("h", "hunk by hunk", "hunks", 45, does=hunks)
 
 

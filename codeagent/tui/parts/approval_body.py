@@ -46,10 +46,10 @@ class Asked:
         return next(found, QuestionBlock(question=self.waiting.target))
 
     @property
-    def diff(self) -> DiffBlock | None:
-        """The change that may be answered hunk by hunk."""
-        diffs = [block for block in self.waiting.blocks if isinstance(block, DiffBlock)]
-        return diffs[0] if self.waiting.by_hunk and len(diffs) == 1 else None
+    def by_hunk(self) -> tuple[DiffBlock, ...]:
+        """The changes that may be answered hunk by hunk, one for each file; none if it is taken as a whole."""
+        diffs = tuple(block for block in self.waiting.blocks if isinstance(block, DiffBlock))
+        return diffs if self.waiting.by_hunk else ()
 
     @property
     def whole(self) -> bool:

@@ -18,10 +18,10 @@ CardScope = Literal["card", "boundary", "plan", "summary"]
 
 @dataclass(frozen=True)
 class ChooseHunks:
-    """Let the user answer a change hunk by hunk."""
+    """Let the user answer the changes of one call hunk by hunk, one file after the other."""
 
     approval_id: str
-    diff: DiffBlock
+    diffs: tuple[DiffBlock, ...]
 
 
 @dataclass(frozen=True)

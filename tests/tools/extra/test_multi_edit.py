@@ -8,8 +8,9 @@ import pytest
 
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.errors import MissingPath, ProtectedPath, WorkspaceError
+from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.tool import EXCLUSIVE, Access, Failed, InvalidArgs, Preview
+from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, InvalidArgs, Preview, ToolContext
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
@@ -110,6 +111,37 @@ async def test_a_change_of_one_file_is_answered_hunk_by_hunk(box: ExtraBox) -> N
     result = await box.tool("multi_edit").run(args(box, edits), context)
     assert box.content("src/b.py") == B.replace("import f", "import g")
     assert "took 1 of 2 hunks" in result.content[0].text
+
+
+async def test_a_change_of_several_files_is_answered_hunk_by_hunk_over_all_of_them(box: ExtraBox) -> None:
+    before, run = {path: box.content(path) for path in ("a.py", "src/b.py")}, box.tool("multi_edit").run
+    shown = await preview(box, BOTH)
+    assert shown.by_hunk
+
+    def answered(*hunks: bool) -> ToolContext:
+        return replace(tool_context(box.workspace, base=shown.base), hunks=hunks)
+
+    with pytest.raises(Denied, match="the user took none of the 3 hunks; no file was changed"):
+        await run(args(box, BOTH), answered(False, False, False))
+    with pytest.raises(Failed, match="does not fit"):
+        await run(args(box, BOTH), answered(True, True))
+    assert {path: box.content(path) for path in before} == before
+    result = await run(args(box, BOTH), answered(False, True, False))
+    assert box.content("a.py") == before["a.py"]
+    assert box.content("src/b.py") == B.replace("import f", "import g")
+    assert "took 1 of 3 hunks" in text_of(result.content)
+    assert [block.path for block in result.blocks if isinstance(block, DiffBlock)] == ["src/b.py"]
+    assert result.details["hunks"] == {"taken": 1, "changed": 0, "left_out": 2}
+
+
+async def test_hunks_of_a_file_that_changed_meanwhile_leave_every_file_as_it_is(box: ExtraBox) -> None:
+    shown = await preview(box, BOTH)
+    put(box.root, "src/b.py", B + "# more\n")
+    before = box.content("a.py")
+    context = replace(tool_context(box.workspace, base=shown.base), hunks=(True, True, False))
+    with pytest.raises((BaseChanged, Failed)):
+        await box.tool("multi_edit").run(args(box, BOTH), context)
+    assert box.content("a.py") == before
 
 
 async def test_rules_on_paths_hold_for_every_file(box: ExtraBox) -> None:

@@ -90,7 +90,7 @@ class CardApp(App[None]):
                 self.answers.append((act.approval_id, act.decision.answer, act.decision.reason))
                 self.decisions.append(act.decision)
             case ChooseHunks():
-                self.hunks_wanted.append((act.approval_id, act.diff))
+                self.hunks_wanted += [(act.approval_id, diff) for diff in act.diffs]
             case Tell():
                 self.told.append((act.text, act.back))
             case _:
