@@ -18,6 +18,7 @@ BODY = "body"
 BodyKind = Literal["json", "form", "multipart", "text"]
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 64
+_MOST_PARAMETERS = 500
 _LONGEST_DOCUMENTATION = 20_000
 _PLACES = ("path", "query", "header", "cookie")
 _STYLES = {
@@ -103,6 +104,8 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
     required: list[str] = []
     parameters: list[ApiParameter] = []
     for node in _parameters(document, item, raw):
+        if len(parameters) == _MOST_PARAMETERS:
+            raise BadDocument(f"it has more than {_MOST_PARAMETERS} parameters")
         parameter = _parameter(node, properties)
         parameters.append(parameter)
         properties[parameter.argument] = _parameter_schema(node, schemas)

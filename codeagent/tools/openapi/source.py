@@ -15,7 +15,6 @@ from codeagent.tools.openapi.document import GENERIC, ApiDocument, Operation
 from codeagent.tools.openapi.plan import plan_of, security_of
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.tool import Caller, GenericRequest, OperationTool
-from codeagent.tools.schema import problems_of
 from codeagent.tools.source import ListedTool, Listing
 from codeagent.tools.web.client import WebClient
 from codeagent.tools.web.secrets import SecretBook
@@ -99,8 +98,6 @@ class OpenApiSource:
                 raise NotFound(f"{self.name} has no operation {name}")
             operation = self._operations[name]
             plan = plan_of(document, operation)
-            if problems := problems_of(plan.schema):
-                raise BadDocument(f"the schema of its arguments cannot be used: {problems[0]}")
             item, raw = document.operation(operation)
             return OperationTool(name, plan, self._server(document, raw, item), self._caller, title=document.title)
         except BadDocument as error:

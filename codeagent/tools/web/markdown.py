@@ -33,7 +33,7 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", __name__, str(url), str(seconds),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, cwd="/",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
         text, _ = await process.communicate(html.encode("utf-8", "surrogatepass"))

@@ -263,6 +263,40 @@ def test_junk_anywhere_in_a_document_is_a_reason_and_never_a_crash(place: tuple[
         assert problems_of(plan.schema) == ()
 
 
+_KEYWORDS = (
+    "type", "nullable", "enum", "const", "format", "pattern", "minimum", "exclusiveMinimum", "exclusiveMaximum",
+    "multipleOf", "minLength", "maxItems", "uniqueItems", "properties", "required", "items", "additionalProperties",
+    "allOf", "anyOf", "oneOf", "description", "default", "readOnly", "contentMediaType", "contentEncoding", "$ref",
+)  # fmt: skip
+_LIKELY = st.sampled_from(
+    ["object", "string", "array", "null", "^a+$", "(a+)+$", "[", "binary", "#/components/x", 0, 1.5, -1]
+)
+_SCHEMA = st.recursive(
+    st.none() | st.booleans() | _LIKELY,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYWORDS), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_SCHEMA)
+def test_whatever_a_schema_holds_the_tool_gets_a_valid_one(schema: Any) -> None:
+    body = {"content": {"multipart/form-data": {"schema": schema}}}
+    root = {"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": body}}}, "components": {"x": {"type": 7}}}
+    document = ApiDocument(root)
+    try:
+        plan = plan_of(document, document.operations()[0][0])
+    except BadDocument:
+        return
+    assert problems_of(plan.schema) == ()
+
+
+def test_an_operation_with_countless_parameters_is_refused() -> None:
+    parameters = [{"name": f"a{'[' * at}", "in": "query"} for at in range(600)]
+    with pytest.raises(BadDocument, match="more than 500 parameters"):
+        planned(ApiDocument({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": parameters}}}}))
+
+
 def test_forms_that_differ_only_in_what_the_server_sets_do_not_refuse_each_other() -> None:
     forms = [
         {"type": "object", "properties": {"name": {"type": "string"}, at: {"type": "integer", "readOnly": True}},
