@@ -7,6 +7,7 @@ from codeagent.core.compaction import ContextCompacted, characters, compacted, i
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, Usage, text_of
 from codeagent.core.model import ModelRequest
+from codeagent.core.tool import ToolDefinition
 
 LARGE = 2_000
 """Characters from which an old result is pruned."""
@@ -43,9 +44,8 @@ class TokenGauge:
     def __init__(self) -> None:
         self._ratio = _USUAL_RATIO
 
-    def learn(self, request: ModelRequest, usage: Usage) -> None:
-        """Take the figures of an answered request; a provider that counts nothing teaches nothing."""
-        sent = request_characters(request)
+    def learn(self, sent: int, usage: Usage) -> None:
+        """Take the figures of an answered request of so many characters; one that was not counted teaches nothing."""
         if usage.input_tokens > 0 and sent > 0:
             self._ratio = min(max(usage.input_tokens / sent, _RATIOS[0]), _RATIOS[1])
 
@@ -56,10 +56,32 @@ class TokenGauge:
         return round(tokens / self._ratio)
 
 
+class GrowingLength:
+    """The characters of a conversation that grows: what was counted before is not counted again."""
+
+    def __init__(self) -> None:
+        self._messages: Sequence[Message] = ()
+        self._count = self._length = self._prompt = 0
+        self._tools: tuple[ToolDefinition, ...] | None = None
+
+    def of(self, messages: list[Message], request: ModelRequest) -> int:
+        """Return the characters of a request with these messages, a list that is only ever appended to."""
+        if messages is not self._messages:
+            self._messages, self._count, self._length = messages, 0, 0
+        self._length += length_of(messages[self._count :])
+        self._count = len(messages)
+        if request.tools is not self._tools:
+            self._tools, self._prompt = request.tools, _tool_characters(request)
+        return len(request.system) + self._prompt + self._length
+
+
 def request_characters(request: ModelRequest) -> int:
     """Return the length of everything that is sent."""
-    tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
-    return len(request.system) + tools + length_of(request.messages)
+    return len(request.system) + _tool_characters(request) + length_of(request.messages)
+
+
+def _tool_characters(request: ModelRequest) -> int:
+    return sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
 
 
 def length_of(messages: Iterable[Message]) -> int:

@@ -11,6 +11,7 @@ from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.facts import FileFacts, open_questions
 from codeagent.agent.compaction.plan import (
     CompactionPlan,
+    GrowingLength,
     KeptFacts,
     TokenGauge,
     length_of,
@@ -78,7 +79,7 @@ class Compaction:
         self._pins = history.pins
         self._files = FileFacts(around.workspace, history.details)
         self._details = {item.call_id: item for item in history.details if item.in_context}
-        self._gauge = TokenGauge()
+        self._gauge, self._length = TokenGauge(), GrowingLength()
         self._refused_at: int | None = None
         """Tokens of the smallest request that a provider refused as too long."""
         self._quiet_until = 0
@@ -118,7 +119,7 @@ class Compaction:
 
     def answered(self, request: ModelRequest, usage: Usage) -> None:
         """A request was answered: what it used tells how long tokens are."""
-        self._gauge.learn(request, usage)
+        self._gauge.learn(self._length.of(self._line.items, request), usage)
 
     def overflowed(self, request: ModelRequest) -> None:
         """A provider refused the request as too long: the window is smaller than that."""
@@ -130,7 +131,7 @@ class Compaction:
         hint, self._asked = self._asked, None
         if hint is not None:
             return await self.compact("user", asking, token, hint)
-        window, size = self._window(asking), self._gauge.tokens(request_characters(asking.request))
+        window, size = self._window(asking), self._gauge.tokens(self._length.of(self._line.items, asking.request))
         if window is None or size < max(window * self._around.context.compact_at, self._quiet_until):
             return False
         return await self.compact("window", asking, token)
@@ -250,7 +251,7 @@ class Compaction:
                     pass  # only the whole summary is shown
         if answer is None:
             raise ModelError("the model's stream ended without an answer", kind="cut")
-        self._gauge.learn(request, answer.usage)
+        self._gauge.learn(request_characters(request), answer.usage)
         return answer
 
     async def _reviewed(self, token: CancelToken) -> str:

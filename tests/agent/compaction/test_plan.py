@@ -1,12 +1,11 @@
 """What stays of any conversation: every rule that says "always" holds for all of them."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.agent.compaction.plan import (
     LARGE,
+    GrowingLength,
     KeptFacts,
     TokenGauge,
     length_of,
@@ -15,6 +14,7 @@ from codeagent.agent.compaction.plan import (
     note_of,
     preview,
     questions_in,
+    request_characters,
     to_summarize,
 )
 from codeagent.core.compaction import ContextCompacted, PrunedResult, compacted, is_kept
@@ -164,10 +164,23 @@ def test_the_note_lists_what_stays_word_for_word_and_an_open_question_is_found_i
 
 
 def test_the_gauge_learns_how_long_a_token_is() -> None:
-    gauge, request = TokenGauge(), ModelRequest("s" * 1_000, (), ())
-    gauge.learn(request, Usage(input_tokens=250))
+    gauge = TokenGauge()
+    gauge.learn(1_000, Usage(input_tokens=250))
     assert (gauge.tokens(4_000), gauge.characters(1_000)) == (1_000, 4_000)
-    gauge.learn(request, Usage())
+    gauge.learn(1_000, Usage())
     assert gauge.tokens(4_000) == 1_000
-    gauge.learn(replace(request, system="s"), Usage(input_tokens=10_000))
+    gauge.learn(1, Usage(input_tokens=10_000))
     assert gauge.tokens(100) == 200
+
+
+@given(st.lists(conversations(), min_size=1, max_size=3), st.integers(1, 5))
+def test_a_conversation_that_grows_is_as_long_as_one_that_is_counted_at_once(
+    lists: list[list[Message]], step: int
+) -> None:
+    length = GrowingLength()
+    for whole in lists:
+        line: list[Message] = []
+        for at in range(0, len(whole), step):
+            line.extend(whole[at : at + step])
+            request = ModelRequest("system", tuple(line), ())
+            assert length.of(line, request) == request_characters(request)

@@ -1,8 +1,13 @@
 """Compacting a conversation that is held: when, by whom, and that nothing is lost whatever goes wrong."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codeagent.agent.compaction.plan import request_characters
 from codeagent.agent.hooks.hook import AddContext, Deny, Hook, Hooks, PlannedCompaction, TextAnswer
@@ -23,9 +28,9 @@ from codeagent.core.acts import (
 from codeagent.core.audit import gather_stats
 from codeagent.core.budget import Budget
 from codeagent.core.compaction import ContextCompacted
-from codeagent.core.errors import ModelError
+from codeagent.core.errors import CheckpointError, ModelError
 from codeagent.core.events import KnownEvent, MessageAdded, RunFinished, ToolResultAdded
-from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
 from codeagent.core.model import ModelRequest
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten
 from codeagent.session.fold import ToolDetails, fold
@@ -34,6 +39,7 @@ from tests.agent.doubles import MemoryOutputs, Scene, Turn, do, of, scene
 from tests.agent.family import ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched
+from tests.effort import times
 from tests.table import for_each
 
 SMALL = ContextLimits(window=4_000)
@@ -442,3 +448,41 @@ async def test_the_conversation_of_a_child_is_compacted_at_once_even_if_a_user_i
     assert "the gist of it" in text_in(child.model.requests[-1])
     assert text_of(f.results()[0].content) == "did it"
     assert fold(child.journal.events).messages == child.agent.history
+
+
+STEPS = st.lists(st.sampled_from(("run", "compact", "back", "back far", "redo")), max_size=8)
+
+
+@settings(max_examples=times(12), deadline=None)
+@given(steps=STEPS)
+def test_the_log_leads_to_the_same_conversation_whatever_was_compacted_and_taken_back(steps: list[str]) -> None:
+    asyncio.run(play(steps))
+
+
+async def play(steps: list[str]) -> None:
+    s, _ = begin(*shows(40, 900), checkpoints=MemoryCheckpoints(), context=ContextLimits(window=2_500))
+    rewind = s.agent.rewind
+    assert rewind is not None
+    for step in steps:
+        prompts = [point.id for point in rewind.points() if point.cause == "prompt"]
+        match step:
+            case "run":
+                on = len(of(s.events, ToolResultAdded))
+                s.act(Prompt(f"prompt {len(prompts)}"))
+                await until(lambda on=on: len(of(s.events, ToolResultAdded)) > on + 2 or not s.agent.running)
+                s.agent.do(Stop())
+                await settle(s)
+            case "compact":
+                s.act(Compact())
+                await settle(s)
+            case "back" | "back far" if prompts:
+                point = prompts[-1 if step == "back" else 0]
+                assert await s.agent.finish(Restore(point, "rewind", conversation=True)) is None
+            case "redo" if rewind.points():
+                with suppress(CheckpointError):
+                    assert await s.agent.finish(Restore(rewind.redo_target().id, "redo", conversation=True)) is None
+            case _:
+                pass
+        await s.agent.settled()
+        assert_resumes(s)
+        assert transcript_problems(s.agent.history) == []
