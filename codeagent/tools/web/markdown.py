@@ -16,6 +16,8 @@ from codeagent.tools.web.url import WebUrl
 SECONDS = 20.0
 """Of processor time."""
 _MOST_MEMORY = 1 << 30
+_MOST_TEXT = 4 << 20
+"""Characters; links that are made absolute can make a page a thousand times as long."""
 _TOO_DEEP = 3
 """The exit status for a page that is nested too deeply."""
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "form", "button")
@@ -31,10 +33,13 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
 
     `seconds` of processor time are enough for it. Raises NotConverted.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", __name__, str(url), str(seconds),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", __name__, str(url), str(seconds),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise NotConverted(f"no process to convert the page to Markdown can be started ({error.strerror})") from None
     try:
         text, _ = await process.communicate(html.encode("utf-8", "surrogatepass"))
     finally:
@@ -62,7 +67,8 @@ def converted(html: str, url: WebUrl) -> str:
             element[attribute] = _absolute(str(element.get(attribute) or ""), url)
     text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup)
     text = _BLANK_LINES.sub("\n\n", text).strip()
-    return f"# {title}\n\n{text}" if title and not text.startswith("# ") else text
+    text = f"# {title}\n\n{text}" if title and not text.startswith("# ") else text
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}\n[… the rest was left out]"
 
 
 def _absolute(reference: str, url: WebUrl) -> str:

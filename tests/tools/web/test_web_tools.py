@@ -14,7 +14,7 @@ from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Access, Denied, Failed, InvalidArgs, Tool
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.web import search
+from codeagent.tools.web import markdown, search
 from codeagent.tools.web.client import WebClient
 from codeagent.tools.web.fetch import WebFetch
 from codeagent.tools.web.headers import ResponseHeaders
@@ -207,6 +207,13 @@ async def test_a_page_that_would_keep_the_parser_busy_for_hours_is_given_up(work
     async with serving(Site(lambda seen: (200, {"content-type": "text/html"}, b"<![foo[ x]]>"))) as site:
         with pytest.raises(Failed, match=r"malformed.*; use http_request for its source"):
             await call(WebFetch(WebClient({}, [site.place]), str), workspace, url=site.url)
+
+
+def test_a_page_that_its_links_make_much_longer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(markdown, "_MOST_TEXT", 5_000)
+    page = "<a href=x>y</a>" * 100
+    text = markdown.converted(page, WebUrl.parse(f"https://example.org/{'a' * 1_000}/"))
+    assert len(text) < 5_100 and text.endswith("[… the rest was left out]")
 
 
 async def test_a_cancelled_conversion_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
