@@ -73,7 +73,10 @@ class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
         return self._change(args, ctx, again=ctx.base is not None).preview()
 
     async def run(self, args: ArgsT, ctx: ToolContext) -> ToolResult:
-        change = self._change(args, ctx, again=False)
+        return self._written(args, ctx, self._change(args, ctx, again=False))
+
+    def _written(self, args: ArgsT, ctx: ToolContext, change: ChangeT) -> ToolResult:
+        """Write what the user took of the change. Raises ToolError, WorkspaceError."""
         if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
             return taken
         change.apply(ctx)

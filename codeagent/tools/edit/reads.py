@@ -244,7 +244,7 @@ def text_lines(text: str) -> list[str]:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:

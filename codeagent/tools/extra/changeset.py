@@ -1,5 +1,6 @@
 """A change of several files: shown together, bound to the content of each, and applied to all of them or none."""
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -153,10 +154,10 @@ class ChangeSetTool(FileTool[AnyArgsT]):
         return named(self._paths(args))
 
     async def preview(self, args: AnyArgsT, ctx: ToolContext) -> Preview:
-        return self._changes(args, ctx, again=ctx.base is not None).preview()
+        return await asyncio.to_thread(self._previewed, args, ctx)
 
     async def run(self, args: AnyArgsT, ctx: ToolContext) -> ToolResult:
-        changes = self._changes(args, ctx, again=False)
+        changes = await asyncio.to_thread(self._changes, args, ctx, again=False)
         if (taken := changes.taken_by_hunk(ctx, self._reads)) is not None:
             return taken
         changes.apply(ctx)
@@ -164,13 +165,19 @@ class ChangeSetTool(FileTool[AnyArgsT]):
         text = "\n".join([*changes.lines, *dict.fromkeys(notes)])
         return ToolResult.from_text(text, blocks=changes.blocks, details=changes.record(self._reads))
 
+    def _previewed(self, args: AnyArgsT, ctx: ToolContext) -> Preview:
+        return self._changes(args, ctx, again=ctx.base is not None).preview()
+
     @abstractmethod
     def _paths(self, args: AnyArgsT) -> Sequence[str]:
         """The files that the call names, as it spells them."""
 
     @abstractmethod
     def _changes(self, args: AnyArgsT, ctx: ToolContext, *, again: bool) -> ChangeSet:
-        """`again`: it is shown again, whatever happened to the files. Raises ToolError, WorkspaceError."""
+        """`again`: it is shown again, whatever happened to the files. Raises ToolError, WorkspaceError.
+
+        Runs in a thread: a patch of many parts takes seconds on a large file.
+        """
 
 
 def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:

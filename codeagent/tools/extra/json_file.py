@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.tool import Access, Failed, NotFound, Tool, ToolContext, ToolResult
+from codeagent.core.tool import Access, Failed, NotFound, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
 from codeagent.tools.changes import ChangeTool, PathArgs, whole_content
 from codeagent.tools.edit.diff import diff_block
@@ -113,6 +113,13 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
     )
     Args = JsonWriteArgs
 
+    async def preview(self, args: JsonWriteArgs, ctx: ToolContext) -> Preview:
+        change = await asyncio.to_thread(self._change, args, ctx, again=ctx.base is not None)
+        return change.preview()
+
+    async def run(self, args: JsonWriteArgs, ctx: ToolContext) -> ToolResult:
+        return self._written(args, ctx, await asyncio.to_thread(self._change, args, ctx, again=False))
+
     def _answer(self, args: JsonWriteArgs, change: Edited) -> ToolResult:
         details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = [f"set {_named(place)}" for place in args.set] + [f"removed {_named(place)}" for place in args.remove]
@@ -122,6 +129,7 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
         )
 
     def _change(self, args: JsonWriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
+        """In a thread, as each place is found in a document that is read again."""
         work = self._replacing(args.path, ctx, again=again)
         path = shown(args.path)
         # An old text without other letters that has escapes keeps to them, and Latin-1 has no others.

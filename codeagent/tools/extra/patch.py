@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
+from operator import add
 from typing import assert_never
 
 from codeagent.core.dataclass import dataclass
@@ -225,18 +227,23 @@ def _sought(lines: list[str], wanted: list[str], start: int, *, at_end: bool) ->
 
 
 def _places(lines: list[str], wanted: list[str], form: Callable[[str], str]) -> list[int]:
-    formed, sought = [form(line) for line in lines], [form(line) for line in wanted]
-    return [
-        at
-        for at in range(len(lines) - len(wanted) + 1)
-        if formed[at] == sought[0] and formed[at : at + len(sought)] == sought
-    ]
+    formed, sought = lines, wanted
+    if form is not str:
+        formed, sought = [form(line) for line in lines], [form(line) for line in wanted]
+    found, at = list[int](), -1
+    with suppress(ValueError):
+        while True:
+            at = formed.index(sought[0], at + 1)
+            if formed[at : at + len(sought)] == sought:
+                found.append(at)
+    return found
 
 
 def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
     """What changes in the text if the chunk begins at the line of index `at`; its context stays as it is there."""
     rows = text.split("\n")
-    starts = [0, *accumulate(len(row) + 1 for row in rows)]
+    lengths = accumulate(map(len, rows), initial=0)
+    starts = list(map(add, lengths, range(len(rows) + 1)))  # with the newlines before each
     removed, added = 0, list[str]()
     for mark, line in (*chunk.lines, (" ", "")):
         match mark:
