@@ -84,6 +84,9 @@ class ChildOpener:
                 session=(parent.session_id, log.folder),
             )
             above = tuple(parent.tools if definition.tools is None else self.catalog)
+            if seat is not None:
+                allow = self.catalog.toolsets.allow
+                seat = replace(seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name)))
             lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
             given: dict[str, Any] = dict(definition.limits)

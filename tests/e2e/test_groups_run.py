@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from codeagent.tools.groups import GroupFields, MemberFields
-from tests.e2e.product import Done, Event, Product, calls, of, read, results, say, text_of
+from tests.e2e.product import Done, Event, Product, bash, calls, of, read, results, running, say, text_of
 
 
 def sent(to: str, body: str, **more: str) -> tuple[str, dict[str, Any]]:
@@ -103,6 +103,25 @@ def test_an_agent_without_the_right_has_no_tool_that_adds_one(product: Product) 
     group(product, [{"name": "a", "prompt": "A", "model": model}])
     [refused] = results(run(product).events)
     assert refused["error"]["kind"] == "not_found"
+
+
+def test_the_list_of_allowed_tools_holds_for_the_right_to_add_agents(product: Product) -> None:
+    model = product.script(calls(("add_agent", {"name": "b", "prompt": "P", "task": "T"})), say("so"))
+    group(product, [{"name": "a", "prompt": "A", "model": model, "may_add": True}])
+    [refused] = results(run(product, "--tools", "read,send_message").events)
+    assert refused["error"]["kind"] == "not_found"
+
+
+def test_the_time_of_the_group_ends_every_agent_and_leaves_nothing_running(product: Product) -> None:
+    slow = [calls(bash("sleep 61")), say("slept")]
+    members = [{"name": name, "prompt": "P", "model": product.script(*slow)} for name in ("a", "b")]
+    group(product, [*members, {"name": "c", "prompt": "P"}], start=["a", "b"], limits={"max_seconds": 0.5})
+    done = run(product)
+    end = finished(done.events)
+    assert (done.code, end["reason"]) == (3, "limit")
+    [_, answer] = [event["message"] for event in of(done.events, "message.added") if event["agent"] == "main"]
+    assert re.match(r"(?s)a: stopped .*b: stopped .*c: idle, nobody wrote to it", answer["text"])
+    assert not any(b"sleep 61" in command for command in running())
 
 
 def test_an_agent_that_fails_is_said_and_the_others_reach_their_end(product: Product) -> None:
