@@ -26,6 +26,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.groups import Group
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.tool import Tool
+from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -159,12 +160,16 @@ def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[T
     """Yield the OpenAPI documents that may be used; each is read once it is asked for."""
     for added in dependencies.documents:
         if added.trusted:
+            problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
             index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
-            listing = Listing(index, state="waiting", about=added.record.about)
+            state: SourceState = "failed" if problems else "waiting"
+            listing = Listing(index, problems, state, about=added.record.about)
             yield LateSource(added.name, partial(_document, added, settings, dependencies.place), listing=listing)
 
 
 def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
+    if added.problem:
+        raise ConfigError(added.problem)
     from codeagent.tools.openapi.document import ApiDocument  # only once the document is asked for
     from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource  # as above
     from codeagent.tools.web.client import WebClient  # as above

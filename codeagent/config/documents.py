@@ -73,9 +73,13 @@ class AddedDocument:
     file: Path
     """The document itself."""
     trusted: bool = True
+    problem: str = ""
+    """Why it cannot be used; empty if nothing is known to be wrong."""
 
     def read(self) -> bytes:
         """The document, unchanged since it was added. Blocks. Raises ConfigError."""
+        if self.problem:
+            raise ConfigError(self.problem)
         try:
             data = read_regular(self.file, largest=LARGEST_DOCUMENT)
         except OSError as error:
@@ -96,7 +100,10 @@ class DocumentFiles:
         self._accept = accept
 
     def read(self) -> tuple[AddedDocument, ...]:
-        """All of them; the user's come first, and the first of a name keeps it. Raises ConfigError."""
+        """All of them, also those with a problem; the user's come first, and the first of a name keeps it.
+
+        Raises ConfigError if it cannot be told which are trusted.
+        """
         found = {one.name: one for one in self._mine()}
         for one in self._theirs():
             found.setdefault(one.name, one)
@@ -157,14 +164,15 @@ class DocumentFiles:
             return
         folder = self._folder
         for name in _names(folder):
-            file = folder / f"{name}{_RECORD}"
+            file, document = folder / f"{name}{_RECORD}", folder / f"{name}{_DOCUMENT}"
             try:
-                raw = read_private(file, _LARGEST_RECORD)
+                if (raw := read_private(file, _LARGEST_RECORD)) is not None:
+                    yield AddedDocument(name, _parsed(raw, file), "user", document)
             except UnsafeFile as error:
-                raise ConfigError(f"{error}; repair it, or codeagent tools remove {name}") from error
-            if raw is not None:
-                record = _parsed(raw, file)
-                yield AddedDocument(name, record, "user", folder / f"{name}{_DOCUMENT}")
+                why = f"{error}; repair it, or codeagent tools remove {name}"
+                yield AddedDocument(name, _UNUSABLE, "user", document, problem=why)
+            except ConfigError as error:
+                yield AddedDocument(name, _UNUSABLE, "user", document, problem=str(error))
 
     def _theirs(self) -> Iterator[AddedDocument]:
         found = list(self._raw_records())
@@ -173,10 +181,12 @@ class DocumentFiles:
         trusted = self._accept or (self._own is not None and self._book().trusts(_digest(found)))
         for name, raw in found:
             file = self._workspace / PROJECT_DOCUMENTS / f"{name}{_DOCUMENT}"
-            if trusted:
-                yield AddedDocument(name, _parsed(raw, PROJECT_DOCUMENTS / f"{name}{_RECORD}"), "project", file)
-            else:
-                yield AddedDocument(name, _UNTRUSTED, "project", file, trusted=False)
+            record, problem = _UNUSABLE, ""
+            try:
+                record = _parsed(raw, PROJECT_DOCUMENTS / f"{name}{_RECORD}") if trusted else _UNUSABLE
+            except ConfigError as error:
+                problem = str(error)
+            yield AddedDocument(name, record, "project", file, trusted, problem)
 
     def _raw_records(self) -> Iterator[tuple[str, bytes]]:
         """Yield the project's records as they are; nothing of them is used before they are trusted."""
@@ -184,9 +194,8 @@ class DocumentFiles:
         for name in _names(folder):
             try:
                 yield name, read_regular(folder / f"{name}{_RECORD}", largest=_LARGEST_RECORD)
-            except OSError as error:
-                where = PROJECT_DOCUMENTS / f"{name}{_RECORD}"
-                raise ConfigError(f"{where} cannot be read ({error.strerror}); repair or remove it") from error
+            except OSError:
+                yield name, b""  # it is not a record, and is reported as such
 
     def _book(self) -> TrustFile:
         if self._own is None:
@@ -194,7 +203,8 @@ class DocumentFiles:
         return TrustFile(self._own, self._workspace, Path.home(), "openapi-trust.jsonl")
 
 
-_UNTRUSTED = DocumentRecord(origin="", sha256="", hosts=("untrusted.invalid",))
+_UNUSABLE = DocumentRecord(origin="", sha256="", hosts=("unusable.invalid",))
+"""In the place of a record that is not trusted, or cannot be read."""
 
 
 def _names(folder: Path) -> list[str]:

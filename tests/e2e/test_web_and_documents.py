@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -184,6 +185,25 @@ def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -
     record.write_text(record.read_text().replace(api.place, "127.0.0.1:1"))
     assert answers(product, turns)[0]["error"]["kind"] == "not_found"
     assert ".codeagent/openapi" in product.call("tools", "remove", "echo").out and not record.exists()
+
+
+def test_a_record_that_cannot_be_used_is_reported_and_everything_else_works(product: Product) -> None:
+    (product.workspace / "shop.yaml").write_text(SHOP)
+    for name in ("broken", "shared", "whole"):
+        added = product.call("tools", "add", "openapi", "shop.yaml", "--host", "shop.example", "--name", name)
+        assert added.code == 0
+    own, theirs = product.home / "config/codeagent/openapi", product.workspace / ".codeagent/openapi"
+    (own / "broken.json").write_text("{}")
+    (own / "shared.json").chmod(0o644)
+    theirs.mkdir(parents=True)
+    os.mkfifo(theirs / "pipe.json")
+    done = product.run(product.script(calls(("toolset_list", {})), say("done")), "--trust-project")
+    assert done.code == 0 and "whole" in text_of(results(product.log())[0])
+    listed = product.call("tools", "list", "--problems", "--trust-project").out
+    for problem in ("broken.json: origin: Field required", "chmod 600", "pipe.json"):
+        assert problem in listed
+    for name in ("broken", "shared", "pipe"):
+        assert product.call("tools", "remove", name).code == 0
 
 
 def test_a_document_that_changed_on_disk_is_not_used(product: Product, api: Api) -> None:
