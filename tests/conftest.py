@@ -59,6 +59,12 @@ def pytest_collection(session: pytest.Session) -> None:
             importlib.import_module(".".join(module.with_suffix("").parts))
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    from tests.portions import PortionScheduling  # only where there are workers
+
+    return PortionScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark_properties(items)
