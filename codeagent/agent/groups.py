@@ -93,7 +93,7 @@ class _Member:
         self.gone = False
         """It takes no more messages."""
         self.why = ""
-        """Why it was ended although no run of it was."""
+        """Why it ended, if no run of it says so."""
 
     @property
     def reason(self) -> RunReason:
@@ -161,7 +161,7 @@ class GroupWork:
         await token.guard(context.checkpoints.before_batch(1, targets))
         try:
             async with self._stack:
-                children = [await self._open(member) for member in self._group.members]
+                children = [await self._open(member, self.meter) for member in self._group.members]
                 self._busy.update(self._group.start)
                 for member, child in zip(tuple(self._members.values()), children, strict=True):
                     self._begin(member, child, self._task if member.name in self._group.start else None)
@@ -186,12 +186,12 @@ class GroupWork:
         above = self._members[adder].definition
         definition = replace(above, name=name, prompt=prompt, tools=self._narrowed(above, tools))
         try:
-            child = await self._open(GroupMember(definition, channels=tuple(channels)))
-        except RunCancelled:
-            raise
-        except CodeagentError as error:
+            child = await self._open(GroupMember(definition, channels=tuple(channels)), self._members[adder].meter)
+        except BaseException as error:  # a call that is cancelled leaves no half of an agent
             del self._members[name]
-            raise Failed(f"{error}; no agent was added") from error
+            if isinstance(error, CodeagentError) and not isinstance(error, RunCancelled):
+                raise Failed(f"{error}; no agent was added") from error
+            raise
         self._busy.add(name)
         self._begin(self._members[name], child, task)
 
@@ -205,9 +205,9 @@ class GroupWork:
                 raise InvalidArgs(f"you do not have the tool {name[:64]!r}, so you cannot give it; no agent was added")
         return tuple(tools)
 
-    async def _open(self, entry: GroupMember) -> AgentHandle:
-        """Raises CodeagentError."""
-        member = self._members[entry.definition.name] = _Member(entry, self._hub, self.meter)
+    async def _open(self, entry: GroupMember, above: RunMeter) -> AgentHandle:
+        """`above`: what the agent uses counts there, too. Raises CodeagentError."""
+        member = self._members[entry.definition.name] = _Member(entry, self._hub, above)
         seat = Seat(member.inbox, self._role(member.name), (AddAgent(self, member.name),) if entry.may_add else ())
         try:
             opening = self._children.member(member.definition, seat, member.meter, self._token)

@@ -162,6 +162,15 @@ def test_an_agent_stays_within_its_tokens_over_all_its_runs(product: Product) ->
     assert "a: stopped at max_tokens = 9000" in finished(done.events)["text"]
 
 
+def test_what_an_added_agent_uses_counts_for_the_agent_that_added_it(product: Product) -> None:
+    adds = ("add_agent", {"name": "b", "prompt": "P", "task": "T"})
+    model = product.script(calls(adds), *[calls(read("a.txt")), calls(read("b.txt"))] * 20)
+    group(product, [{"name": "a", "prompt": "P", "model": model, "may_add": True, "limits": {"max_tokens": 12_000}}])
+    end = finished(run(product).events)
+    assert end["text"].count("stopped at max_tokens = 12000") == 2
+    assert end["usage"]["input_tokens"] < 15_000
+
+
 def test_the_group_ends_when_its_messages_are_used_up(product: Product) -> None:
     talks = [calls(sent("b", "x")), say("so")] * 20
     answers = [calls(sent("a", "y")), say("so")] * 20
