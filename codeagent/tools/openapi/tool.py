@@ -41,7 +41,8 @@ from codeagent.tools.web.url import WebUrl
 
 _LONGEST_DESCRIPTION = 600
 _ACCEPT = "application/json, text/*;q=0.8, */*;q=0.5"
-_DOT_SEGMENT = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
+_DOT_SEGMENT = re.compile(r"(?:^|[/\\])\.{1,2}(?:;[^/\\]*)?(?:[/\\]|$)")
+"""`.` or `..`, also with parameters, which some servers ignore."""
 _TIMES_ENCODED = 3
 Way = tuple[Scheme, ...]
 
@@ -102,7 +103,11 @@ class Caller:
         if not any(name.lower() == "accept" for name in headers):
             headers["Accept"] = _ACCEPT
         sent = WebRequest(request.method, whole, checked_headers(headers), request.body)
-        response = await self.client.send(sent, follow=lambda target: f"{target.path}/".startswith(base))
+
+        def stays_below(target: WebUrl) -> bool:
+            return f"{target.path}/".startswith(base) and not _may_climb(target.path)
+
+        response = await self.client.send(sent, follow=stays_below)
         hint = self.hint(security) if response.status in (401, 403) else ""
         return await asyncio.to_thread(result_of, response, self.secrets.clean, hint=hint)
 
@@ -213,11 +218,8 @@ class GenericArgs(ToolArgs):
 
     @model_validator(mode="after")
     def _path_stays_below(self) -> Self:
-        text = self.path
-        for _ in range(_TIMES_ENCODED):
-            if not text.startswith("/") or text.startswith("//") or _DOT_SEGMENT.search(text) or "\\" in text:
-                raise ValueError("path begins with one / and has no . or .. and no backslash in it")
-            text = unquote(text)
+        if _may_climb(self.path):
+            raise ValueError("path begins with one / and has no . or .. and no backslash in it")
         if "?" in self.path or "#" in self.path:
             raise ValueError("path has no ? or #; use query")
         return self
@@ -272,6 +274,15 @@ class GenericRequest(Tool[GenericArgs]):
 
 def _given(args: OpenArgs) -> dict[str, Any]:
     return args.model_extra or {}
+
+
+def _may_climb(path: str) -> bool:
+    """Tell whether a server may read the path as another one, however often it decodes it."""
+    for _ in range(_TIMES_ENCODED):
+        if not path.startswith("/") or path.startswith("//") or _DOT_SEGMENT.search(path) or "\\" in path:
+            return True
+        path = unquote(path)
+    return False
 
 
 def _below(server: WebUrl, path: str, query: str) -> WebUrl:

@@ -5,7 +5,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from codeagent.core.hosts import HostRule, is_address
 from codeagent.core.redact import Redactor
@@ -71,7 +71,8 @@ class SecretBook:
         if found not in self._learned:
             self._learned.add(found)
             password = found.partition(":")[2]
-            for spelled in dict.fromkeys((found, quote(found, safe=""), quote(found), basic(found), password)):
+            quoted = quote(found, safe=""), quote(found), quote_plus(found)
+            for spelled in dict.fromkeys((found, *quoted, basic(found), password)):
                 self._redactor.learn(name, spelled)
         return found
 

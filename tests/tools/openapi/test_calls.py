@@ -236,6 +236,7 @@ async def test_the_generic_request_stays_below_the_server(api: Api, tmp_path: Pa
             "/%2e%2e/admin",
             "/a/%252e%252e/b",
             "//evil.example/",
+            "/a/..;x/b",
             "users",
             "/a\\..\\b",
             "/a?b",
@@ -260,8 +261,11 @@ async def test_a_server_that_was_not_pinned_is_not_called(tmp_path: Path) -> Non
         assert site.connections == 0
 
 
-async def test_a_redirect_out_of_the_server_is_not_followed(tmp_path: Path) -> None:
-    async with serving(Site(lambda seen: (302, {"location": "/admin"}, b""))) as site:
+@pytest.mark.parametrize(
+    "place", ["/admin", "{}/v1/../admin", "{}/v1/%2e%2e/admin", "{}/v1/..;/admin", "/v1/b/.%252e/x"]
+)
+async def test_a_redirect_out_of_the_server_is_not_followed(tmp_path: Path, place: str) -> None:
+    async with serving(Site(lambda seen: (302, {"location": place.format(site.url)}, b""))) as site:
         document = ApiDocument({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
         echo = await opened(document, site.place, LocalWorkspace(tmp_path), server=f"{site.url}/v1")
         assert "not followed" in said(await echo.result("get_a")) and len(site.seen) == 1

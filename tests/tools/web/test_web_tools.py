@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from pydantic import ValidationError
@@ -101,6 +102,7 @@ async def test_a_secret_is_filled_in_at_the_edge_and_masked_in_whatever_comes_ba
         assert seen.headers["x-key"] == f"Token {_VALUE}" and json.loads(seen.body) == {"key": _VALUE}
         assert "%2Fwith%2Bsigns" in seen.target
         assert "s3cr3t" not in str(result) and "[secret API_TOKEN]" in said(result)
+        assert "s3cr3t" not in tool._secrets.clean(f"key={quote_plus(_VALUE)}")
 
 
 @pytest.mark.parametrize(
