@@ -79,3 +79,26 @@ def test_esc_stops_a_run_that_paused(product: Product, shared: PtyScreen) -> Non
     shared.wait_for(lambda: " ready" in shared.screen()[-1])
     shared.send("/step off", "enter")
     shared.wait_for("no longer pausing")
+
+
+def test_esc_esc_stops_a_compaction_and_another_one_shows_its_summary_first(
+    product: Product, shared: PtyScreen
+) -> None:
+    slow = {"text": "x", "reasoning": _SLOW, "delay_ms": 20}
+    begin(product, shared, say("found it. " * 300), slow, say("# Done\n- it was found"), say("all of it"))
+    product.wait_for(lambda log: of(log, "run.finished")[-1]["reason"] == "done")
+    shared.send("/compact mind the ports", "enter")
+    shared.wait_for(lambda: " compacting " in shared.screen()[-1])
+    shared.send("esc")
+    shared.wait_for("Esc again stops now")
+    shared.send("esc")
+    shared.wait_for("not compacted: it was stopped")
+    shared.wait_for(lambda: " ready" in shared.screen()[-1])
+    assert of(product.log(), "context.compacted") == []
+    shared.send("/compact", "enter")
+    shared.wait_for("Summary to replace the older part")
+    shared.send("/compact use", "enter")
+    shared.wait_for("replaced by the summary")
+    assert of(product.log(), "context.compacted")[-1]["summary"] == "# Done\n- it was found"
+    ask(shared, "and then?")
+    shared.wait_for("all of it")
