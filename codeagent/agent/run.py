@@ -108,6 +108,7 @@ class Run:
         except (RunCancelled, asyncio.CancelledError):
             reason = "limit" if deadline.passed else "interrupted"
             context.queue.take_back_all()
+            context.compaction.take_back()
             loop.stop_report.tell(context.emitter)
         except CodeagentError as failure:
             error = str(failure)

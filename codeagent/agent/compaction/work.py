@@ -29,7 +29,7 @@ from codeagent.agent.model_request import fell_back, retried
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.acts import AnswerSummary, Compact, ContextAct, Pin, Refused, Unpin
 from codeagent.core.cancel import CancelToken
-from codeagent.core.compaction import CompactionCause, ContextCompacted, PrunedResult, compacted
+from codeagent.core.compaction import CompactionCause, ContextCompacted, PrunedResult, compacted, is_kept
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
 from codeagent.core.history import BranchingHistory
@@ -80,8 +80,8 @@ class Compaction:
         self._files = FileFacts(around.workspace, history.details)
         self._details = {item.call_id: item for item in history.details if item.in_context}
         self._gauge, self._length = TokenGauge(), GrowingLength()
-        self._refused_at: int | None = None
-        """Tokens of the smallest request that a provider refused as too long."""
+        self._refused: int | None = None
+        """Characters of the smallest request that a provider refused as too long."""
         self._quiet_until = 0
         """Tokens up to which nothing is tried unasked: the last attempt gained no more, or was refused."""
         self._asked: str | None = None
@@ -111,6 +111,12 @@ class Compaction:
                 assert_never(act)
         return None
 
+    def take_back(self) -> None:
+        """Drop what was asked for: the run was stopped before its next boundary."""
+        if self.asked:
+            self._asked = None
+            self._failed("user", "the run was stopped first")
+
     def note(self, call: ToolCall, result: ToolResult) -> None:
         """Take note of what a call that ran read or changed."""
         if result.executed and (details := ToolDetails.of(call.id, call.name, result)) is not None:
@@ -123,8 +129,8 @@ class Compaction:
 
     def overflowed(self, request: ModelRequest) -> None:
         """A provider refused the request as too long: the window is smaller than that."""
-        size = self._gauge.tokens(request_characters(request))
-        self._refused_at = min(size, self._refused_at or size)
+        length = request_characters(request)
+        self._refused = min(length, self._refused or length)
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
         """Compact if it is due; True if the conversation is another now. Raises RunCancelled."""
@@ -199,7 +205,8 @@ class Compaction:
 
     def _window(self, asking: Asking) -> int | None:
         known = self._around.context.window or asking.model.context_window
-        return min(filter(None, (known, self._refused_at)), default=None)
+        refused = None if self._refused is None else self._gauge.tokens(self._refused)
+        return min(filter(None, (known, refused)), default=None)
 
     def _room(self, cause: CompactionCause, asking: Asking) -> int:
         """Characters that the messages may fill; as many as they do if the window is unknown."""
@@ -226,11 +233,11 @@ class Compaction:
         summary, asked = answer.message.text.strip(), asking.attended and self._around.context.review
         wrong = _wrong_with(answer.message)
         written = SummaryWritten(
-            text=f"a summary of {len(head)} messages was written",
+            text="a summary was written",
             summary=summary,
             usage=answer.usage,
             asked=asked and not wrong,
-            replaces=len(head),
+            replaces=sum(not is_kept(message) for message in head),
         )
         self._emitter.emit(written)
         if wrong:
@@ -313,9 +320,11 @@ class Compaction:
 
 def _wrong_with(message: AssistantMessage) -> str:
     """Why this is not a summary, as a phrase; empty if it is one."""
+    if message.calls:
+        return "the model called a tool in place of a summary"
     if not message.text.strip():
         return "the model wrote no summary"
-    return "the summary was cut off by the output limit" if message.stop not in ("end", "tool_calls") else ""
+    return "" if message.stop == "end" else f"the summary was cut off ({message.stop})"
 
 
 async def _wait_for(answer: Awaitable[str | None]) -> str | None:

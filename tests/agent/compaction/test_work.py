@@ -29,7 +29,7 @@ from codeagent.core.audit import gather_stats
 from codeagent.core.budget import Budget
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.errors import CheckpointError, ModelError
-from codeagent.core.events import KnownEvent, MessageAdded, RunFinished, ToolResultAdded
+from codeagent.core.events import KnownEvent, MessageAdded, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
 from codeagent.core.model import ModelRequest
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten
@@ -203,6 +203,18 @@ async def test_asked_for_during_a_run_it_happens_at_the_next_boundary_even_if_th
         assert_resumes(s)
 
 
+async def test_what_was_asked_for_during_a_run_that_is_stopped_is_not_done_later() -> None:
+    s, model = begin(Turn("", (do("sleep"),)))
+    s.act(Prompt("go"))
+    await until(lambda: of(s.events, ToolStarted))
+    s.act(Compact())
+    s.act(Stop())
+    await to_the_end(s)
+    assert failed(s) == ["not compacted: the run was stopped first; the conversation is as it was"]
+    await run(s, "and now")
+    assert compactions(s) == [] and model.summaries == []
+
+
 async def test_what_the_user_types_meanwhile_begins_a_run_afterwards() -> None:
     s, model = begin(*shows(3))
     await run(s)
@@ -241,8 +253,8 @@ CUT: StopReason = "length"
     "turn, why",
     [
         (Turn("  "), "the model wrote no summary"),
-        (Turn("", (show("x"),)), "the model wrote no summary"),
-        (Turn("half of", stop=CUT), "the summary was cut off by the output limit"),
+        (Turn("I look first.", (show("x"),)), "the model called a tool in place of a summary"),
+        (Turn("half of", stop=CUT), "the summary was cut off (length)"),
         (Turn("w " * 9_000), "the summary is not shorter than what it would replace"),
         (Turn(error=ModelError("it is down", kind="server")), "it is down"),
     ],
