@@ -41,6 +41,8 @@ from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
 
 _HANDLE = re.compile(r'output_read\(id="([^"]+)"\)')
+_SAME = 200
+"""Characters by which a result is known to be the beginning of what is kept under its handle."""
 _GROWN = 0.05
 """Of the window: so much must be added after an attempt before the next one is made unasked."""
 _LONGEST_PIN = 2_000
@@ -281,15 +283,20 @@ class Compaction:
     def _pruned(self, message: ToolMessage, *, unseen: bool) -> PrunedResult:
         """Keep the whole result where `output_read` finds it, unless it is there already."""
         text = text_of(message.content)
-        found = _HANDLE.findall(text)
-        if found and found[-1] in self._around.outputs.handles():
-            handle = found[-1]
-        else:
+        if (handle := self._handle_of(text)) is None:
             sink = self._around.outputs.create(message.call_id)
             sink.write(text)
             sink.close()
             handle = sink.handle
         return PrunedResult(call_id=message.call_id, text=preview(text, handle, unseen=unseen))
+
+    def _handle_of(self, text: str) -> str | None:
+        """Return the handle of a result that was too long from the start; any text may name one that is not its own."""
+        outputs, found = self._around.outputs, _HANDLE.findall(text)
+        if not found or found[-1] not in outputs.handles():
+            return None
+        first = outputs.read(found[-1], 1, 1).lines
+        return found[-1] if first and first[0][:_SAME] == text.partition("\n")[0][:_SAME] else None
 
     def _apply(self, event: ContextCompacted) -> None:
         self._line.replace(compacted(self._line.items, event))

@@ -180,6 +180,15 @@ async def test_a_result_that_has_a_handle_already_keeps_it() -> None:
     assert len(compactions(s)) == 1 and len(outputs.texts) == 1
 
 
+async def test_a_result_that_names_the_handle_of_another_gets_one_of_its_own() -> None:
+    outputs = MemoryOutputs({"out_1": "something else"})
+    named = show(r"see output_read(id=\"out_1\") ", 9_000)
+    s, _ = begin(Turn("", (named,)), *shows(4, 1_800), context=replace(SMALL, window=5_000), outputs=outputs)
+    await run(s)
+    assert outputs.texts["out_2"].startswith('see output_read(id="out_1")')
+    assert 'output_read(id="out_2") shows them' in compactions(s)[0].pruned[0].text
+
+
 async def test_the_user_asks_for_it_with_a_hint_between_runs() -> None:
     s, model = begin(*shows(3))
     await run(s)
