@@ -14,7 +14,7 @@ from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
-from codeagent.tools.folders import FolderState, Loaded, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.schema import nearest_or_all, shown_schema
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
@@ -122,8 +122,7 @@ class ToolCatalog(ToolRegistry):
         self._states: tuple[FolderState, ...] | None = None
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
-        self._refused: dict[str, str] = {}
-        """Why built-in tools are refused, by name: a broken file narrows them."""
+        self._narrowing = NarrowedTools()
         self.agents: tuple[AgentDefinition, ...] = ()
         """Those of the files in use; the first of a name keeps it."""
         self._always = tuple(self)
@@ -148,8 +147,8 @@ class ToolCatalog(ToolRegistry):
         """Raises NotFound, which names the closest tools or says how to turn this one on, or Denied."""
         if name in self:
             return super().get(name)
-        if name in self._refused:
-            raise Denied(self._refused[name])
+        if name in self._narrowing.refused:
+            raise Denied(self._narrowing.refused[name])
         if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
             raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
         if (toolset := self.toolsets.where(name)) is not None:
@@ -226,11 +225,12 @@ class ToolCatalog(ToolRegistry):
         self._states = None
 
     async def distrust(self) -> None:
-        """Stop trusting the project's files. Raises ConfigError."""
+        """Stop trusting the project's files, those that narrow a built-in tool among them. Raises ConfigError."""
         self._accepted, self._accept_first = None, False
         if self._trust is not None:
             await asyncio.to_thread(self._trust.forget)
         self._states = None
+        self._narrowing.forget()
 
     def _read(self) -> tuple[FolderState, ...] | None:
         """What the folders hold; None if that has not changed."""
@@ -254,10 +254,8 @@ class ToolCatalog(ToolRegistry):
             untrusted += () if wanted else (file.shown for file in state.files)
         self._loaded = {file: self._loaded.get(file) or self.load(file) for file in files}
         problems += [problem for loaded in self._loaded.values() for problem in loaded.problems]
-        self._refused = {}
-        for name, fault in self._unnarrowed():
-            self._refused.setdefault(name, f"{name} is refused until {fault.where} is mended: {fault.text}")
-            problems.append(ToolProblem(fault.where, f"{name} is refused until this is mended: the file narrows it"))
+        away = {*untrusted, *(problem.where for state in states for problem in state.problems)}
+        problems += self._narrowing.take_in(self._loaded, away)
         agents: dict[str, AgentDefinition] = {}
         for agent in (agent for loaded in self._loaded.values() for agent in loaded.agents):
             if (there := agents.setdefault(agent.name, agent)) is not agent:
@@ -267,12 +265,6 @@ class ToolCatalog(ToolRegistry):
             self.agents = known
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
         self._listed = self._digest(states)
-
-    def _unnarrowed(self) -> Iterator[tuple[str, ToolProblem]]:
-        """Yield the built-in tools that broken files narrow, each with the first error of its file."""
-        for loaded in self._loaded.values():
-            errors = [problem for problem in loaded.problems if problem.level == "error"]
-            yield from ((name, errors[0]) for name in loaded.unnarrowed)
 
     def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
         """The project's folders that have files."""
@@ -301,7 +293,7 @@ class ToolCatalog(ToolRegistry):
     @property
     def _reserved(self) -> frozenset[str]:
         """Names that no tool but a built-in one may have."""
-        return (self._elsewhere - {tool.name for tool in self._builtin}) | self._refused.keys()
+        return (self._elsewhere - {tool.name for tool in self._builtin}) | self._narrowing.refused.keys()
 
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
@@ -310,7 +302,7 @@ class ToolCatalog(ToolRegistry):
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         builtin, found = _narrowed(self._builtin, found)
         kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, self._reserved)
-        own = self._allowed((*(tool for tool in builtin if tool.name not in self._refused), *kept))
+        own = self._allowed((*(tool for tool in builtin if tool.name not in self._narrowing.refused), *kept))
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))

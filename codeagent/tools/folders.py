@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -44,6 +45,45 @@ class Loaded:
     """Built-in tools that the file narrows, but for an error: they are refused until it is mended."""
     groups: "tuple[ToolGroup, ...]" = ()
     """Sets of tools that other sources bring."""
+
+
+class NarrowedTools:
+    """The built-in tools that files narrow, and those that are refused because such a file is not in use."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, str] = {}
+        """Why, by name, for whoever calls the tool."""
+        self._files: dict[str, str] = {}
+        """By the name of a tool, the file that narrows it, or did until it could no longer be loaded."""
+
+    def take_in(self, loaded: Mapping[ToolFile, Loaded], away: Collection[str]) -> list[ToolProblem]:
+        """What is in use now; `away` are files, and folders of files, that are there but not trusted or not readable.
+
+        Returns a problem for each tool that is refused.
+        """
+        problems = []
+        self.refused = {}
+        for found in loaded.values():
+            errors = [problem for problem in found.problems if problem.level == "error"]
+            for name in found.unnarrowed:
+                self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is mended: {errors[0].text}")
+                text = f"{name} is refused until this is mended: the file narrows it"
+                problems.append(ToolProblem(errors[0].where, text))
+        lost = {
+            name: shown
+            for name, shown in self._files.items()
+            if any(shown == path or shown.startswith(f"{path.rstrip('/')}/") for path in away)
+        }
+        for name, shown in lost.items():
+            self.refused.setdefault(name, f"{name} is refused until {shown}, which narrows it, is trusted and readable")
+            problems.append(ToolProblem(shown, f"{name} is refused until this is trusted and readable: it narrows it"))
+        tools = ((file.shown, tool) for file, found in loaded.items() for tool in found.tools)
+        self._files = lost | {tool.name: shown for shown, tool in tools if tool.in_place_of is not None}
+        return problems
+
+    def forget(self) -> None:
+        """Refuse nothing because of files that were in use before."""
+        self._files = {}
 
 
 class ToolLoader(Protocol):

@@ -10,10 +10,10 @@ import pytest
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
-from codeagent.core.tool import NotFound
+from codeagent.core.tool import Denied, NotFound
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.folders import LARGEST_FILE, FolderState, ToolFolder
-from tests.tools.catalog_setting import Setting
+from codeagent.tools.folders import LARGEST_FILE, FolderState, Loaded, ToolFile, ToolFolder
+from tests.tools.catalog_setting import Lines, Plain, Setting
 
 
 @pytest.fixture
@@ -292,3 +292,51 @@ async def test_no_file_takes_the_name_of_a_built_in_tool_that_only_other_convers
     assert [problem.text for problem in catalog.now.problems] == [
         f"the tool write of {setting.user}/a.txt:1 is refused: a built-in tool has that name"
     ]
+
+
+class Narrowing(Lines):
+    """Its tools of a built-in tool's name take the place of that one."""
+
+    builtin: dict[str, Plain]
+
+    def load(self, file: ToolFile) -> Loaded:
+        loaded = super().load(file)
+        for tool in loaded.tools:
+            tool.in_place_of = self.builtin.get(tool.name)
+        return loaded
+
+
+async def test_a_built_in_tool_is_refused_while_the_file_that_narrowed_it_is_there_but_not_loaded(
+    setting: Setting,
+) -> None:
+    setting.loader = loader = Narrowing()
+    setting.write("project", "a.txt", "bash")
+    catalog = setting.catalog(accept=True)
+    loader.builtin = {tool.name: tool for tool in catalog}  # type: ignore[misc]  # each is a Plain
+    await catalog.refresh()
+    assert catalog.get("bash").source == "lines"
+    for text in ("bash one", "bash two"):
+        setting.write("project", "a.txt", text)
+        await catalog.refresh()
+        assert names(catalog) == ["read"]
+        with pytest.raises(Denied, match=r"refused until \.codeagent/tools/a\.txt, which narrows it, is trusted"):
+            catalog.get("bash")
+    await catalog.trust()
+    await catalog.refresh()
+    assert catalog.get("bash").source == "lines"
+    setting.write("project", "a.txt", "bash three")
+    await catalog.refresh()
+    (setting.project / ".codeagent" / "tools" / "a.txt").unlink()
+    await catalog.refresh()
+    assert catalog.get("bash").source == "builtin"
+
+
+async def test_a_file_that_the_user_stops_trusting_narrows_nothing(setting: Setting) -> None:
+    setting.loader = loader = Narrowing()
+    setting.write("project", "a.txt", "bash")
+    catalog = setting.catalog(accept=True)
+    loader.builtin = {tool.name: tool for tool in catalog}  # type: ignore[misc]  # each is a Plain
+    await catalog.refresh()
+    await catalog.distrust()
+    await catalog.refresh()
+    assert catalog.get("bash").source == "builtin"
