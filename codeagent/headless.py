@@ -45,7 +45,7 @@ from codeagent.core.notices import (
     SessionNotSaved,
     TypedNotice,
 )
-from codeagent.core.policy import Decision
+from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line, visible, visible_json
@@ -58,6 +58,7 @@ EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied"
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code if the reader of standard output went away, as a shell reports it."""
 NOBODY = "there is nobody to ask (headless); allow it with --allow or --yes"
+NOBODY_FOR_HOSTS = "nobody to ask; --allow 'network(HOST)' allows it"
 NO_USER = "no user"
 """The answer to the agent's own questions; a yes would be no answer to them."""
 _BACKLOG = 1024 * 1024
@@ -240,7 +241,8 @@ class Headless:
         if any(isinstance(block, QuestionBlock) for block in event.blocks):
             decision = Decision("deny", NO_USER, source="auto")
         else:
-            decision = Decision("once", source="flag") if self._approve else Decision("deny", NOBODY, source="auto")
+            why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
+            decision = Decision("once", source="flag") if self._approve else Decision("deny", why, source="auto")
         if self._agent is not None:
             self._agent.do(Answer(event.approval_id, decision))
 

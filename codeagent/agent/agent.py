@@ -85,9 +85,7 @@ class Agent:
         self._triggers = triggers or Triggers()
         given = emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         self._inspection = shared.inspection or Inspection(checkpoints, around, *given)
-        self._executor = Executor(
-            around, emitter, self._approvals, self._permissions, lock, self._jobs, self._inspection, shared.slots
-        )
+        self._executor = Executor(around, emitter, self._approvals, lock, self._jobs, self._inspection, shared.slots)
         self._children = children or Children()
         self._children.connect(self._parent, around.limits.max_concurrency)
         self._shell = Shell(around, emitter, lock, self._queue)
@@ -295,8 +293,8 @@ class Agent:
             case acts.Answer(approval_id, decision):
                 answered = self._approvals.respond(approval_id, decision) or self._children.do(act)
                 return _done(answered, "the question is no longer pending")
-            case acts.SetMode(mode):
-                self._permissions.set_mode(mode)
+            case acts.SetMode() | acts.SetNetwork():
+                self._permissions.set(act)
             case acts.SetBudget(budget):
                 self._spending.set(budget)
             case acts.SetModel() | acts.SetEffort():

@@ -50,8 +50,8 @@ class Approvals:
         granted: set[str] | None = None,
     ) -> None:
         """`granted`: the fingerprints of the calls that the user allowed for the session; None if there are none."""
-        self._emitter = emitter
-        self._permissions = permissions
+        self.emitter = emitter
+        self.permissions = permissions
         self._hooks = hooks
         self._spending = spending
         self._waiting: dict[str, asyncio.Future[Decision]] = {}
@@ -81,7 +81,7 @@ class Approvals:
         approval_id = f"{self._prefix}{call_id}.{self._asked}"
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._waiting[approval_id] = answer
-        self._emitter.emit(
+        self.emitter.emit(
             ApprovalRequested(
                 approval_id=approval_id,
                 call_id=call_id,
@@ -115,7 +115,7 @@ class Approvals:
         return True
 
     def _resolved(self, approval_id: str, call_id: str, answer: Any, decision: Decision) -> None:
-        self._emitter.emit(
+        self.emitter.emit(
             ApprovalResolved(
                 approval_id=approval_id,
                 call_id=call_id,
@@ -135,7 +135,7 @@ class Approvals:
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and self._permissions.bound(prepared.tool, prepared.arguments, prepared.args) in self.granted:
+        if not again and self.permissions.bound(prepared.tool, prepared.arguments, prepared.args) in self.granted:
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
@@ -169,7 +169,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self.granted.add(self._permissions.bound(tool, prepared.arguments, prepared.args))
+                    self.granted.add(self.permissions.bound(tool, prepared.arguments, prepared.args))
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
@@ -191,7 +191,7 @@ class Approvals:
                     pass
         except ToolError as error:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
-        verdict = self._permissions.judge(prepared.tool, args, confined=False)
+        verdict = self.permissions.judge(prepared.tool, args, confined=False)
         if verdict.permission == "deny":
             return prepared, f"your edit is not allowed ({verdict.reason}), so this is the call as it was"
         return replace(prepared, args=args, edited=True), "edited by you"
@@ -199,10 +199,10 @@ class Approvals:
     async def _learn(self, prepared: PreparedCall, decision: Decision) -> str | None:
         """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed."""
         try:
-            rule = self._permissions.parse(decision.rule, keep=decision.keep)
-            if not self._permissions.would_allow(rule, prepared.tool, prepared.args):
+            rule = self.permissions.parse(decision.rule, keep=decision.keep)
+            if not self.permissions.would_allow(rule, prepared.tool, prepared.args):
                 return f"{rule} does not allow all of this call; answer it once, or write another rule"
-            await self._permissions.add(rule)
+            await self.permissions.add(rule)
         except ConfigError as error:
             return str(error)
         return None
@@ -219,19 +219,19 @@ class UserQuestions:
     """Asks the user what the model wants to know (the Asker of `core.ports`); until it is connected nobody answers."""
 
     def __init__(self) -> None:
-        self._approvals: Approvals | None = None
+        self.approvals: Approvals | None = None
 
     def connect(self, approvals: Approvals) -> None:
         """Ask through these approvals from now on."""
-        self._approvals = approvals
+        self.approvals = approvals
 
     async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
         """The user's reply: the `reason` of a decision that is not a denial; an empty one is not an answer."""
-        if self._approvals is None:
+        if self.approvals is None:
             return Reply(None, "no user")
         preview = Preview(question, (QuestionBlock(question=question, options=options),))
         binding = fingerprint(ASK_USER, {"question": question, "options": options})
-        decision = await self._approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
+        decision = await self.approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())
         return Reply(decision.reason)

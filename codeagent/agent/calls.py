@@ -23,8 +23,8 @@ from codeagent.core.errors import (
 from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, ToolMessage, text_of
 from codeagent.core.notices import RunStopped
-from codeagent.core.policy import ApprovalSource, Objection, Policy
-from codeagent.core.ports import OutputStore, RuleBook, Sandbox, Scratchpad, Workspace
+from codeagent.core.policy import ApprovalSource, Objection, Policy, RuleBook
+from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails

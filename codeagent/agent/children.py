@@ -23,7 +23,7 @@ from codeagent.core.events import LimitReached, RunFinished
 from codeagent.core.messages import ErrorInfo, ErrorKind, Usage
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import AgentStarted
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, NotFound, Tool, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolsInUse
@@ -97,6 +97,7 @@ class Origin:
     name: str
     """The `agent` of its events, unique in the session of its parent."""
     mode: Mode | None
+    network: NetworkLevel | None = None
     apart: bool = False
     """It has a worktree of its own."""
 
@@ -113,7 +114,7 @@ class Origin:
         )
         above.emitter.emit(started)
         emitter.emit(started)
-        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode, apart=self.apart)
+        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode, self.network, apart=self.apart)
         own = replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
         if not self.apart:
             return own

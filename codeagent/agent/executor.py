@@ -30,7 +30,7 @@ from codeagent.agent.jobs.run import JobRun
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
-from codeagent.agent.permissions import Permissions
+from codeagent.agent.reach import reaching
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
@@ -54,7 +54,6 @@ class Executor:
         environment: ToolEnvironment,
         emitter: Emitter,
         approvals: Approvals,
-        permissions: Permissions,
         lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
@@ -66,7 +65,7 @@ class Executor:
         self.outputs = environment.outputs
         self._emitter = emitter
         self._approvals = approvals
-        self._permissions = permissions
+        self._permissions = approvals.permissions
         self._lock = lock
         self._slots = slots
         self._prepared: dict[ToolCall, PreparedCall] = {}
@@ -261,7 +260,7 @@ class Executor:
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
-            environment.sandbox,
+            reaching(environment.sandbox, prepared.call.id, self._approvals, token),
             token,
             withheld=partial(self._permissions.withheld, prepared.tool.name, prepared.paths),
             base=None if permit is None else permit.base,

@@ -9,9 +9,11 @@ from typing import Any
 
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
+from codeagent.core.acts import SetMode, SetNetwork
 from codeagent.core.errors import ConfigError
-from codeagent.core.notices import ModeChanged, TextRead
-from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule, Verdict, narrower
+from codeagent.core.hosts import NETWORK_MEANS
+from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
+from codeagent.core.policy import ApprovalKey, Mode, NetworkLevel, Policy, Rule, Verdict, narrower, tighter
 from codeagent.core.tool import Tool
 
 
@@ -32,8 +34,9 @@ class Permissions:
         self._inputs = environment.inputs
         self._unread: dict[str, None] = {}
         """Who wrote what the model reads with its next request."""
-        self._own: Mode | None = None
-        """The session's mode, while a run has another."""
+        self._own: tuple[Mode, NetworkLevel] | None = None
+        """The session's, while a run has others."""
+        self._unconfined = environment.sandbox_kind == "host"
 
     @property
     def policy(self) -> Policy:
@@ -64,26 +67,49 @@ class Permissions:
     @property
     def own_mode(self) -> Mode:
         """The session's: what a run that has a mode of its own returns to."""
-        return self._own or self.mode
+        return self.mode if self._own is None else self._own[0]
 
-    def begin_step(self, mode: Mode) -> None:
-        """Have this mode for the run that begins; a log says nothing of it, so that it cannot outlive the run."""
-        self._own, self._policy = self.mode, replace(self._policy, mode=mode)
+    def begin_step(self, mode: Mode, network: NetworkLevel | None = None) -> None:
+        """Have these for the run that begins; a log says nothing of them, so that they cannot outlive the run.
+
+        `network` can only tighten.
+        """
+        self._own = self.mode, self.policy.network
+        self._policy = replace(self._policy, mode=mode, network=tighter(self._own[1], network or "open"))
 
     def end_step(self) -> None:
-        """Return to the session's mode, unless the user has chosen another since."""
-        self._own, self._policy = None, replace(self._policy, mode=self.own_mode)
+        """Return to the session's mode and network, or to what the user has chosen since."""
+        if self._own is not None:
+            (mode, network), self._own = self._own, None
+            self._policy = replace(self._policy, mode=mode, network=network)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self.policy.rules
 
+    def set(self, act: SetMode | SetNetwork) -> None:
+        """Do it. Raises ConfigError if nothing confines commands."""
+        if isinstance(act, SetMode):
+            self.set_mode(act.mode)
+        else:
+            self.set_network(act.level)
+
     def set_mode(self, mode: Mode) -> None:
         """Change the mode for every call that is not judged yet."""
-        if mode == self.mode and self._own is None:
+        if mode == self.mode == self.own_mode:
             return
-        self._own, self._policy = None, replace(self._policy, mode=mode)
+        self._own = None if self._own is None else (mode, self._own[1])
+        self._policy = replace(self._policy, mode=mode)
         self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
+
+    def set_network(self, level: NetworkLevel) -> None:
+        """Change what commands may reach, also those that are running. Raises ConfigError if nothing confines them."""
+        if self._unconfined:
+            raise ConfigError("without a sandbox every command has this machine's network; nothing was changed")
+        self._own = None if self._own is None else (self._own[0], level)
+        self._policy = replace(self._policy, network=level)
+        text = f"network {level} from now on: {NETWORK_MEANS[level]}"
+        self._emitter.emit(NetworkChanged(text=text, network=level))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
@@ -127,9 +153,10 @@ class Permissions:
         if rule.origin == "saved":
             if self._book is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
-            where = await asyncio.to_thread(self._book.keep, str(rule))
+            where = await asyncio.to_thread(self._book.keep, str(rule), denies=rule.permission == "deny")
         self._policy = self._policy.adding(rule)
-        self._emitter.notice("rule.added", f"allowed from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
+        does = "allowed" if rule.permission == "auto" else "denied"
+        self._emitter.notice("rule.added", f"{does} from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
 
     async def revoke(self, rule: Rule) -> None:
         """Remove the rule. Raises ConfigError if it is not in force, or comes from a file or the command line."""
@@ -148,18 +175,29 @@ class NarrowedPermissions(Permissions):
     """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
 
     def __init__(
-        self, environment: ToolEnvironment, emitter: Emitter, above: Permissions, mode: Mode | None, *, apart: bool
+        self,
+        environment: ToolEnvironment,
+        emitter: Emitter,
+        above: Permissions,
+        mode: Mode | None,
+        network: NetworkLevel | None = None,
+        *,
+        apart: bool,
     ) -> None:
-        """`mode` None: the parent's. `apart`: it has a worktree; what becomes of its files is asked about later."""
+        """`mode` or `network` None: the parent's.
+
+        `apart`: it has a worktree; what becomes of its files is asked about later.
+        """
         super().__init__(environment, emitter)
         self._above = above
         self._mode: Mode = mode or "auto"
+        self._network: NetworkLevel = network or "open"
         self._apart = apart
 
     @property
     def policy(self) -> Policy:
         above = self._above.policy
-        return replace(above, mode=narrower(above.mode, self._mode))
+        return replace(above, mode=narrower(above.mode, self._mode), network=tighter(above.network, self._network))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         if self._apart and tool.source == "builtin" and tool.effect == "files":
@@ -168,6 +206,9 @@ class NarrowedPermissions(Permissions):
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode
+
+    def set_network(self, level: NetworkLevel) -> None:
+        self._network = level
 
     def hear(self, place: str) -> None:
         self._above.hear(place)

@@ -142,7 +142,7 @@ class StepScope:
     def enter(self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress) -> Conversation:
         """Put it in force; the conversation that the step's run has."""
         permissions = self._context.permissions
-        permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens))
+        permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens), step.network)
         self._inputs.update(progress.act.values)
         limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
         if step.tools is None:

@@ -101,7 +101,7 @@ class ChildOpener:
             )
             name = f"{definition.name}.{log.session_id.rpartition('.')[2]}" if seat is None else seat.inbox.name
             inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
-            origin = Origin(parent, name, definition.mode, apart=definition.worktree)
+            origin = Origin(parent, name, definition.mode, definition.network, apart=definition.worktree)
             agent = Agent(
                 conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
                 triggers=Triggers(inbox=inbox),

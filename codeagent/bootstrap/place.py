@@ -172,6 +172,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         docker_host=place.environment.get("DOCKER_HOST") or None,
         image=settings.sandbox.image,
         per_command=settings.sandbox.lifetime == "command",
+        network_bytes=settings.limits.network_bytes,
     )
     return DockerSandbox(spec, internet_of(place.environment))
 

@@ -27,12 +27,13 @@ from codeagent.bootstrap.tools import ToolDependencies, forget_reads, prompt_for
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
 from codeagent.config.settings import Settings
+from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.groups import Group
 from codeagent.core.model import ModelOpener
-from codeagent.core.policy import Policy, Rule
+from codeagent.core.policy import NetworkLevel, Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
@@ -81,7 +82,6 @@ async def open_runtime(
         raise ConfigError("no model is set")
     uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
     book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
-    policy = await asyncio.to_thread(_policy, settings, book, tell)
     async with AsyncExitStack() as stack:
         opener = open_model or OpenModels(place, model_options(settings), settings.context.window)
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
@@ -90,11 +90,12 @@ async def open_runtime(
         stack.callback(workspace.close)
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
+        policy = await asyncio.to_thread(_policy, settings, book, history, tell)
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history, group)
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
         stack.push_async_callback(files.catalog.toolsets.close)
-        around = _environment(settings, dependencies, files, sandbox, replace(policy, heard=history.heard))
+        around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
@@ -109,7 +110,7 @@ async def open_runtime(
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
-        agent.begin_checkpoints()
+        _begin(agent, policy.network, history)
         agent.tell_tools(files.first_look)
         for code, text in (*session.troubles, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
@@ -144,11 +145,6 @@ def _read_files(
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *misnamed))
 
 
-def _objection(catalog: ToolCatalog, rule: Rule) -> str | None:
-    """Return why a user's answer must not become this rule, as a phrase."""
-    return too_broad(rule) or next(iter(catalog.unknown((rule,))), None)
-
-
 def _environment(
     settings: Settings, dependencies: ToolDependencies, files: _Files, sandbox: StartedSandbox, policy: Policy
 ) -> ToolEnvironment:
@@ -162,7 +158,7 @@ def _environment(
         policy,
         limits_of(settings),
         files.hooks,
-        objection=partial(_objection, files.catalog),
+        objection=lambda rule: too_broad(rule) or next(iter(files.catalog.unknown((rule,))), None),
         unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
@@ -220,13 +216,12 @@ def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitSt
 def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
     if starting.cancelled():
         return
-    if isinstance(trouble := starting.exception(), SandboxUnavailable):
-        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}. {trouble.remedy}")
-    elif trouble is not None:
-        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}")
-    else:
-        for code, text in _narrowed(starting.result()):
-            agent.notify(code, text)
+    if (trouble := starting.exception()) is not None:
+        remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
+        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}")
+        return
+    for code, text in _narrowed(starting.result()):
+        agent.notify(code, text)
 
 
 def _narrowed(info: SandboxInfo | None) -> Iterator[Told]:
@@ -285,20 +280,28 @@ def _dependencies(
     )
 
 
-def _policy(settings: Settings, book: RuleBookFile | None, tell: Tell) -> Policy:
+def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
     kept = () if book is None else book.load(tell)
-    return Policy(settings.mode, (*parse_rules(settings.rules), *kept), settings.read_only_commands == "ask")
+    network = settings.network_after(history.network)
+    rules = (*parse_rules(settings.rules), *kept)
+    return Policy(settings.mode, rules, settings.read_only_commands == "ask", network, history.heard)
+
+
+def _begin(agent: Agent, level: NetworkLevel, history: History) -> None:
+    """Make the first checkpoint in the background, and have the log say what commands may reach if it does not."""
+    agent.begin_checkpoints()
+    if level != (history.network or "ask"):
+        agent.do(SetNetwork(level))
 
 
 def limits_of(settings: Settings) -> Limits:
-    same = settings.limits.model_dump(exclude={"budget", "model_timeout"})
+    same = settings.limits.model_dump(exclude={"budget", "model_timeout", "network_bytes"})
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
 def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -> tuple[Hooks, tuple[Told, ...]]:
-    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs.
-
-    Also returns codes and texts of notices about files that could not be loaded.
+    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs;
+    also return a notice for each file that could not be loaded.
     """
     programs, functions, problems = tuple[Hook, ...](), tuple[Hook, ...](), tuple[Told, ...]()
     if settings.hooks:

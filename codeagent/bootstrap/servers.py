@@ -10,7 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
+from codeagent.agent.reach import program_starter
 from codeagent.bootstrap.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ServerFiles
@@ -18,7 +20,7 @@ from codeagent.config.mcp_entries import ServerEntry, filled_in
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
-from codeagent.core.ports import Asker, StartProgram
+from codeagent.core.ports import Asker, Sandbox, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed
@@ -48,6 +50,11 @@ def server_host(
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
     return ServerHost(root, programs, place.state_dir / "mcp", asker, auth, place.redactor.clean)
+
+
+def sandbox_starter(sandbox: Sandbox | None, questions: UserQuestions) -> StartProgram | None:
+    """Start servers in the sandbox, with the network that the conversation has; None if there is no sandbox."""
+    return None if sandbox is None else program_starter(sandbox, questions)
 
 
 def kept_login(place: Place, config: ServerConfig) -> Any:

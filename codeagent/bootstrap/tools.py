@@ -131,9 +131,9 @@ class ToolDependencies:
         own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
         if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
             return None
-        from codeagent.bootstrap.servers import McpServers, kept_login, server_host  # only if there are such files
+        from codeagent.bootstrap.servers import McpServers, kept_login, sandbox_starter, server_host  # if there are any
 
-        start = None if self.sandbox is None else self.sandbox.start_program
+        start = sandbox_starter(self.sandbox, self.questions)
         return McpServers(place, server_host(place, root, start, self.questions, partial(kept_login, place)))
 
     @cached_property

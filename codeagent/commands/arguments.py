@@ -32,8 +32,9 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
-    if given.get("sandbox") is not None:
-        flags["sandbox"] = {"kind": given["sandbox"]}
+    sandbox = {"kind": given.get("sandbox"), "network": given.get("network")}
+    if held := {name: value for name, value in sandbox.items() if value is not None}:
+        flags["sandbox"] = held
     return load_settings(
         flags, environment=os.environ, user_file=user_config_file(), workspace=workspace, decides=decides
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codeagent.tui.transcript.document import Document
 
 MODES = ("ask", "accept-edits", "plan", "auto")
+NETWORKS = ("none", "allow-list", "ask", "open")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +52,11 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
     add("--wire", choices=("auto", "litellm"), help="litellm sends every request through litellm (default: auto)")
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
+    add(
+        "--network",
+        choices=NETWORKS,
+        help="what commands with network access may reach: none, allow-list, ask (default) or open",
+    )
     add_choice_of_tools(parser)
 
 
@@ -94,6 +100,7 @@ def main(args: argparse.Namespace) -> int:
         tools=args.tools,
         toolsets=tuple(args.toolset or ()),
         sandbox=args.sandbox,
+        network=args.network,
         theme=args.theme,
         resume=args.resume,
         step=args.step,

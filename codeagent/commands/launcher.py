@@ -62,6 +62,7 @@ class LocalLauncher:
             tools=options.tools,
             toolset=options.toolsets,
             sandbox=options.sandbox,
+            network=options.network,
             theme=options.theme,
         )
         settings = settings_of(given, self._workspace)

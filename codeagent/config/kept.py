@@ -39,6 +39,7 @@ class _Entry(BaseModel):
 
 class _KeptRule(_Entry):
     rule: str = Field(min_length=1)
+    permission: Literal["auto", "deny"] = "auto"
     added: AwareDatetime
     expires: AwareDatetime
 
@@ -120,7 +121,7 @@ class _KeptFile(Generic[EntryT]):
 
 
 class RuleBookFile(_KeptFile[_KeptRule]):
-    """`rules.jsonl`, for one workspace: the rules of the answer "always here" (a `core.ports.RuleBook`)."""
+    """`rules.jsonl`, for one workspace: the rules of the answers "always here" and "never" (`core.policy.RuleBook`)."""
 
     def __init__(
         self, folder: Path, workspace: Path, objection: Objection, now: Callable[[], float] = time.time
@@ -143,7 +144,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
         found: list[Rule] = []
         ended: list[_KeptRule] = []
         for entry in filter(self._is_mine, self._read()):
-            rule = Rule.parse(entry.rule, "auto", "saved")
+            rule = Rule.parse(entry.rule, entry.permission, "saved")
             if (why := self._ended(entry, rule)) is None:
                 found.append(rule)
             else:
@@ -153,15 +154,15 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             self._take_out(ended)
         return tuple(found)
 
-    def keep(self, rule: str) -> str:
-        parsed = Rule.parse(rule, "auto", "saved")
+    def keep(self, rule: str, *, denies: bool = False) -> str:
+        parsed = Rule.parse(rule, "deny" if denies else "auto", "saved")
         if parsed.pattern is None:
             raise ConfigError(
                 f"{parsed} would allow every call of the tool, so it is not kept: write {parsed}(pattern)"
             )
         if visible(rule) != rule:
             raise ConfigError(f"{one_line(rule, 80)} holds characters that cannot be seen, so it is not kept")
-        if objection := self._objection(parsed):
+        if not denies and (objection := self._objection(parsed)):
             raise ConfigError(f"{parsed} is not kept: {objection}")
         if self._exposed:
             raise ConfigError(
@@ -174,6 +175,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             device=device,
             inode=inode,
             rule=str(parsed),
+            permission="deny" if denies else "auto",
             added=today,
             expires=today + LASTS,
         )
@@ -200,7 +202,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             return f"which was kept for another folder at {self._workspace}"
         if rule.pattern is None:
             return "which allows every call of the tool"
-        objection = self._objection(rule)
+        objection = self._objection(rule) if rule.permission == "auto" else None
         return None if objection is None else f"which may not be kept: {objection}"
 
     def _take_out(self, ended: list[_KeptRule]) -> None:

@@ -6,7 +6,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import reduce
 from itertools import takewhile
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from codeagent.config.settings import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Permission, Rule, RuleOrigin
+from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_folder, read_regular
 from codeagent.disk.private import LARGEST, UnsafeFile, read_owned
@@ -64,7 +66,12 @@ _LISTED: dict[str, type[Section]] = {
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
-_TIGHTENS = frozenset({("rules",), ("rules", "deny"), ("rules", "ask"), ("tools",)})
+_TIGHTENS = frozenset({
+    ("rules",), ("rules", "deny"), ("rules", "ask"), ("tools",), ("read_only_commands",), ("sandbox",),
+    ("sandbox", "network"),
+})  # fmt: skip
+_LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
+"""Values that never tighten."""
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
@@ -101,6 +108,11 @@ def load_settings(
     merged = _merge(_merge(user, _from_environment(environment, decides)), given)
     lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
     merged["limits"] = {**merged.get("limits", {}), **lowered}
+    held = project.get("sandbox", {})
+    merged["network_given"] = "network" in given.get("sandbox", {})
+    if held and not merged["network_given"]:
+        others = SandboxSettings.model_validate(merged.get("sandbox", {}))
+        merged["sandbox"] = {**merged.get("sandbox", {}), "network": tighter(others.network, held["network"])}
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
     own, narrower = merged.get("tools"), project.get("tools")
@@ -151,14 +163,13 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
         return {}
     data, source = _parse(text, str(PROJECT_FILE))
     for path in _keys(data):
-        if path[0] == "limits" or path in _TIGHTENS:
-            continue
-        if path == ("read_only_commands",) and data[path[0]] != "allow":
+        value: Any = reduce(getitem, path, data)
+        if path[0] == "limits" or (path in _TIGHTENS and value != _LOOSENS.get(path)):
             continue
         raise ConfigError(
             f"{source.at(path)}{'.'.join(path)} cannot be set by a project, which may only tighten: rules.deny, "
-            'rules.ask, tools, lower limits and read_only_commands = "ask"; nothing was run: remove it or set it in '
-            "your own file"
+            'rules.ask, tools, sandbox.network, lower limits and read_only_commands = "ask"; nothing was run: remove '
+            "it or set it in your own file"
         )
     _validate(data, source, decides)
     return data

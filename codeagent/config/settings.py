@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from codeagent.core.allow import checked_names
 from codeagent.core.errors import ConfigError
 from codeagent.core.model import PROVIDER_TOOLS
-from codeagent.core.policy import HookEvent, Mode, ToolHookEvent
+from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
@@ -73,6 +73,8 @@ class LimitSettings(Section):
     """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
     max_concurrency: PositiveInt = 8
     """Calls that run at the same time; further ones wait."""
+    network_bytes: PositiveInt = 1024**3
+    """What one command may send and receive, together."""
 
 
 class ContextSettings(Section):
@@ -134,6 +136,8 @@ class SandboxSettings(Section):
     """None: found or made as `codeagent sandbox status` says."""
     lifetime: Literal["session", "command"] = "session"
     """`command`: every command gets a fresh container."""
+    network: NetworkLevel = "ask"
+    """What commands with network access may reach; a project can only tighten it."""
 
 
 class HookSettings(Section):
@@ -312,5 +316,12 @@ class Settings(CommonSettings):
     tools: tuple[ToolNames, ...] = ()
     """Lists of the tools that may be used: a tool must be in all of them. The first is the user's, `*` if only the
     project has one; it alone says which sets there are."""
+    network_given: bool = False
+    """The command line says what commands may reach: a session that is resumed does not tighten it."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
+
+    def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
+        """What commands may reach in a session that ended with `before`: no more than that, unless a flag says so."""
+        level = self.sandbox.network
+        return level if before is None or self.network_given else tighter(level, before)

@@ -7,7 +7,7 @@ from codeagent.core.budget import Budget, Effort
 from codeagent.core.checkpoints import Node, RestoreKind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import MAIN
-from codeagent.core.policy import Decision, Mode, Rule
+from codeagent.core.policy import Decision, Mode, NetworkLevel, Rule
 
 if TYPE_CHECKING:  # most conversations run no recipe
     from codeagent.core.recipes import Recipe, Values
@@ -172,6 +172,13 @@ class SetMode:
     """Choose what is asked about from the next call on."""
 
     mode: Mode
+
+
+@dataclass(frozen=True)
+class SetNetwork:
+    """Choose what commands with network access may reach, from the next byte on."""
+
+    level: NetworkLevel
 
 
 @dataclass(frozen=True)
@@ -354,6 +361,7 @@ Act = (
     | Background
     | Answer
     | SetMode
+    | SetNetwork
     | AllowRule
     | RevokeRule
     | SetBudget

@@ -7,7 +7,7 @@ from typing import Protocol
 from codeagent.core.budget import Effort
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.tool import ToolContext, ToolResult
 
 
@@ -27,6 +27,8 @@ class AgentDefinition:
     thinking: Effort | None = None
     mode: Mode | None = None
     """It never works in a wider mode than its parent."""
+    network: NetworkLevel | None = None
+    """Its commands never reach more than its parent's."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """By the names of `agent.limits.Limits`."""
     parallel: bool = False

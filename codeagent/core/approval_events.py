@@ -1,4 +1,4 @@
-"""A call before it runs, as it is planned, asked about and answered; the screen keeps all three as they are."""
+"""A call before it runs, as it is planned, asked about and answered, and the hosts that it then asked for."""
 
 from typing import Literal
 
@@ -50,3 +50,19 @@ class ApprovalResolved(BaseEvent):
     """The rule that was made of the answer."""
     keep: bool = False
     """It holds in later sessions of this workspace, too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostDecided(BaseEvent):
+    """What became of a command's requests to one host, unless an answer of the user's says so; once for each reason."""
+
+    type: Literal["host.decided"] = "host.decided"
+    call_id: str
+    """Empty for an MCP server in the sandbox."""
+    host: str
+    """`example.org`, or `example.org:8443` for a port that is not that of HTTP or HTTPS."""
+    allowed: bool
+    source: ApprovalSource
+    reason: str
+    rule: str = ""
+    """The rule that decided."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
@@ -24,7 +24,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import ErrorKind, Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.notices import CallEdited, SummaryWritten
-from codeagent.core.policy import Answer, ApprovalSource
+from codeagent.core.policy import HOSTS, Answer, ApprovalSource
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ def decided_by(row: LedgerRow) -> str:
     """Who decided, and for how long: `you, once`, `rule`, `you, kept`."""
     who = "you" if row.who == "user" else row.who
     match row.answer:
+        case "deny" if row.rule:
+            return f"{who}, never"
         case None | "deny":
             return who
         case "rule":
@@ -166,6 +168,8 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.asked(event)
             case ApprovalResolved():
                 reading.answered(event)
+            case HostDecided():
+                reading.reached(event)
             case ToolResultAdded():
                 reading.ended(event)
             case _:
@@ -244,6 +248,23 @@ class _Reading:
                 keep=event.keep,
                 reason=event.reason or request.reason,
                 proposal=request.proposal,
+            )
+        )
+
+    def reached(self, event: HostDecided) -> None:
+        call = self._calls.get((event.agent, event.call_id), _Call())
+        what = f"{event.host}\n({call.target})" if call.target else event.host
+        self.rows.append(
+            LedgerRow(
+                at=event.ts,
+                call_id=event.call_id,
+                tool=HOSTS,
+                target=event.host,
+                what=what,
+                outcome="allowed" if event.allowed else "denied",
+                who=event.source,
+                rule=event.rule,
+                reason=event.reason,
             )
         )
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.acts import QueueKind
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided, PlannedCall
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
@@ -354,6 +354,7 @@ KnownEvent = (
     | SteerDelivered
     | ApprovalRequested
     | ApprovalResolved
+    | HostDecided
     | ToolStarted
     | ToolUpdated
     | ToolProgress

@@ -2,11 +2,20 @@
 
 import ipaddress
 import re
+from functools import lru_cache
+from typing import Protocol
 
 from codeagent.core.dataclass import dataclass
 
 WEB_PORTS = (80, 443)
 """What a rule without a port is for."""
+NETWORK_MEANS = {
+    "none": "commands reach nothing",
+    "allow-list": "commands with network access reach the hosts that rules allow",
+    "ask": "commands with network access reach the hosts that rules allow, and you are asked about others",
+    "open": "commands with network access reach every public host",
+}
+"""What each level of the network lets through."""
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253
@@ -68,6 +77,41 @@ class HostRule:
         if self.below:
             return other.name.endswith(f".{self.name}") or (other.below and other.name == self.name)
         return not other.below and other.name == self.name
+
+
+@lru_cache(maxsize=1024)
+def host_rules(pattern: str) -> tuple[HostRule, ...]:
+    """Read `pypi.org, *.pythonhosted.org`. Raises ValueError, with the reason, if one of them is not a host."""
+    return tuple(HostRule.parse(host.strip()) for host in pattern.split(","))
+
+
+def names_host(pattern: str, host: str) -> bool:
+    """Whether the pattern lets `example.org:8443` through, or `example.org` at both WEB_PORTS."""
+    name, port = split_port(host)
+    ports = WEB_PORTS if port is None else (port,)
+    rules = host_rules(pattern)
+    return name is not None and all(any(rule.matches(name, each) for rule in rules) for each in ports)
+
+
+class Reach(Protocol):
+    """Decides what one command may reach of its hosts while it runs, and is told what became of its requests."""
+
+    @property
+    def is_off(self) -> bool:
+        """The network was turned off: not another byte passes."""
+
+    @property
+    def is_open(self) -> bool:
+        """Every public host may be reached, so it does not matter which of them a request is really for."""
+
+    async def admit(self, name: str, port: int, *, named: bool) -> str | None:
+        """Return why the request is refused, as a phrase; None if it is not. May wait for the user, for a bounded time.
+
+        `named`: the command's own list names the host.
+        """
+
+    def note(self, host: str, refused: str | None) -> None:
+        """Take note that requests to a host are passed on, or refused for this reason; once for each."""
 
 
 def host_name(text: str) -> str | None:

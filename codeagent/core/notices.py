@@ -11,7 +11,7 @@ from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent, kept_in
 from codeagent.core.messages import Usage
-from codeagent.core.policy import Mode, Permission
+from codeagent.core.policy import Mode, NetworkLevel, Permission
 
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
@@ -37,6 +37,14 @@ class ModeChanged(TypedNotice):
 
     code: Literal["mode.changed"] = "mode.changed"
     mode: Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkChanged(TypedNotice):
+    """What commands with network access may reach from now on."""
+
+    code: Literal["network.changed"] = "network.changed"
+    network: NetworkLevel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,6 +309,7 @@ class PinsChanged(TypedNotice):
 
 AnyNotice = (
     ModeChanged
+    | NetworkChanged
     | ModelChanged
     | ModelRetried
     | BudgetChanged

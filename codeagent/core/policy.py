@@ -3,17 +3,22 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from functools import lru_cache, partial
-from typing import Literal
+from functools import partial
+from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
+NetworkLevel = Literal["none", "allow-list", "ask", "open"]
+"""What a command with network access may reach: nothing; the hosts that rules allow; besides these, those the user
+allows when it asks for them; every public host."""
+_TIGHTEST_FIRST: tuple[NetworkLevel, ...] = ("none", "allow-list", "ask", "open")
 ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
 """`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered in the user's place."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
@@ -43,13 +48,11 @@ SAID_NO = "the user said no"
 """How a denial by the user begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
 """How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
-HOLE = "\0"
-"""Stands in `ApprovalKey.runs` for text that nobody knows before the call runs."""
+HOSTS = "network"
+"""What a rule about hosts has in place of a tool, as in `network(pypi.org, *.pythonhosted.org)`."""
 _MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
 """Characters with a hole among them that are compared with a rule; longer ones may match any."""
-SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
-"""A program in one of these is the program of that name."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 _INCLUDES: dict[str, tuple[str, ...]] = {
@@ -87,6 +90,8 @@ class ApprovalKey:
     """The host or the MCP server that answers the call, if it is known."""
     runs: tuple[str, ...] = ()
     """Further spellings of what the call does, for rules that deny or ask only; `HOLE` is text that nobody knows."""
+    host: str = ""
+    """The host that the call itself reaches, as `example.org:443`; empty if a program may reach several, or none."""
     perhaps: tuple[str, ...] = ()
     """What it may do, for all that can be seen: a rule that denies or asks and matches one of these asks."""
     unseen: bool = False
@@ -136,6 +141,13 @@ class Rule:
         match = _RULE.fullmatch(text.strip())
         if match is None or match["pattern"] == "":
             raise ConfigError(f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)")
+        if match["tool"] == HOSTS and match["pattern"] is not None:
+            from codeagent.core.hosts import host_rules  # brings ipaddress, and few rules are about hosts
+
+            try:
+                host_rules(match["pattern"])
+            except ValueError as error:
+                raise ConfigError(f"not a rule: {error}") from error
         return cls(permission, match["tool"], match["pattern"], origin)
 
     def __str__(self) -> str:
@@ -148,10 +160,18 @@ class Rule:
 
     def covers(self, tool: str) -> bool:
         """Its own tools, and those that do less of the same: see `_INCLUDES`."""
-        return any(_glob(name, "text").fullmatch(tool) for name in (self.tool, *_INCLUDES.get(self.tool, ())))
+        return any(glob_of(name, "text").fullmatch(tool) for name in (self.tool, *_INCLUDES.get(self.tool, ())))
+
+    def reaches(self, host: str) -> bool:
+        """Whether the rule is about this host, `example.org` or `example.org:8443`; False if it is not about hosts."""
+        if self.tool != HOSTS or self.pattern is None:
+            return self.tool == HOSTS
+        from codeagent.core.hosts import names_host  # as above
+
+        return names_host(self.pattern, host)
 
     def matches(self, part: str, kind: str) -> bool:
-        return self.pattern is None or _glob(self.pattern, kind).fullmatch(part) is not None
+        return self.pattern is None or glob_of(self.pattern, kind).fullmatch(part) is not None
 
     def could_match(self, text: str) -> bool:
         """A command with holes in it: whether anything in their place would make it one that the rule matches."""
@@ -160,11 +180,21 @@ class Rule:
         pattern = SYSTEM_FOLDER.sub("", self.pattern)
         if text[:1] not in (HOLE, pattern[0]) and pattern[0] not in "*?":
             return False
-        return any(map(partial(_meets, text=text), {pattern, pattern.removesuffix(" *")}))
+        return any(map(partial(meets, text=text), {pattern, pattern.removesuffix(" *")}))
 
 
 Objection = Callable[[Rule], str | None]
 """Why an answer must not become this rule, as a phrase; None if it may."""
+
+
+class RuleBook(Protocol):
+    """The rules a user keeps for a workspace beyond one session; methods may block on a small file."""
+
+    def keep(self, rule: str, *, denies: bool = False) -> str:
+        """Allow or deny what it matches here from now on; returns where it is kept. Raises ConfigError."""
+
+    def forget(self, rule: str) -> None:
+        """Raises ConfigError if it cannot be taken out; an unknown rule is ignored."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +232,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
     """Ask about commands that only read, too."""
+    network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
     """Who wrote what the model has read so far, other than the user and this machine: see `ApprovalKey.answered_by`."""
     vouched: Mapping[Rule, int] = field(default_factory=dict)
@@ -218,6 +249,10 @@ class Policy:
             return Verdict("deny", "auto", "plan mode changes nothing")
         if self.mode == "plan" and key.network:
             return Verdict("deny", "auto", "plan mode gives no command network access")
+        if key.network and self.network == "none":
+            return Verdict("deny", "auto", "the network is off; only the user can turn it on")
+        if key.host and (reach := self.reach(key.host)).permission == "deny":
+            return reach
         stopping = self._stopping(tool, key)
         for rule in _having("deny", stopping):
             return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
@@ -246,6 +281,32 @@ class Policy:
 
     def _is_suspended(self, rule: Rule) -> bool:
         return rule.origin in ("session", "saved") and self.vouched.get(rule, 0) < len(self.heard)
+
+    def reach(self, host: str, *, named: bool = False) -> Verdict:
+        """Judge a request of a running command to a host, `example.org:443`.
+
+        `named`: the list of hosts with which the call was allowed names it.
+        """
+        if self.network == "none":
+            return Verdict("deny", "auto", "the network is off")
+        about = [rule for rule in self.rules if rule.reaches(host) or (rule.pattern is None and rule.covers(HOSTS))]
+        for rule in _having("deny", about):
+            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+        asking = next(iter(_having("prompt", about)), None)
+        allowed = next((rule for rule in _having("auto", about) if rule.tool == HOSTS), None)
+        if asking is not None and self.network != "allow-list":
+            return Verdict("prompt", "rule", f"the rule {asking} asks", str(asking))
+        if allowed is not None and asking is None:
+            return Verdict("auto", "rule", f"allowed by the rule {allowed}", str(allowed))
+        match self.network:
+            case "open":
+                return Verdict("auto", "auto", "the network is open")
+            case "ask" if named:
+                return Verdict("auto", "auto", "allowed with the call, which names it")
+            case "ask":
+                return Verdict("prompt", "auto", "no rule allows this host")
+            case _:
+                return Verdict("deny", "auto", "it is not on the allow-list")
 
     def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
         """The rules that match the call or anything it does; a denying one without a pattern matches everything."""
@@ -304,65 +365,14 @@ def narrower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=_NARROWEST_FIRST.index)
 
 
+def tighter(*levels: NetworkLevel) -> NetworkLevel:
+    """The level that lets the least through."""
+    return min(levels, key=_TIGHTEST_FIRST.index)
+
+
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:
     return [rule for rule in rules if rule.permission == permission]
 
 
 def _first(rules: list[Rule], part: str, kind: str) -> Rule | None:
     return next((rule for rule in rules if rule.matches(part, kind)), None)
-
-
-def _meets(pattern: str, text: str) -> bool:
-    """Whether some text in place of each hole makes the pattern match; a blank beside a hole may vanish with it."""
-    free = [
-        letter == HOLE or (letter == " " and HOLE in text[max(0, at - 1) : at + 2]) for at, letter in enumerate(text)
-    ]
-    places = _onward({0}, free)
-    for token in pattern:
-        if not places:
-            return False
-        if token == "*":
-            places = set(range(min(places), len(text) + 1))
-            continue
-        stay = {at for at in places if text[at : at + 1] == HOLE}
-        step = {at + 1 for at in places if at < len(text) and text[at] != HOLE and token in ("?", text[at])}
-        places = _onward(stay | step, free)
-    return len(text) in places
-
-
-def _onward(places: set[int], free: list[bool]) -> set[int]:
-    """With those reached by leaving out what may be empty."""
-    found = set(places)
-    for at in places:
-        while at < len(free) and free[at]:
-            at += 1
-            found.add(at)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _glob(pattern: str, kind: str) -> re.Pattern[str]:
-    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
-
-    ` *` at the end of a command stands for any further words, or none: `pytest *` is `pytest` and not `pytest-x`. `/**`
-    at the end of a path stands for the folder, too.
-    """
-    within = "[^/]" if kind == "path" else "."
-    out: list[str] = []
-    pattern = SYSTEM_FOLDER.sub("", pattern) if kind == "command" else pattern
-    rest, end = pattern, ""
-    if kind == "command" and len(pattern) > 2 and pattern.endswith(" *"):
-        rest, end = pattern[:-2], "(?: .*)?"
-    if kind == "path" and len(pattern) > 3 and pattern.endswith("/**"):
-        rest, end = pattern[:-3], "(?:/.*)?"
-    while rest:
-        if kind == "path" and rest.startswith("**/"):
-            out.append("(?:.*/)?")
-            rest = rest[3:]
-        elif rest.startswith("**"):
-            out.append(".*")
-            rest = rest[2:]
-        else:
-            out.append({"*": within + "*", "?": within}.get(rest[0], re.escape(rest[0])))
-            rest = rest[1:]
-    return re.compile("".join(out) + end, re.DOTALL)

@@ -4,10 +4,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
+
+if TYPE_CHECKING:  # brings ipaddress, which most conversations do without
+    from codeagent.core.hosts import Reach
 
 FileKind = Literal["file", "directory", "link", "other"]
 
@@ -153,6 +156,8 @@ class Command:
     """The workspace is mounted read-only for it: the kernel refuses every change."""
     hosts: tuple[str, ...] = ()
     """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
+    reach: "Reach | None" = None
+    """Decides about each of these hosts while the command runs; None: all of them may be reached."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,8 @@ class StdioProgram:
     """Where it runs, relative to the workspace's root; empty: the root itself."""
     hosts: tuple[str, ...] = ()
     """See `Command.hosts`."""
+    reach: "Reach | None" = None
+    """See `Command.reach`."""
 
 
 class RunningProgram(Protocol):
@@ -294,16 +301,6 @@ class Asker(Protocol):
 
     async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
         """Wait for the answer, which need not be one of the `options`. Raises RunCancelled."""
-
-
-class RuleBook(Protocol):
-    """The rules a user keeps for a workspace beyond one session; methods may block on a small file."""
-
-    def keep(self, rule: str) -> str:
-        """Allow what it matches here from now on; returns where it is kept. Raises ConfigError."""
-
-    def forget(self, rule: str) -> None:
-        """Raises ConfigError if it cannot be taken out; an unknown rule is ignored."""
 
 
 @dataclass(frozen=True)

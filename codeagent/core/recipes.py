@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 
@@ -24,8 +24,8 @@ RESERVED = frozenset({
     "agents", "background", "bg", "budget", "channels", "clear", "compact", "config", "context", "copy", "cost",
     "detail", "diff", "editor", "effort", "exit", "export", "find", "fork", "help", "history", "hooks", "init",
     "jobs", "keymap", "keys", "login", "mcp", "mode", "model", "new", "pause", "permissions", "pin", "plan", "print",
-    "ps", "q", "queue", "quit", "recipes", "redo", "redraw", "rename", "resume", "rewind", "sessions", "skills",
-    "status", "step", "stop", "suspend", "theme", "tools", "toolsets", "triggers", "undo", "unpin", "usage",
+    "ps", "q", "queue", "quit", "recipes", "redo", "redraw", "rename", "resume", "rewind", "sandbox", "sessions",
+    "skills", "status", "step", "stop", "suspend", "theme", "tools", "toolsets", "triggers", "undo", "unpin", "usage",
 })  # fmt: skip
 """The slash commands that are, or will be, built in: no recipe has such a name."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -128,6 +128,8 @@ class RecipeStep:
     model: str | None = None
     mode: Mode | None = None
     limits: StepLimits = StepLimits()
+    network: NetworkLevel | None = None
+    """Tightens the session's."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
-from codeagent.core.ports import Sandbox, Scratchpad, Workspace
+from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
@@ -200,7 +200,7 @@ class ToolContext:
     call_id: str
     name: str
     workspace: Workspace
-    sandbox: Sandbox | None
+    sandbox: RunsCommands | None
     cancel: CancelToken
     on_update: Callable[..., Awaitable[None]] = ignore_update
     """`await on_update(text, stream="output")`: a piece of the result, as it comes."""

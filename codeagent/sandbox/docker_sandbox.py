@@ -47,7 +47,7 @@ class DockerSandbox:
 
         self._default = make(spec)
         self._read_only = make(replace(spec, read_only_workspace=True))
-        proxy = EgressProxy(spec.state_dir, internet or Internet())
+        proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
         self._unswept = False

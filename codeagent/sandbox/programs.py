@@ -71,7 +71,7 @@ class ContainerPrograms:
             spec = replace(spec, egress_folder=self._proxy.folder)
         container = self._make(spec)
         self._open[container] = None
-        grant = self._proxy.grant(rules) if rules else None
+        grant = self._proxy.grant(rules, program.reach) if rules else None
         try:
             started = await self._start_in(container, program, grant)
         except BaseException as error:

@@ -39,6 +39,8 @@ class SandboxSpec:
     """The activated virtual environment of Python, if it is in the workspace."""
     python: Path | None = None
     """The user's `python3` on this machine; for the image of this machine's toolchain."""
+    network_bytes: int = GIB
+    """What one command may send and receive, together."""
     memory_bytes: int = 2 * GIB
     tmp_bytes: int = GIB
     """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""

@@ -31,12 +31,13 @@ from codeagent.core.notices import (
     MessageReceived,
     ModeChanged,
     ModelChanged,
+    NetworkChanged,
     PinsChanged,
     QueueOrdered,
     RecipeStepBegun,
     TextRead,
 )
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript
 
@@ -104,7 +105,8 @@ class History:
     triggers: tuple[Trigger, ...] = ()
     """All there were, in the order they were set; `at_most` of one that was stopped is how often it fired."""
     mode: Mode | None = None
-    """In force at the end; None if no run began."""
+    network: NetworkLevel | None = None
+    """Both in force at the end; None if no run began, or the level was never changed."""
     details: tuple[ToolDetails, ...] = ()
     """In the order the calls ended."""
     dropped: tuple[str, ...] = ()
@@ -146,6 +148,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         jobs=ended_jobs(own),
         triggers=_triggers(own),
         mode=last_mode(own),
+        network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
         details=tuple(_details(results.values(), told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)

@@ -9,7 +9,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import checked_names
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import Loaded, ToolFile
@@ -57,6 +57,7 @@ class _Fields(BaseModel):
     model: str | None = None
     thinking: Effort | None = None
     mode: Mode | None = None
+    network: NetworkLevel | None = None
     limits: _Limits = _Limits()
     parallel: bool = False
     worktree: bool = False
@@ -116,6 +117,7 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
         model=model,
         thinking=fields.thinking,
         mode=fields.mode,
+        network=fields.network,
         limits=limits,
         parallel=fields.parallel,
         worktree=fields.worktree or fields.isolation == "worktree",
@@ -137,7 +139,7 @@ def _tools(given: str | list[str] | None, report: YamlReport) -> tuple[str, ...]
 
 
 def _in_words(message: str, where: tuple[Any, ...]) -> str:
-    choices: dict[str, Any] = {"mode": Mode, "thinking": Effort}
+    choices: dict[str, Any] = {"mode": Mode, "network": NetworkLevel, "thinking": Effort}
     if where and where[0] in choices:
         return f"use one of {', '.join(get_args(choices[str(where[0])]))}"
     return message.lower()

@@ -11,7 +11,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
-from codeagent.core.policy import Rule
+from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader
@@ -166,9 +166,9 @@ class ToolCatalog(ToolRegistry):
         raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule that names no tool; rules about tools of MCP servers are not checked."""
+        """A line about each rule that names no tool; rules about hosts and tools of MCP servers are not checked."""
         names = self._names()
-        wrong = [rule for rule in rules if not rule.tool.startswith(_MCP) and not any(map(rule.covers, names))]
+        wrong = [rule for rule in rules if not (rule.tool.startswith(_MCP) or any(map(rule.covers, (*names, HOSTS))))]
         return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
 
     def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:

@@ -227,6 +227,7 @@ KEYS = (
     Action("card.hunks", "answer a change hunk by hunk", ("h",), approves=True),
     Action("card.deny", "no", ("n",)),
     Action("card.because", "no, and say why", ("r",)),
+    Action("card.never", "no, and never ask about these hosts again in this folder", ("v",)),
     Action("card.all", "yes to the whole batch", ("A",), approves=True),
     Action("boundary.go_on", "continue", ("c", "enter")),
     Action("boundary.more", "continue, with as much again of a budget or limit", ("plus",)),

@@ -136,6 +136,13 @@ _WITHOUT_KEYS = (
     ),
     Action("command.queue", "edit, reorder or remove queued messages", group="conversation"),
     Action("command.mode", "what runs without asking", group="conversation", arguments="[ask|accept-edits|plan|auto]"),
+    Action(
+        "command.sandbox",
+        "what commands with network access may reach",
+        group="conversation",
+        arguments="[none|allow-list|ask|open]",
+        needs_conversation=True,
+    ),
     Action("command.permissions", "rules in force, and what was allowed or denied", group="conversation"),
     Action(
         "command.model",

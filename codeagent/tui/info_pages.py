@@ -35,12 +35,12 @@ def info_page(about: About, workspace: Path, now: Status, settings: Settings | N
 
 
 def sandbox_words(info: SandboxInfo | None) -> str:
-    """The sandbox in the few words of the header."""
+    """The sandbox in a word."""
     if info is None:
         return "none"
     if info.kind != "docker":
         return "off" if info.kind == "host" else "none needed: a replay"
-    return "docker, net off" if info.network in ("none", "off") else f"docker, net {info.network}"
+    return "docker"
 
 
 def _status(workspace: Path, now: Status, runtime: Runtime | None) -> str:
@@ -52,6 +52,7 @@ def _status(workspace: Path, now: Status, runtime: Runtime | None) -> str:
         ("mode", now.mode),
         ("session", now.session or "not begun"),
         ("sandbox", now.sandbox),
+        ("network", now.network),
     ]
     if info is not None:
         rows += [("image", f"{info.image} ({info.image_origin})"), ("commands run as", info.user)]

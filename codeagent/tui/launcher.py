@@ -35,6 +35,7 @@ class LaunchOptions:
     toolsets: tuple[str, ...] = ()
     """Turned on from the start."""
     sandbox: str | None = None
+    network: str | None = None
     theme: str | None = None
     resume: str | None = None
     """A session's id, or the beginning of one."""

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from codeagent.core import events, notices
 from codeagent.core.acts import Queued
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.display import TerminalBlock
 from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
@@ -113,7 +113,7 @@ class Reducer:
             case _:
                 self._apply_notice(event)
 
-    def _apply_notice(self, event: events.Notice | notices.AnyNotice | ContextCompacted) -> None:
+    def _apply_notice(self, event: events.Notice | HostDecided | notices.AnyNotice | ContextCompacted) -> None:
         state, status = self._state, self._state.status
         match event:
             case events.Notice():
@@ -123,6 +123,8 @@ class Reducer:
                 status.set(mode=event.mode)
                 if event.mode != "plan" and isinstance(state.boundary.now, PlanReady):
                     state.boundary.set(None)
+            case notices.NetworkChanged():
+                status.set(network=event.network, notice=event.text)
             case notices.ModelChanged():
                 status.set(model=event.model)
             case notices.ModelRetried():
@@ -167,8 +169,8 @@ class Reducer:
                 outcomes.show_compaction(event, state)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
-            case notices.AgentStarted() | notices.TextRead():
-                pass  # the first event of a child's own log; and what the next question gives as its reason
+            case notices.AgentStarted() | notices.TextRead() | HostDecided():
+                pass  # a child's first event; the reason of the next question; a host that its result names
             case _:
                 assert_never(event)
 
@@ -208,12 +210,12 @@ class Reducer:
             self._document.end(event.reason, event.error or "", lines)
         planned = self._mode == "plan" and event.reason == "done" and event.text.strip()
         state.boundary.set(PlanReady(event.text) if planned else None)
-        state.approvals.clear()
+        state.approvals.clear(but={row.call_id for row in state.jobs.rows if row.status == "running"})
         self._waited.clear()
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
-        state.status.set(phase="idle", in_run=False, halt="", since=event.ts, batch=0)
-        state.status.set(waits_since=None, retry_at=None, retry_reason="")
+        state.status.set(in_run=False, waits_since=None, retry_at=None, retry_reason="")
+        state.status.set(phase=state.phase_at_rest, halt="", since=event.ts, batch=0)
 
     def _halt(self, halt: Halt) -> None:
         """Set how the run is held; one that is being stopped stays so until it ends."""
@@ -274,7 +276,7 @@ class Reducer:
         card.said = outcomes.said_of(event, card.name) or card.said
         self._document.touch_card(event.call_id)
         self._state.approvals.remove(event.approval_id)
-        self._state.status.set(phase="waiting" if self._state.approvals.waiting else "working")
+        self._state.status.set(phase=self._state.phase_at_rest)
 
     def _show_call(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:

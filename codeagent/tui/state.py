@@ -1,6 +1,6 @@
 """The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,8 +71,9 @@ class ApprovalQueue(Observable):
         self.waiting = tuple(item for item in self.waiting if item.approval_id != approval_id)
         self._changed()
 
-    def clear(self) -> None:
-        self.waiting = ()
+    def clear(self, but: Collection[str] = ()) -> None:
+        """Remove all but those of these calls."""
+        self.waiting = tuple(item for item in self.waiting if item.call_id in but)
         self._changed()
 
 
@@ -306,7 +307,9 @@ class Status:
     model: str = ""
     mode: str = "ask"
     sandbox: str = ""
-    """A few words: `docker, net off`, `off`, `none`, `starting`."""
+    """A word: `docker`, `off`, `none`, `starting`."""
+    network: str = "ask"
+    """What commands with network access may reach in the sandbox."""
     session: str = ""
     context_tokens: int = 0
     """Prompt tokens of the last request."""
@@ -367,6 +370,11 @@ class UiState:
     """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
+
+    @property
+    def phase_at_rest(self) -> Phase:
+        """The phase beside the model's own: a job may ask for a host between runs."""
+        return "waiting" if self.approvals.waiting else "working" if self.status.now.in_run else "idle"
 
     def replay(self, recorded: "UiState") -> Iterator[None]:
         """Show what was recorded, in slices between which others may do something; `recorded` is used up."""

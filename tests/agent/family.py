@@ -17,6 +17,8 @@ from codeagent.agent.loop import Conversation
 from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
+from codeagent.core.ports import Sandbox
+from codeagent.core.tool import Tool
 from codeagent.tools.builtin.agent import AgentTool
 from codeagent.tools.catalog import ToolCatalog
 from tests.agent.doubles import (
@@ -103,6 +105,9 @@ class Nursery:
     hooks: Hooks = field(default_factory=Hooks)
     attended: bool = False
     context: ContextLimits = field(default_factory=ContextLimits)
+    sandbox: Sandbox | None = None
+    more: tuple[Tool[Any], ...] = ()
+    """Tools that every child has besides the doubles."""
     born: list[Born] = field(default_factory=list)
     most_at_once: int = 0
 
@@ -111,15 +116,18 @@ class Nursery:
         journal = ChildJournal(f"{parent.session_id}.{number}")
         place: Any = Place()
         doing: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
-        registry = ToolCatalog([tool for tool in doing.values() if tool.name in (definition.tools or doing)])
+        own = [tool for tool in doing.values() if tool.name in (definition.tools or doing)]
+        registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
         around = ToolEnvironment(
-            registry, place, None, None, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended,
+            registry, place, self.sandbox, kind, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended,
             context=self.context,
         )  # fmt: skip
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
-        origin = Origin(parent, f"{definition.name}.{number}", definition.mode, apart=definition.worktree)
+        origin = Origin(
+            parent, f"{definition.name}.{number}", definition.mode, definition.network, apart=definition.worktree
+        )
         agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))

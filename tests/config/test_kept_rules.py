@@ -59,6 +59,15 @@ def test_a_rule_that_was_kept_holds_in_later_sessions(place: Place) -> None:
     assert place.told == []
 
 
+def test_what_was_denied_for_good_is_denied_in_later_sessions_until_it_is_revoked(place: Place) -> None:
+    place.book().keep("network(evil.example)", denies=True)
+    assert place.load() == (Rule("deny", "network", "evil.example", "saved"),)
+    place.book().keep("network(evil.example)")
+    assert place.load() == (Rule("auto", "network", "evil.example", "saved"),), "the last word counts"
+    place.book().forget("network(evil.example)")
+    assert place.load() == ()
+
+
 def test_a_rule_holds_only_in_the_folder_it_was_kept_for(place: Place) -> None:
     place.book().keep("bash(git log *)")
     assert place.load(place.other) == ()

@@ -10,7 +10,7 @@ import pytest
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Rule
+from codeagent.core.policy import NetworkLevel, Rule
 from tests.table import for_each
 
 
@@ -68,6 +68,38 @@ def test_rules_of_all_layers_add_up(place: Place) -> None:
         Rule("deny", "write", "secret/**", "project"),
         Rule("deny", "bash", "rm *", "flag"),
     }
+
+
+@for_each(
+    ("user", "project", "flag", "held"),
+    [
+        (None, None, None, "ask"),
+        ("open", None, None, "open"),
+        ("none", "ask", None, "none"),
+        ("open", "allow-list", None, "allow-list"),
+        (None, "none", None, "none"),
+        ("open", "none", "ask", "ask"),
+        ("none", None, "open", "open"),
+    ],
+)
+def test_a_project_can_only_tighten_the_network_and_a_flag_overrides_both(
+    place: Place, user: str | None, project: str | None, flag: str | None, held: str
+) -> None:
+    for file, level in ((place.user_file, user), (place.project_file, project)):
+        file.write_text("" if level is None else f'[sandbox]\nnetwork = "{level}"\n')
+    given = {} if flag is None else {"sandbox": {"network": flag}}
+    assert place.load(**given).sandbox.network == held
+
+
+@for_each(
+    ("given", "before", "held"),
+    [(False, "none", "none"), (False, "open", "ask"), (False, None, "ask"), (True, "none", "ask")],
+)
+def test_a_resumed_session_reaches_no_more_than_at_its_end_unless_a_flag_says_so(
+    place: Place, given: bool, before: NetworkLevel | None, held: str
+) -> None:
+    settings = place.load(**({"sandbox": {"network": "ask"}} if given else {}))
+    assert settings.network_after(before) == held
 
 
 def test_a_rule_may_be_a_table_with_examples(place: Place) -> None:

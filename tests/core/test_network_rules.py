@@ -1,9 +1,13 @@
 """Which rules decide about a call with network access: those that say so, and whatever forbids the plain call."""
 
+from typing import get_args
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.policy import NETWORK, ApprovalKey, Mode, Policy, Rule, Verdict
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import NETWORK, ApprovalKey, Mode, NetworkLevel, Permission, Policy, Rule, Verdict, tighter
 from tests.table import for_each
 
 REASON = "with network access"
@@ -70,3 +74,80 @@ def test_no_pattern_without_the_word_ever_allows_it(pattern: str, part: str) -> 
     if pattern.startswith(NETWORK) or not pattern.strip():
         return
     assert judged(part, allow=f"bash({pattern.replace(';', '')}x)").permission == "prompt"
+
+
+LEVELS: tuple[NetworkLevel, ...] = get_args(NetworkLevel)
+LOOSEST_LAST = ("deny", "prompt", "auto")
+hosts = st.sampled_from(["a.org:443", "b.a.org:80", "xa.org:443", "a.org:8443", "a.org.evil.example:443", "[::1]:443"])
+host_patterns = st.sampled_from(["a.org", "*.a.org", "a.org:8443", "*", "a.org, *.a.org", "[::1]", "b.a.org, xa.org"])
+host_rules = st.lists(
+    st.builds(
+        lambda permission, pattern: Rule.parse(f"network({pattern})", permission),
+        st.sampled_from(["auto", "prompt", "deny"]),
+        host_patterns,
+    ),
+    max_size=4,
+).map(tuple)
+
+
+@given(hosts, host_rules, st.booleans(), st.sampled_from(LEVELS), st.sampled_from(LEVELS))
+def test_a_tighter_level_never_lets_more_through(
+    host: str, rules: tuple[Rule, ...], named: bool, one: NetworkLevel, other: NetworkLevel
+) -> None:
+    tight = tighter(one, other)
+    for level in (one, other):
+        held = Policy(rules=rules, network=tight).reach(host, named=named).permission
+        wide = Policy(rules=rules, network=level).reach(host, named=named).permission
+        assert LOOSEST_LAST.index(held) <= LOOSEST_LAST.index(wide)
+
+
+@given(hosts, host_rules, host_patterns, st.sampled_from(["prompt", "deny"]), st.sampled_from(LEVELS), st.booleans())
+def test_a_rule_that_denies_or_asks_never_lets_more_through(
+    host: str, rules: tuple[Rule, ...], pattern: str, permission: Permission, level: NetworkLevel, named: bool
+) -> None:
+    more = (*rules, Rule.parse(f"network({pattern})", permission))
+    before = Policy(rules=rules, network=level).reach(host, named=named).permission
+    after = Policy(rules=more, network=level).reach(host, named=named).permission
+    assert LOOSEST_LAST.index(after) <= LOOSEST_LAST.index(before)
+
+
+@given(hosts, host_rules, st.booleans())
+def test_at_none_nothing_is_reached_and_on_the_allow_list_only_what_a_rule_names(
+    host: str, rules: tuple[Rule, ...], named: bool
+) -> None:
+    assert Policy(rules=rules, network="none").reach(host, named=named).permission == "deny"
+    listed = Policy(rules=rules, network="allow-list").reach(host, named=named)
+    assert listed.permission != "prompt"
+    if listed.permission == "auto":
+        assert any(rule.permission == "auto" and rule.reaches(host) for rule in rules)
+
+
+@for_each("rule", ["fetch", "*", "bash(network: *)", "net*", "networks(a.org)"])
+def test_only_a_rule_about_hosts_allows_a_host(rule: str) -> None:
+    assert Policy(rules=(Rule.parse(rule, "auto"),), network="allow-list").reach("a.org:443").permission == "deny"
+
+
+@for_each(
+    "text", ["network(*.org)", "network(a)", "network(a.org, )", "network(http://a.org)", "network(1.2.3)", "network()"]
+)
+def test_a_rule_about_what_is_not_a_host_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError, match="not a rule"):
+        Rule.parse(text, "deny")
+
+
+@for_each(
+    ("level", "rules", "said"),
+    [
+        ("none", "", "deny"),
+        ("allow-list", "", "deny"),
+        ("allow-list", "network(a.org)", "prompt"),
+        ("ask", "", "prompt"),
+        ("open", "", "prompt"),
+    ],
+)
+def test_a_request_of_a_tool_is_denied_where_a_command_would_be_and_asked_about_elsewhere(
+    level: NetworkLevel, rules: str, said: str
+) -> None:
+    policy = Policy(rules=(Rule.parse(rules, "auto"),) if rules else (), network=level)
+    key = ApprovalKey("text", ("a.org",), sensitive=REASON, network=True, host="a.org:443")
+    assert policy.check("web_fetch", key, "prompt", "nothing").permission == said

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import HOLE, ApprovalKey, Mode, Policy, Rule
+from codeagent.core.patterns import HOLE
+from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule
 from tests.table import for_each
 
 

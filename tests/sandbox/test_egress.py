@@ -74,6 +74,41 @@ async def test_a_command_reaches_the_hosts_it_names_and_no_other_and_the_result_
     assert origin.connections == 1
 
 
+class Asked:
+    """Somebody who is asked about each host, and answers once the test says so (a Reach)."""
+
+    def __init__(self) -> None:
+        self.wanted = asyncio.Event()
+        self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.is_off = False
+        self.is_open = False
+        self.noted: list[tuple[str, str | None]] = []
+
+    async def admit(self, name: str, port: int, *, named: bool) -> str | None:
+        self.wanted.set()
+        return await self.answer
+
+    def note(self, host: str, refused: str | None) -> None:
+        self.noted.append((host, refused))
+
+
+async def test_a_connection_waits_for_an_answer_and_nothing_passes_once_the_network_is_off(
+    box: DockerSandbox, origin: Origin, allowed: str
+) -> None:
+    asked, ran = Asked(), Ran()
+    text = ";".join(fetch(f"http://{allowed}/{path}") for path in ("a", "b"))
+    task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,), reach=asked), ran))
+    await asked.wanted.wait()
+    assert (origin.connections, ran.stdout) == (0, b"")
+    asked.answer.set_result(None)
+    await ran.printed(b"ok")
+    asked.is_off = True
+    result = await task
+    assert ran.stdout.count(b"ok\n") == 1 and origin.received.count(b"GET /a") == 1
+    assert "refused (the network was turned off)" in result.notices[0]
+    assert asked.noted == [(allowed, None), (allowed, "the network was turned off")]
+
+
 async def test_it_has_no_network_besides(box: DockerSandbox, origin: Origin, allowed: str) -> None:
     text = (
         "grep -c : /proc/net/dev; "

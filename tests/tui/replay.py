@@ -105,7 +105,8 @@ class ReplayClient(SessionClient):
             branch="main",
             changes=3,
             model="anthropic/claude-sonnet-4-5",
-            sandbox="docker, net off",
+            sandbox="docker",
+            network="none",
             session="20261120-120000-0badcafe",
             context_window=200_000,
         )

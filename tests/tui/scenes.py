@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codeagent.core.display import TerminalBlock
+from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.tui.launcher import Missing, ModelRow
 from tests.tui.scripts import EDIT, START, USAGE, Recording, after_failing_tests, asks_to_edit, looked_around
 from tests.tui.scripts import running_tests as tests_running
@@ -45,8 +45,19 @@ def asks_to_run() -> Recording:
     recording = after_failing_tests()
     command = "git diff --stat && rm -rf build/ && python3 -m pytest -q"
     recording.plan(("c6", "bash", command, "prompt"))
-    risk = "network access: it could send what it reads to any host"
+    risk = "network access: it could send what it reads to the hosts it may reach"
     return recording.ask("c6", "bash", command, TerminalBlock(command=command), reason=risk)
+
+
+def asks_for_hosts() -> Recording:
+    recording = looked_around()
+    recording.plan(("c4", "bash", "pip install -r requirements.txt", "prompt"))
+    recording.start("c4", "bash", "pip install -r requirements.txt")
+    hosts = "pypi.org, files.pythonhosted.org"
+    said = "pip install -r requirements.txt\n\nwants to reach\n\n  pypi.org\n  files.pythonhosted.org"
+    why = "it could send there what it reads; the command waits for your answer"
+    rule = f"network({hosts})"
+    return recording.ask("c4", "network", hosts, TextBlock(text=said), reason=why, proposal=rule)
 
 
 def three_wait() -> Recording:
@@ -122,6 +133,7 @@ SCENES: dict[str, Scene] = {
     "diff-approval": Scene(asks_to_edit),
     "diff-approval-split": Scene(after="diff-approval", keys=("wait", "alt+t"), at_each_size=True),
     "command-approval": Scene(asks_to_run),
+    "host-approval": Scene(asks_for_hosts, status={"network": "ask"}),
     "three-waiting": Scene(three_wait),
     "lanes": Scene(queued),
     "cancelled": Scene(cancelled),

@@ -22,6 +22,7 @@ from codeagent.core.acts import (
     SetEffort,
     SetMode,
     SetModel,
+    SetNetwork,
     Steer,
     Stop,
     TakeBack,
@@ -298,6 +299,11 @@ async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
         await enter(pilot, "/effort high")
         await until(pilot, lambda: SetEffort("high") in app.told)
         await until(pilot, lambda: app.chat.state.status.now.notice == "thinking: high, from the next answer on")
+        await enter(pilot, "/sandbox none")
+        await until(pilot, lambda: SetNetwork("none") in app.told)
+        await enter(pilot, "/sandbox wide")
+        refused = "/sandbox takes none, allow-list, ask, open, not 'wide'"
+        await until(pilot, lambda: app.chat.state.status.now.notice == refused)
 
 
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ class EgressContainers:
             raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
         await self._proxy.open()
         entry = await self._entry((frozenset(command.hosts), command.read_only))
-        grant = self._proxy.grant(rules)
+        grant = self._proxy.grant(rules, command.reach)
 
         async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
             return proxy_variables(await entry.forwarder.ready(engine, container.container_id), grant)

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections import Counter
 
-from codeagent.core.hosts import WEB_PORTS, HostRule
+from codeagent.core.hosts import WEB_PORTS, HostRule, Reach
 from codeagent.net.addresses import Address
 from codeagent.sandbox.spec import GIB
 
@@ -30,48 +30,68 @@ class RequestRefused(Exception):
 class Grant:
     """What one command may reach: its token opens the proxy until `end`, which also ends its connections."""
 
-    def __init__(self, rules: tuple[HostRule, ...], byte_limit: int = GIB) -> None:
-        """`byte_limit` is for both directions and all connections together."""
+    def __init__(self, rules: tuple[HostRule, ...], reach: Reach | None = None, byte_limit: int = GIB) -> None:
+        """`reach` decides about each host that a rule allows; `byte_limit` is for both directions together."""
         self.token = secrets.token_hex(24)
         self.ended = False
         self.pinned: dict[str, tuple[Address, ...]] = {}
         """The addresses of a name when it was first resolved; it is not resolved again."""
         self._rules = rules
+        self._reach = reach
         self._left = byte_limit
         self._limit = byte_limit
         self._connections: set[asyncio.Task[None]] = set()
         self._allowed: Counter[str] = Counter()
         self._refused: Counter[tuple[str, str]] = Counter()
 
-    def rule_for(self, name: str, port: int) -> HostRule:
-        """Return the narrowest rule that allows it. Raises RequestRefused."""
+    async def rule_for(self, name: str, port: int) -> HostRule:
+        """Return the narrowest rule that allows it; may wait until the user has decided. Raises RequestRefused."""
         matching = [rule for rule in self._rules if rule.matches(name, port)]
         if not matching:
             raise RequestRefused("not among the hosts of this command")
-        return min(matching, key=lambda rule: (rule.is_any, rule.below, rule.port is None))
+        rule = min(matching, key=lambda rule: (rule.is_any, rule.below, rule.port is None))
+        if self._reach is None:
+            return rule
+        if (why := await self._reach.admit(name, port, named=not rule.is_any)) is not None:
+            raise RequestRefused(why)
+        return HostRule(name) if rule.is_any and not self._reach.is_open else rule
 
     def join(self, connection: asyncio.Task[None]) -> None:
         """Add a connection. Raises RequestRefused if the command has ended, or has too many."""
         if self.ended:
             raise RequestRefused("the command has ended")
+        if self._left < 0:
+            raise RequestRefused(self._spent)
         if len(self._connections) >= MOST_CONNECTIONS:
             raise RequestRefused(f"more than {MOST_CONNECTIONS} connections at a time")
         self._connections.add(connection)
         connection.add_done_callback(self._connections.discard)
 
     def spend(self, size: int) -> None:
-        """Count bytes that are passed on. Raises RequestRefused past the limit."""
+        """Count bytes that are passed on. Raises RequestRefused past the limit, and once the network is off."""
         self._left -= size
         if self._left < 0:
-            raise RequestRefused(f"more than {self._limit} bytes in one command")
+            raise RequestRefused(self._spent)
+        if self._reach is not None and self._reach.is_off:
+            raise RequestRefused("the network was turned off")
+
+    @property
+    def _spent(self) -> str:
+        return f"more than {_size(self._limit)} in one command: nothing more is passed on"
 
     def allowed(self, name: str, port: int) -> None:
         key = _label(name, port)
-        self._allowed[key if key in self._allowed or len(self._allowed) < MOST_HOSTS else _OTHERS] += 1
+        key = key if key in self._allowed or len(self._allowed) < MOST_HOSTS else _OTHERS
+        self._allowed[key] += 1
+        if self._reach is not None and self._allowed[key] == 1:
+            self._reach.note(key, None)
 
     def refused(self, name: str | None, port: int, reason: str) -> None:
         key = _UNREADABLE if name is None else _label(name, port), reason
-        self._refused[key if key in self._refused or len(self._refused) < MOST_HOSTS else (_OTHERS, "too many")] += 1
+        key = key if key in self._refused or len(self._refused) < MOST_HOSTS else (_OTHERS, "too many")
+        self._refused[key] += 1
+        if self._reach is not None and self._refused[key] == 1:
+            self._reach.note(*key)
 
     def end(self) -> None:
         """Idempotent."""
@@ -88,6 +108,10 @@ class Grant:
         said = [f"{_listed(allowed)} allowed"] if allowed else []
         said += [_listed(refused)] if refused else []
         return f"network: {'; '.join(said) or 'no request was made'}"
+
+
+def _size(count: int) -> str:
+    return f"{count // GIB} GiB" if count % GIB == 0 else f"{count} bytes"
 
 
 def _label(name: str, port: int) -> str:

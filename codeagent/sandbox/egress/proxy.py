@@ -15,11 +15,12 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.hosts import HostRule, split_port
+from codeagent.core.hosts import HostRule, Reach, split_port
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.relay import Relay
+from codeagent.sandbox.spec import GIB
 
 SOCKET = "proxy.sock"
 _HEAD_SECONDS = 30.0
@@ -163,7 +164,9 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 class EgressProxy:
     """Listens from the first `open` to `close`; without a running command's token nobody gets anything."""
 
-    def __init__(self, state_dir: Path, internet: Internet) -> None:
+    def __init__(self, state_dir: Path, internet: Internet, byte_limit: int = GIB) -> None:
+        """`byte_limit`: see Grant."""
+        self._byte_limit = byte_limit
         self._folder = state_dir / "sandbox" / f"egress-{secrets.token_hex(8)}"
         self._internet = internet
         self._server: asyncio.Server | None = None
@@ -190,9 +193,9 @@ class EgressProxy:
             raise SandboxUnavailable(problem, "run the command without network access") from error
         self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
-    def grant(self, rules: tuple[HostRule, ...]) -> Grant:
+    def grant(self, rules: tuple[HostRule, ...], reach: Reach | None = None) -> Grant:
         """Make the grant of one command; `end` it."""
-        grant = Grant(rules)
+        grant = Grant(rules, reach, self._byte_limit)
         self._grants[grant.token] = grant
         return grant
 
@@ -268,7 +271,7 @@ class EgressProxy:
         client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         name, port, path = where
-        rule = grant.rule_for(name, port)
+        rule = await grant.rule_for(name, port)
         size = request.body_size()
         server, to_server = await self._internet.connect(name, port, grant)
         try:

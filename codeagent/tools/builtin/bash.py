@@ -24,7 +24,7 @@ _UNASKED = (
     f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
     "longer timeout, which is asked about"
 )
-_NETWORKED = "network access: it could send what it reads to any host"
+_NETWORKED = "network access: it could send what it reads to the hosts it may reach"
 
 
 class BashArgs(ToolArgs):

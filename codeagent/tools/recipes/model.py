@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from codeagent.core.allow import checked_names, split_names
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.recipes import NAME, StepLimits
 from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 
@@ -46,6 +46,7 @@ class _Scope(YamlSection):
     tools: Tools | None = Field(default=None, description="All that may be called; what is not listed is not sent.")
     model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: the session's.")
     mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
+    network: NetworkLevel | None = Field(default=None, description="What commands may reach; it can only tighten.")
     limits: LimitFields = Field(default=LimitFields(), description="A project's recipe can only lower them.")
 
 

@@ -108,6 +108,7 @@ def _step(fields: StepFields, outer: PromptFields, number: str) -> RecipeStep:
         fields.model or outer.model,
         fields.mode or outer.mode,
         fields.limits.over(outer.limits),
+        fields.network or outer.network,
     )
 
 

@@ -13,7 +13,8 @@ from fnmatch import fnmatchcase
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import secret_reason
-from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey, EquivalentCall
+from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
+from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
 from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
-from codeagent.core.policy import NETWORK, ApprovalKey, Policy, Rule
+from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
@@ -192,9 +192,11 @@ def _word(words: Sequence[str], at: int) -> str:
 def decides(rule: Rule, example: str) -> bool:
     """Whether the rule, alone, decides a call that the example stands for; never raises.
 
-    The example is what the rule's tool is asked about: a command line, a path relative to the workspace, or JSON
-    arguments. A rule that allows must match all of it, any other a part.
+    The example is what the rule's tool is asked about: a command line, a path relative to the workspace, a host, or
+    JSON arguments. A rule that allows must match all of it, any other a part.
     """
+    if rule.tool == HOSTS:
+        return rule.reaches(example)
     tool, key = _example_call(rule, example)
     return Policy("ask", (rule,), ask_reads=True).check(tool, key, "prompt", "anything").source == "rule"
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.policy import HOLE
+from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS
 

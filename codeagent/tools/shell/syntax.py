@@ -10,7 +10,8 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.policy import HOLE, SYSTEM_FOLDER, ApprovalKey
+from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
+from codeagent.core.policy import ApprovalKey
 from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain
 from codeagent.tools.shell.strict import strict_commands

@@ -34,7 +34,8 @@ def host_key(address: str, *, method: str = "", secrets: tuple[str, ...] = ()) -
     whole = str(url)
     part = f"{method} {url.place}" if method else url.place
     runs = (url.place, url.host, whole, f"{method} {whole}") if method else (url.host, whole)
-    return ApprovalKey("text", (part,), sensitive=said, network=True, runs=runs, server=url.place)
+    host = f"{url.host}:{url.port}"
+    return ApprovalKey("text", (part,), sensitive=said, network=True, runs=runs, server=url.place, host=host)
 
 
 def host_proposal(tool: str, address: str, key: ApprovalKey) -> str:

@@ -101,7 +101,8 @@ class WebSearch(Tool[WebSearchArgs]):
     def approval_key(self, args: WebSearchArgs) -> ApprovalKey:
         place = self._url.place
         said = f"network access: the query goes to {place}"
-        return ApprovalKey("text", (args.query,), sensitive=said, network=True, server=place)
+        host = f"{self._url.host}:{self._url.port}"
+        return ApprovalKey("text", (args.query,), sensitive=said, network=True, server=place, host=host)
 
     def proposal(self, args: WebSearchArgs) -> str:
         return f"{self.name}({NETWORK}*)"

@@ -8,6 +8,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
+from codeagent.core.hosts import NETWORK_MEANS
+from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import bindings
@@ -118,6 +120,16 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
             warn=row.in_use,
         )
         for row in sessions
+    ]
+
+
+def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
+    """The levels of the network; the rules say which hosts are on the allow-list."""
+    allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
+    listed = {"allow-list": ": " + (", ".join(allowed) or "none does; network(pypi.org) is one")}
+    return [
+        PickerRow(level, level, means + listed.get(level, ""), warn=level == "open")
+        for level, means in NETWORK_MEANS.items()
     ]
 
 

@@ -7,10 +7,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
-from codeagent.core.acts import SetEffort, SetModel, TrustTools
+from codeagent.core.acts import SetEffort, SetModel, SetNetwork, TrustTools
 from codeagent.core.budget import parse_effort, said_effort
 from codeagent.core.errors import CodeagentError
-from codeagent.core.policy import Mode
+from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import COMMANDS, RECIPE, help_markdown, wrong_argument
@@ -22,13 +22,14 @@ from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import KeySheet, TextScreen
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
-from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
+from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, network_rows, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.meant import CommandInput, understand
 
+_NETWORK = "Sandbox: what commands with network access may reach"
 _ANOTHER_KEY = "another key"
 """Row of the models list; no model has such a name."""
 
@@ -143,6 +144,19 @@ async def mode(chat: ChatScreen, argument: str) -> None:
         chat.outbox.set_mode(chosen)
     else:
         chat.tell(f"mode: {chat.state.status.now.mode}; /mode {'|'.join(modes)} changes it")
+
+
+async def sandbox(chat: ChatScreen, argument: str) -> None:
+    """`/sandbox [none|allow-list|ask|open]`."""
+    client, now = await chat.outbox.ready(), chat.state.status.now
+    level = argument or await _pick(chat, _NETWORK, network_rows(client.agent.rules), marked=now.network)
+    known: Sequence[NetworkLevel] = get_args(NetworkLevel)
+    if (chosen := next((each for each in known if each == level), None)) is not None:
+        refused = await client.finish(SetNetwork(chosen))
+        if refused is not None:
+            chat.tell(refused.reason)
+    elif level is not None:
+        chat.tell(f"/sandbox takes {', '.join(known)}, not '{one_line(level, 40)}'")
 
 
 async def queue(chat: ChatScreen, argument: str) -> None:

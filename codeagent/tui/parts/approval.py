@@ -7,7 +7,7 @@ from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
-from codeagent.core.policy import Decision
+from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.approval_body import Asked, asker, pieces, question_pieces
 from codeagent.tui.parts.card_content import (
@@ -39,6 +39,7 @@ _ASKS = {
     "apply_patch": "Apply this patch?",
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
+    HOSTS: "Let this command reach the network?",
 }
 _MOVES = frozenset({"left", "right", "up", "down", "enter"})
 """What moves the mark, or takes what is marked: only with the focus, for the composer has its own use of them."""
@@ -152,6 +153,9 @@ def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
         CardChoice(_NO, "deny", keep=100, does=_answer(asked, Decision("deny"))),
         CardChoice("r", "deny, because…", "because…", 70, does=_reason(asked)),
     ]
+    if asked.waiting.name == HOSTS:
+        never = Decision("deny", rule=asked.waiting.proposal, keep=True)
+        out.append(CardChoice("v", "never", keep=80, does=_answer(asked, never)))
     if context.calls > 1:
         out.append(CardChoice("A", "all of them…", "all…", 40, does=ShowAs("all", True)))
     if context.wide and asked.rows:
@@ -165,7 +169,7 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
     """The answers beyond yes and no that this call can have."""
     waiting = asked.waiting
     if waiting.proposal:
-        rule = _rule(waiting, keep_key, keep=False)
+        rule = _rule(waiting, keep_key, keep=waiting.name == HOSTS)
         yield CardChoice("p", "always allow like this…", "always…", 55, allows=True, does=rule)
     if waiting.arguments:
         yield CardChoice("e", "edit", keep=50, does=partial(_edit, asked))
@@ -253,6 +257,7 @@ def _unavailable(
             "p": Say("no rule can be proposed for this: answer it each time"),
             "e": Say("this call cannot be edited: r says what should be done instead"),
             "h": Say("nothing to split here: y allows it all"),
+            "v": Say("never is for hosts: n denies this, and a rule of yours denies it for good"),
         }
     if shown[0].rows and not context.wide:
         out["t"] = Say(f"two columns need {SPLIT_FROM} cells")

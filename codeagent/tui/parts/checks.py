@@ -8,7 +8,7 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import NETWORK, Rule
+from codeagent.core.policy import HOSTS, NETWORK, Rule
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.parts.card_content import Check
 from codeagent.tui.rendering.marked import odd_letters, unseen
@@ -117,7 +117,7 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
         return Check("that would allow everything: name the command or the path it begins with")
     odd = odd_letters(text)
     parts, kind = _parts(waiting)
-    fitting = [part for part in parts if rule.matches(part, kind)]
+    fitting = [part for part in parts if (rule.reaches(part) if kind == "host" else rule.matches(part, kind))]
     if parts and not fitting:
         return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
     sure = bool(parts) and len(fitting) == len(parts)
@@ -127,6 +127,8 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
 
 def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
     """What of the call rules are surely matched against, and its kind; nothing if only the engine knows."""
+    if waiting.name == HOSTS:
+        return tuple(waiting.target.split(", ")), "host"
     paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
     if paths and all(path.isascii() and path.isprintable() for path in paths):
         return tuple(paths), "path"

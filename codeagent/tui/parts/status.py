@@ -329,7 +329,7 @@ class Header(RowWidget):
     def row(self, width: int, palette: Palette) -> Line:
         room = max(1, width - 2)
         model = Part(cut_middle(flat(self._board.now.model), _LONGEST_NAME), 40)
-        right = fit((model, _sandbox(self._board.now.sandbox)), room)
+        right = fit((model, _sandbox(self._board.now)), room)
         if joined_width(right) > room:
             return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
         left = _left(self._board.now, room - joined_width(right) - _GAP)
@@ -352,12 +352,16 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     return parts if joined_width(parts, "  ") <= room else ()
 
 
-def _sandbox(sandbox: str) -> Part:
+def _sandbox(status: Status) -> Part:
     """Without one the commands are held back by nothing, or there are none."""
-    match sandbox:
+    match status.sandbox:
         case "none":
             return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
         case "off":
             return Part("no sandbox: commands run on this machine", 90, lambda palette: palette.error)
-        case _:
+        case "docker" if status.network == "open":
+            return Part(f"{_LABEL}docker, net open", 90, lambda palette: palette.error)
+        case "docker":
+            return Part(f"{_LABEL}docker, net {'off' if status.network == 'none' else status.network}", 90)
+        case sandbox:
             return Part(f"{_LABEL}{flat(sandbox)}" if sandbox else "", 90)

@@ -200,6 +200,8 @@ async def test_bytes_of_a_command_are_counted_over_all_its_connections(tmp_path:
         assert await tunnelled(ground, grant, target, b"a") == b"x" * 3000
         assert len(await tunnelled(ground, grant, target, b"a")) < 3000
         assert "more than 5000 bytes in one command" in grant.notice()
+        said = await ground.say(connect(grant, target))
+        assert said.startswith(b"HTTP/1.1 403") and said.endswith(b"in one command: nothing more is passed on\n")
 
 
 async def test_connections_of_a_command_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

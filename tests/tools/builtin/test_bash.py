@@ -285,7 +285,7 @@ async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public
     assert tool.approval_key(plain).reads_only and not tool.approval_key(plain).network
     key = tool.approval_key(networked)
     assert (key.reads_only, key.reading, key.network, key.parts) == (False, frozenset(), True, ("cat a",))
-    assert "it could send what it reads to any host" in (key.sensitive or "")
+    assert "it could send what it reads to the hosts it may reach" in (key.sensitive or "")
     assert tool.target(networked) == "network: cat a"
     assert tool.proposal(tool.Args(command="pytest -q", network=True)) == ""
     await box.call("bash", command="cat a", network=True)

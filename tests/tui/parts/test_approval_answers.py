@@ -1,17 +1,18 @@
 """A rule, an edited call, and hunks: what is more than yes and no."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.events import Paste
 
-from codeagent.core.display import DiffBlock
+from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Decision
 from codeagent.tui.parts import card
 from codeagent.tui.parts.external_editor import EditorFailed
 from codeagent.tui.parts.guard import TOO_SOON
-from tests.tui.parts.cards import CardApp, command, edit, question
+from tests.tui.parts.cards import CardApp, asking, command, edit, question
 
 PYTEST = command("pytest -q", proposal="bash(pytest *)", editable=True)
 
@@ -58,6 +59,23 @@ async def test_a_rule_is_kept_only_after_the_card_said_so() -> None:
         assert app.decisions == []
         await app.keys(pilot, "enter")
         assert app.decisions == [Decision("rule", rule="bash(pytest *)", keep=True)]
+
+
+async def test_hosts_are_kept_for_the_folder_unless_the_user_says_otherwise_and_never_is_one_key() -> None:
+    said = TextBlock(text="pip install x\n\nwants to reach\n\n  a.org\n  b.org")
+    asked = replace(asking("network", "n", "a.org, b.org", said), proposal="network(a.org, b.org)")
+    app = CardApp(asked)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await app.keys(pilot, "tab", "p")
+        assert "always, in this folder · no questions for what it matches" in app.text()
+        await app.keys(pilot, "enter")
+        app.approvals.clear()
+        app.approvals.add(asked)
+        await app.keys(pilot, "tab", "v")
+        assert app.decisions == [
+            Decision("rule", rule="network(a.org, b.org)", keep=True),
+            Decision("deny", rule="network(a.org, b.org)", keep=True),
+        ]
 
 
 async def test_a_rule_that_was_to_be_kept_is_not_when_it_is_begun_again() -> None:

@@ -4,9 +4,10 @@ from rich.cells import cell_len
 from codeagent.tui.parts.status import Header
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Status, StatusBoard
+from tests.table import for_each
 
 STATUS = Status(
-    workspace="acme-api", branch="main", changes=3, model="claude-sonnet", mode="ask", sandbox="docker, net off"
+    workspace="acme-api", branch="main", changes=3, model="claude-sonnet", mode="ask", sandbox="docker", network="none"
 )
 
 
@@ -50,7 +51,7 @@ def test_long_names_are_cut_in_the_middle() -> None:
     assert "-days ±3" in text
 
 
-@pytest.mark.parametrize(("sandbox", "style"), [("none", "warning"), ("off", "error"), ("docker, net off", "muted")])
+@pytest.mark.parametrize(("sandbox", "style"), [("none", "warning"), ("off", "error"), ("docker", "muted")])
 def test_a_missing_sandbox_is_said_and_marked(sandbox: str, style: str) -> None:
     board = StatusBoard(STATUS)
     board.set(sandbox=sandbox)
@@ -62,3 +63,16 @@ def test_a_missing_sandbox_is_said_and_marked(sandbox: str, style: str) -> None:
 
 def test_names_cannot_act_on_the_terminal() -> None:
     assert "\x1b" not in drawn(80, workspace="\x1b]0;x\x07", branch="\u202emain")
+
+
+@for_each(
+    "level",
+    [("none", "net off", "muted"), ("allow-list", "net allow-list", "muted"), ("ask", "net ask", "muted"),
+     ("open", "net open", "error")],
+)  # fmt: skip
+def test_what_commands_may_reach_is_said_and_an_open_network_stands_out(level: tuple[str, str, str]) -> None:
+    board = StatusBoard(STATUS)
+    board.set(network=level[0])
+    palette = Palette()
+    found = next(segment for segment in Header(board).row(80, palette).strip if "sandbox" in segment.text)
+    assert (found.text, found.style) == (f"sandbox: docker, {level[1]}", getattr(palette, level[2]))

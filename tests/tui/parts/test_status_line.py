@@ -35,7 +35,7 @@ class StatusApp(App[None]):
 async def test_header_and_status_line_share_one_board() -> None:
     app = StatusApp(StatusBoard(), Clock())
     async with app.run_test(size=(80, 10)) as pilot:
-        app.board.set(phase="idle", workspace="acme-api", sandbox="docker, net off")
+        app.board.set(phase="idle", workspace="acme-api", sandbox="docker")
         await pilot.pause()
         assert app.text() == "ready · ? keys"
         assert "acme-api" in app.query_one(Header).render_line(0).text

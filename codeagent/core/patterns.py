@@ -1,0 +1,65 @@
+"""The patterns of rules: what one matches for sure, and what it could match where a part of the text is not known."""
+
+import re
+from functools import lru_cache
+
+HOLE = "\0"
+"""Stands for text that nobody knows before a call runs."""
+SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
+"""A program in one of these is the program of that name."""
+
+
+def meets(pattern: str, text: str) -> bool:
+    """Whether some text in place of each hole makes the pattern match; a blank beside a hole may vanish with it."""
+    free = [
+        letter == HOLE or (letter == " " and HOLE in text[max(0, at - 1) : at + 2]) for at, letter in enumerate(text)
+    ]
+    places = _onward({0}, free)
+    for token in pattern:
+        if not places:
+            return False
+        if token == "*":
+            places = set(range(min(places), len(text) + 1))
+            continue
+        stay = {at for at in places if text[at : at + 1] == HOLE}
+        step = {at + 1 for at in places if at < len(text) and text[at] != HOLE and token in ("?", text[at])}
+        places = _onward(stay | step, free)
+    return len(text) in places
+
+
+def _onward(places: set[int], free: list[bool]) -> set[int]:
+    """With those reached by leaving out what may be empty."""
+    found = set(places)
+    for at in places:
+        while at < len(free) and free[at]:
+            at += 1
+            found.add(at)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def glob_of(pattern: str, kind: str) -> re.Pattern[str]:
+    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
+
+    ` *` at the end of a command stands for any further words, or none: `pytest *` is `pytest` and not `pytest-x`. `/**`
+    at the end of a path stands for the folder, too.
+    """
+    within = "[^/]" if kind == "path" else "."
+    out: list[str] = []
+    pattern = SYSTEM_FOLDER.sub("", pattern) if kind == "command" else pattern
+    rest, end = pattern, ""
+    if kind == "command" and len(pattern) > 2 and pattern.endswith(" *"):
+        rest, end = pattern[:-2], "(?: .*)?"
+    if kind == "path" and len(pattern) > 3 and pattern.endswith("/**"):
+        rest, end = pattern[:-3], "(?:/.*)?"
+    while rest:
+        if kind == "path" and rest.startswith("**/"):
+            out.append("(?:.*/)?")
+            rest = rest[3:]
+        elif rest.startswith("**"):
+            out.append(".*")
+            rest = rest[2:]
+        else:
+            out.append({"*": within + "*", "?": within}.get(rest[0], re.escape(rest[0])))
+            rest = rest[1:]
+    return re.compile("".join(out) + end, re.DOTALL)
