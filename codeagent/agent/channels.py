@@ -19,13 +19,13 @@ from codeagent.core.tool import Failed, InvalidArgs, NotFound
 from codeagent.tools.schema import nearest_or_all
 
 CHANNELS: Mapping[str, ChannelKind] = {"all": "broadcast", "work": "queue"}
-"""Those of a conversation by itself."""
+"""The channels of a conversation without a group."""
 MOST_WAITING = 50
 """Messages that an agent has not read yet."""
 MOST_PER_MINUTE = 20
 """Messages that one agent sends."""
 MOST_WAKES = 20
-"""How often messages make an agent work on without a word from the user; then they wait for one."""
+"""How many messages in a row make an agent continue without a word from the user; the next ones wait for one."""
 _MINUTE = 60.0
 _SHOWN = 200
 

@@ -171,7 +171,7 @@ def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
 
 
 def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
-    """The present limits with those of a step: where it may not loosen, the lower one of each."""
+    """The present limits with those of a step; if it may not loosen them, the lower one of each."""
     changes: dict[str, Any] = {}
     given: Mapping[str, float | None] = {
         "max_turns": wanted.max_turns,

@@ -29,9 +29,9 @@ SHORTEST = 10.0
 _POLL = 5.0
 """Seconds between two looks at watched files."""
 _LONGEST_WAIT = 30.0
-"""Seconds after which the clock is looked at again: it may have been set, or the machine have slept."""
+"""Seconds after which the clock is looked at again: it may have been set, or the machine may have slept."""
 _LATE = 60.0
-"""Seconds from which on the model is told that a trigger fires late."""
+"""Seconds of delay from which the model is told that a trigger fires late."""
 
 
 class Clock:
@@ -50,12 +50,12 @@ class Clock:
 class Triggers:
     """Made before the tools that set triggers; it has none until it is connected.
 
-    A trigger fires when the agent would stop, or while it rests: then it begins a run if there is a user. The model is
-    told by a note. One whose note has not been delivered yet does not fire again.
+    A trigger fires when the agent would stop, or while it rests: then it begins a run if there is a user. A note tells
+    the model. A trigger whose note has not been delivered yet does not fire again.
     """
 
     def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None) -> None:
-        """`awaited`: a run without a user ends only once no trigger is left. `inbox`: of the agent whose they are."""
+        """`awaited`: a run without a user ends only once no trigger is left. `inbox`: that of their agent."""
         self.inbox = inbox
         self._clock = clock or Clock()
         self._awaited = awaited

@@ -24,10 +24,10 @@ class Trigger:
     every: float | None = None
     """Seconds from one time to the next; None if it is not a timer that repeats."""
     due: float | None = None
-    """When it fires next, in seconds since the epoch; None if that is not a matter of time."""
+    """When it fires next, in seconds since the epoch; None for watched files."""
     fired: int = 0
     mark: str = ""
-    """What the files were like when it was last looked; a hash."""
+    """A hash of the files as they were at the last look."""
 
     @property
     def title(self) -> str:
@@ -54,7 +54,7 @@ class TriggerFired(BaseEvent):
     trigger: Trigger
     """As it is afterwards."""
     what: str
-    """What happened, as a phrase; empty if it is only the time."""
+    """What happened, as a phrase; empty if only the time has come."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +69,7 @@ TriggerEvent = TriggerAdded | TriggerFired | TriggerStopped
 
 
 class TriggerBook(Protocol):
-    """The triggers of one session, those that an earlier process left among them."""
+    """The triggers of one session, including those that an earlier process left."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -30,7 +30,7 @@ class ApplyPatch(ChangeSetTool[ApplyPatchArgs]):
         "Apply a patch in the format '*** Begin Patch' … '*** End Patch' to one or more files, all of it or nothing."
     )
     documentation = """\
-Between `*** Begin Patch` and `*** End Patch` stand one or more files:
+Between `*** Begin Patch` and `*** End Patch` come one or more files:
 
 - `*** Add File: PATH`, then every line of the new file with a `+` in front.
 - `*** Delete File: PATH`.

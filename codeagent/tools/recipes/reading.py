@@ -1,6 +1,6 @@
 """Makes recipes of files: prompts with front matter, files of steps, and the commands of other programs.
 
-It only parses: nothing of a file runs, and nothing of it holds before the recipe is run.
+It only parses: nothing of a file runs or takes effect before the recipe is run.
 """
 
 import re
@@ -99,7 +99,7 @@ def _steps(file: ToolFile, document: YamlDocument, report: YamlReport) -> Recipe
 
 
 def _step(fields: StepFields, outer: PromptFields, number: str) -> RecipeStep:
-    """A step, with what holds for all steps where it says nothing itself."""
+    """A step, with what holds for all steps if it says nothing itself."""
     tools = fields.tools if fields.tools is not None else outer.tools
     return RecipeStep(
         fields.id or number,
