@@ -5,7 +5,7 @@ The workspace lock keeps calls and commands from changing files in the meantime.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -112,6 +112,8 @@ class Checkpointing:
         """The snapshots under way or waiting, in order."""
         self._owed = False
         """Whether a batch that may have changed something still needs its snapshot."""
+        self._others: frozenset[int] = frozenset()
+        """Other processes at work in this folder, which the user was told of."""
 
     def begin(self) -> None:
         """Repair what a crash interrupted, and take the first snapshot, which takes longest, while nobody waits."""
@@ -153,6 +155,7 @@ class Checkpointing:
         """Take a snapshot and emit its checkpoint; called within `still`. Raises CheckpointError."""
         assert self.store is not None
         snapshot = await self.store.take()
+        self._tell_of(snapshot.others)
         return self._created(cause, label, batch, snapshot)
 
     @asynccontextmanager
@@ -176,7 +179,7 @@ class Checkpointing:
         try:
             if (recovered := await self.store.recover()) is not None:
                 self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
-            await self.store.take()
+            self._tell_of((await self.store.take()).others)
             await self.store.prune()
         except CheckpointError as error:
             self._report(error)
@@ -208,6 +211,18 @@ class Checkpointing:
         event = self._emitter.emit(created)
         self.timeline.add(event)
         return event
+
+    def _tell_of(self, others: Collection[int]) -> None:
+        """Say once of each other codeagent that it works here; one that has ended is forgotten."""
+        new = sorted(frozenset(others) - self._others)
+        self._others = frozenset(others)
+        if new:
+            who = f"process{'es' * (len(new) > 1)} {', '.join(map(str, new))}"
+            text = (
+                f"another codeagent works in this folder ({who}): a file that it changed is read again before it is "
+                "edited here, but /undo also takes back what it changed during a batch of this one"
+            )
+            self._emitter.emit(Notice(level="warning", code="workspace.shared", text=text))
 
     def _report(self, error: CheckpointError) -> None:
         if self._failing:

@@ -18,6 +18,7 @@ class MemoryCheckpoints:
         self.taken: list[str] = []
         self.broken = ""
         self.unfinished: str | None = None
+        self.others: tuple[int, ...] = ()
         self.pruned = 0
         self.gate: asyncio.Event | None = None
         """A snapshot waits for it."""
@@ -29,7 +30,7 @@ class MemoryCheckpoints:
         snapshot = str(sorted(self.files.items()))
         self.kept[snapshot] = dict(self.files)
         self.taken.append(snapshot)
-        return Snapshot(snapshot, len(self.files))
+        return Snapshot(snapshot, len(self.files), others=self.others)
 
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
         self._maybe_fail()

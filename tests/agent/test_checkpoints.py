@@ -334,6 +334,15 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
     assert store.pruned == 1
 
 
+async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> None:
+    s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"))
+    for others in ((), (7,), (7, 8), (8,), (7, 8)):
+        store.others = others
+        await say(s, "hello") if others != () else s.agent.begin_checkpoints()
+    told = [notice.text.partition("(")[2].partition(")")[0] for notice in notices(s, "workspace.shared")]
+    assert told == ["process 7", "process 8", "process 7"]
+
+
 async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
     s.act(Prompt("fix it"))

@@ -137,6 +137,17 @@ async def test_two_processes_on_one_workspace_lose_no_snapshot(state: Path, root
     checkpoints.close()
 
 
+async def test_a_snapshot_names_the_other_processes_that_use_the_store(
+    checkpoints: GitCheckpoints, state: Path
+) -> None:
+    assert (await checkpoints.take()).others == ()
+    [store] = (state / "checkpoints").glob("*")
+    with (store / "live/1-4242-ab").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert (await checkpoints.take()).others == (4242,)
+    assert (await checkpoints.take()).others == ()
+
+
 async def test_work_that_is_cancelled_has_ended_when_the_cancelling_is_over(
     checkpoints: GitCheckpoints, root: Path
 ) -> None:

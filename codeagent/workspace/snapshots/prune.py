@@ -9,7 +9,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.workspace.snapshots.store import SnapshotStore
+from codeagent.workspace.snapshots.store import SnapshotStore, is_alive
 
 _LAST = "refs/last"
 _SESSIONS = "refs/sessions/"
@@ -35,7 +35,7 @@ def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
         pinned = _pin(store, last)
         form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
         rows = (row.partition(" ") for row in store.run("for-each-ref", form, _SESSIONS).decode().splitlines())
-        dead = {name: float(at) for name, _, at in rows if not _alive(store.live_file(name))}
+        dead = {name: float(at) for name, _, at in rows if not is_alive(store.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
         _drop(store, drop)
@@ -44,7 +44,7 @@ def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
             _drop(store, oldest)
         for file in (store.folder / "live").iterdir():
-            if not _alive(file):
+            if not is_alive(file):
                 file.unlink(missing_ok=True)
     return pinned
 
@@ -56,22 +56,6 @@ def _pin(store: SnapshotStore, last: str | None) -> bool:
     except CheckpointError:
         return last is None
     return True
-
-
-def _alive(file: Path) -> bool:
-    """Tell whether a living process holds the file's lock."""
-    try:
-        fd = open_lock_file(file, create=False)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    try:
-        return not try_lock(fd)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
 
 
 def _drop(store: SnapshotStore, sessions: list[str]) -> None:
@@ -106,7 +90,7 @@ def _drop_store(folder: Path) -> None:
         if (
             not try_lock(fd)
             or (folder / "journal.json").exists()
-            or any(_alive(file) for file in (folder / "live").iterdir())
+            or any(is_alive(file) for file in (folder / "live").iterdir())
         ):
             return
         gone = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.gone")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.programs import find_program, why_not_found
-from codeagent.disk.locks import open_lock_file, wait_for_lock
+from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
 from codeagent.disk.private import replace_private
 from codeagent.disk.repository import isolated_environment
 
@@ -99,6 +99,14 @@ class SnapshotStore:
 
     def live_file(self, session: str) -> Path:
         return self.folder / "live" / session
+
+    def others(self) -> tuple[int, ...]:
+        """Return the ids of the other living processes that use the store."""
+        try:
+            found = [file for file in (self.folder / "live").iterdir() if file.name != self.session and is_alive(file)]
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+        return tuple(sorted({int(file.name.split("-")[1]) for file in found} - {os.getpid()}))
 
     @contextmanager
     def locked(self, stop: threading.Event) -> Iterator[None]:
@@ -232,6 +240,22 @@ def _usable_git(workspace: Path) -> str:
             f"{program} says {said!r}, so no checkpoints are kept: install git {oldest} or newer to be able to go back"
         )
     return program
+
+
+def is_alive(file: Path) -> bool:
+    """Tell whether a living process holds the lock of its file in `live`."""
+    try:
+        fd = open_lock_file(file, create=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        return not try_lock(fd)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
 
 
 def _own_folder(folder: Path) -> None:
