@@ -112,13 +112,13 @@ def test_the_list_of_allowed_tools_holds_for_the_right_to_add_agents(product: Pr
     assert refused["error"]["kind"] == "not_found"
 
 
-def test_the_time_of_the_group_ends_every_agent_and_leaves_nothing_running(product: Product) -> None:
+def test_a_stop_ends_every_agent_and_leaves_nothing_running(product: Product) -> None:
     slow = [calls(bash("sleep 61")), say("slept")]
     members = [{"name": name, "prompt": "P", "model": product.script(*slow)} for name in ("a", "b")]
-    group(product, [*members, {"name": "c", "prompt": "P"}], start=["a", "b"], limits={"max_seconds": 0.5})
-    done = run(product)
+    group(product, [*members, {"name": "c", "prompt": "P"}], start=["a", "b"])
+    done = run(product, "--inject", "abort@tool:2")
     end = finished(done.events)
-    assert (done.code, end["reason"]) == (3, "limit")
+    assert (done.code, end["reason"]) == (130, "interrupted")
     [_, answer] = [event["message"] for event in of(done.events, "message.added") if event["agent"] == "main"]
     assert re.match(r"(?s)a: stopped .*b: stopped .*c: idle, nobody wrote to it", answer["text"])
     assert not any(b"sleep 61" in command for command in running())
