@@ -21,7 +21,7 @@ from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.headless import BROKEN_PIPE, NOBODY, Headless, Output, Streams, write_all_to
+from codeagent.headless import BROKEN_PIPE, NOBODY, NOBODY_FOR_HOSTS, Headless, Output, Streams, write_all_to
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 
@@ -137,14 +137,14 @@ def ended(reason: str, error: str | None = None) -> list[KnownEvent]:
     return log.events
 
 
-def asked() -> list[KnownEvent]:
+def asked(name: str = "bash") -> list[KnownEvent]:
     log = Log()
     log.run()
     log.add(
         ApprovalRequested,
         approval_id="a1",
         call_id="c1",
-        name="bash",
+        name=name,
         target="rm x",
         reason="asks",
         blocks=(),
@@ -240,6 +240,9 @@ async def test_without_a_user_a_question_is_answered_no_with_the_way_out() -> No
     agent = PlayedAgent(asked())
     await play(agent)
     assert agent.answers == [("a1", Decision("deny", NOBODY, source="auto"))]
+    agent = PlayedAgent(asked("network"))
+    await play(agent)
+    assert agent.answers == [("a1", Decision("deny", NOBODY_FOR_HOSTS, source="auto"))]
 
 
 async def test_yes_answers_once_and_never_in_the_name_of_the_user() -> None:

@@ -33,6 +33,12 @@ _GATHER_SECONDS = 0.2
 _MOST_ON_CARD = 16
 _MOST_ASKED = 64
 """Hosts that one command may have asked about."""
+_TOGETHER = (
+    ("pypi.org", "files.pythonhosted.org"),
+    ("index.crates.io", "static.crates.io"),
+    ("proxy.golang.org", "sum.golang.org"),
+)
+"""Hosts that serve one purpose, the packages of one language: a card that asks about one asks about all."""
 _TOO_MANY = f"{_MOST_ON_CARD} other hosts wait for the user's answer"
 _TOO_MANY_ASKED = f"the user was asked about {_MOST_ASKED} hosts of this command already"
 _UNANSWERED = f"the user has not answered within {ANSWER_SECONDS:g} s; the question is still open, so try again later"
@@ -131,13 +137,18 @@ class CallReach:
             self._settle(tuple(self._wanted), _ENDED)
 
     def _undecided(self) -> tuple[str, ...]:
-        """The hosts that wait and still need an answer: a rule may have been added since they were asked for."""
+        """The hosts that wait and still need an answer, and those that belong to them.
+
+        A rule may have been added since they were asked for.
+        """
         for host in tuple(self._wanted):
             verdict = self._permissions.policy.reach(host)
             if verdict.permission != "prompt":
                 self._verdicts[host] = verdict
                 self._settle((host,), None if verdict.permission == "auto" else verdict.reason)
-        return tuple(self._wanted)
+        together = (host for group in _TOGETHER if not self._wanted.keys().isdisjoint(group) for host in group)
+        beside = (host for host in together if self._permissions.policy.reach(host).permission == "prompt")
+        return tuple(dict.fromkeys((*self._wanted, *beside))) if self._wanted else ()
 
     async def _card(self, hosts: tuple[str, ...], problem: str) -> Decision:
         listed = ", ".join(hosts)
@@ -177,7 +188,8 @@ class CallReach:
 
     def _settle(self, hosts: tuple[str, ...], refused: str | None) -> None:
         for host in hosts:
-            if not (answer := self._wanted.pop(host)).done():
+            answer = self._wanted.pop(host, None)
+            if answer is not None and not answer.done():
                 answer.set_result(refused)
 
 

@@ -11,7 +11,7 @@ from codeagent.agent.permissions import Permissions
 from codeagent.agent.reach import ServerReach
 from codeagent.core.acts import Answer, RunRecipe, SetNetwork
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
-from codeagent.core.audit import decisions
+from codeagent.core.audit import decided_by, decisions
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -129,6 +129,7 @@ async def test_never_is_refused_with_these_words_and_is_a_rule_that_can_be_revok
         events = await s.run(on_event=answering(s, Decision("deny", rule="network(one.org)")))
         assert "one.org refused (the user said no, never)" in results(events)[0]
         assert Rule("deny", "network", "one.org", "session") in s.agent.rules
+        assert [decided_by(row) for row in decisions(events) if row.tool == "network"] == ["you, never"]
 
 
 async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_all_of_them(tmp_path: Path) -> None:
@@ -140,6 +141,19 @@ async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_a
         (asked,) = of(events, ApprovalRequested)
         assert (asked.name, asked.proposal) == ("network", "network(a.org, b.org, c.org)")
         assert "a.org b.org c.org a.org;b.org\n\nwants to reach\n\n  a.org\n  b.org" in asked.blocks[0].text
+
+
+@for_each(
+    ("rules", "card", "reached"),
+    [("", "pypi.org, files.pythonhosted.org", 2), ("-network(*.pythonhosted.org)", "pypi.org", 1)],
+)
+async def test_the_hosts_of_one_package_registry_are_one_question_but_for_those_that_a_rule_denies(
+    tmp_path: Path, rules: str, card: str, reached: int
+) -> None:
+    async with reaching_sandbox(tmp_path) as sandbox:
+        s = fetching(sandbox, "pypi.org;files.pythonhosted.org", rules=rules)
+        events = await s.run(on_event=answering(s, Decision("once")))
+        assert (cards(events), sandbox.origin.connections) == ([card], reached)
 
 
 async def test_a_flood_of_hosts_makes_one_bounded_card_and_the_rest_is_refused(tmp_path: Path) -> None:

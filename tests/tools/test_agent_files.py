@@ -37,11 +37,11 @@ def test_the_front_matter_people_know_is_enough() -> None:
 
 def test_a_file_may_also_give_limits_thinking_mode_and_whether_it_runs_beside_others() -> None:
     agent = only(
-        "---\ndescription: d\ntools: [read, 'mcp__github__*']\nthinking: high\nmode: plan\nparallel: true\n"
-        "limits: {max_turns: 5, budget: 0.5, max_seconds: 60}\ncolor: red\n---\n"
+        "---\ndescription: d\ntools: [read, 'mcp__github__*']\nthinking: high\nmode: plan\nnetwork: none\n"
+        "parallel: true\nlimits: {max_turns: 5, budget: 0.5, max_seconds: 60}\ncolor: red\n---\n"
     )
     assert (agent.name, agent.tools) == ("reviewer", ("read", "mcp__github__*"))
-    assert (agent.thinking, agent.mode, agent.parallel) == ("high", "plan", True)
+    assert (agent.thinking, agent.mode, agent.network, agent.parallel) == ("high", "plan", "none", True)
     assert agent.limits == {"max_turns": 5, "max_cost_usd": 0.5, "max_seconds": 60}
 
 

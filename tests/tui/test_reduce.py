@@ -47,6 +47,20 @@ def test_a_run_begins_with_what_the_user_said() -> None:
     assert state.status.now.model == "anthropic/claude-sonnet-4-5"
 
 
+def test_a_job_that_asks_for_a_host_still_waits_for_the_user_once_the_run_is_over() -> None:
+    recording = running_tests().job("j1", "c4", "pytest -q").ask("c4", "network", "pypi.org").finish("done")
+    state = show(recording)
+    assert ([asked.target for asked in state.approvals.waiting], state.status.now.phase) == (["pypi.org"], "waiting")
+    state = show(recording.resolve("c4", "once"))
+    assert (state.approvals.waiting, state.status.now.phase) == ((), "idle")
+
+
+def test_the_level_of_the_network_shows_in_the_status() -> None:
+    level = "open"
+    state = show(Recording().notice("network.changed", "network open from now on", network=level))
+    assert (state.status.now.network, state.status.now.notice) == (level, "network open from now on")
+
+
 def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
     state = show(Recording().run("hi").think("Let me ").think("see.").stream("Hel").stream("lo"))
 

@@ -30,6 +30,7 @@ version: 1
 description: Look, then write.
 inputs: [{name: tag}]
 mode: ask
+network: allow-list
 limits: {max_calls: 9, max_seconds: 60}
 steps:
   - id: look
@@ -40,6 +41,7 @@ steps:
     prompt: "Write notes from: {{steps.look.text}}"
     model: script:other.json
     mode: accept-edits
+    network: none
 """
 
 
@@ -90,8 +92,10 @@ def test_a_file_of_steps_has_what_holds_for_all_and_what_holds_for_one() -> None
         None,
         "ask",
         StepLimits(max_calls=3, max_seconds=60),
+        "allow-list",
     )
     assert (write.tools, write.model, write.mode) == (None, "script:other.json", "accept-edits")
+    assert write.network == "none"
     assert write.limits == StepLimits(max_calls=9, max_seconds=60)
 
 
