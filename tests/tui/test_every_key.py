@@ -101,7 +101,7 @@ class Walker:
                 await self.press(key)
         else:
             step(self)
-        for _ in range(40):
+        for _ in range(250):
             if self.seen() != before:
                 return True
             await asyncio.sleep(0.02)

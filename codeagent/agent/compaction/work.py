@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import assert_never
@@ -45,6 +45,7 @@ _SAME = 200
 """Characters by which a result is known to be the beginning of what is kept under its handle."""
 _GROWN = 0.05
 """Of the window: so much must be added after an attempt before the next one is made unasked."""
+_NOT_SHORTER = "the summary is not shorter than what it would replace"
 _LONGEST_PIN = 2_000
 _MOST_PINS = 50
 
@@ -185,24 +186,31 @@ class Compaction:
         plan = make_plan(messages, room, summarize=cause == "user")
         if plan is None:
             raise _NotCompacted("there is nothing yet that could be left out but your own messages")
-        note = summary = ""
-        if plan.tail < len(messages):
-            hints = "\n".join(filter(None, (hint, *answer)))
-            summary = await self._summary(asking, plan, room, hints, token)
-            note = note_of(await self._facts(messages), summary)
         event = ContextCompacted(
             cause=cause,
             tail=plan.tail,
-            note=note,
-            summary=summary,
+            note="",
+            summary="",
             pruned=tuple(self._pruned(message, unseen=plan.unseen) for message in plan.pruned),
             replaced=0,
             before_tokens=size,
             after_tokens=size,
         )
+        if plan.tail < len(messages):
+            facts = await self._facts(messages)
+
+            def summarized(summary: str) -> ContextCompacted | None:
+                return measured(
+                    replace(event, note=note_of(facts, summary), summary=summary), asking.request, self._gauge
+                )
+
+            hints = "\n".join(filter(None, (hint, *answer)))
+            gaining = summarized(await self._summary(asking, plan, room, hints, token, summarized))
+        else:
+            gaining = measured(event, asking.request, self._gauge)
         token.raise_if_cancelled()  # an answer that came while it was being stopped
-        if (gaining := measured(event, asking.request, self._gauge)) is None:
-            raise _NotCompacted("the summary is not shorter than what it would replace")
+        if gaining is None:
+            raise _NotCompacted(_NOT_SHORTER)
         return gaining
 
     def _window(self, asking: Asking) -> int | None:
@@ -218,8 +226,19 @@ class Compaction:
         room = held if window is None else self._gauge.characters(window) - (everything - held)
         return max(1, min(room, held) if cause == "overflow" else room)
 
-    async def _summary(self, asking: Asking, plan: CompactionPlan, room: int, hints: str, token: CancelToken) -> str:
-        """What the model wrote, and the user accepted. Raises CodeagentError, RunCancelled."""
+    async def _summary(
+        self,
+        asking: Asking,
+        plan: CompactionPlan,
+        room: int,
+        hints: str,
+        token: CancelToken,
+        summarized: Callable[[str], ContextCompacted | None],
+    ) -> str:
+        """What the model wrote, and the user accepted; they are not asked about one that gains nothing.
+
+        Raises CodeagentError, RunCancelled.
+        """
         head = to_summarize(asking.request.messages, plan.tail, room)
         if head is None:
             raise _NotCompacted("what would be summarized does not fit into the model's window")
@@ -233,7 +252,7 @@ class Compaction:
         asking.meter.add_request(answer.usage)
         self._spending.add_request(answer.usage)
         summary, asked = answer.message.text.strip(), asking.attended and self._around.context.review
-        wrong = _wrong_with(answer.message)
+        wrong = _wrong_with(answer.message) or ("" if summarized(summary) is not None else _NOT_SHORTER)
         written = SummaryWritten(
             text="a summary was written",
             summary=summary,

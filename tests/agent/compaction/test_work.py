@@ -268,8 +268,8 @@ CUT: StopReason = "length"
         (Turn(error=ModelError("it is down", kind="server")), "it is down"),
     ],
 )
-async def test_what_is_not_a_summary_changes_nothing_and_is_told(turn: Turn, why: str) -> None:
-    s, _ = begin(*shows(3), summarize=lambda request: turn)
+async def test_what_is_not_a_summary_changes_nothing_is_told_and_nobody_is_asked_about_it(turn: Turn, why: str) -> None:
+    s, _ = begin(*shows(3), attended=True, summarize=lambda request: turn)
     await run(s)
     before = s.agent.history
     s.act(Compact())
