@@ -101,6 +101,12 @@ def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> No
     assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
 
 
+def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:
+    [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/jobs.md").read_text(), re.DOTALL)
+    assert FileSettings.model_validate(tomllib.loads(settings)).experimental.partial_results == 30
+    assert FileSettings().experimental.partial_results is None
+
+
 def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
     [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL)
     found = FileSettings.model_validate(tomllib.loads(settings))

@@ -67,6 +67,8 @@ class ToolEnvironment:
     context: ContextLimits = ContextLimits()
     forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
     """Called after a compaction with what is left of the results: what the model was shown else, it no longer has."""
+    partial_results: float | None = None
+    """Seconds after which a call that shows its output while it runs becomes a job; None: never by itself."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,18 @@ class PreparedCall:
         """Whether it runs commands that may change files, itself or in a user-defined function."""
         tool = self.tool
         return self.kind == "change" and (tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin"))
+
+    @property
+    def prints(self) -> bool:
+        """Whether its output can be read while it runs; such a call asks the user nothing once it has begun."""
+        return self.tool.sandboxed or self.tool.source == "python"
+
+    def limit(self, general: float | None) -> float | None:
+        """Seconds it may take; `general`, the run's own limit, applies to calls that are awaited."""
+        if self.tool.waits_for_user or self.tool.starts_agents:
+            return None
+        limits = self.tool.time_limit(self.args), None if self.tool.in_background(self.args) else general
+        return min((seconds for seconds in limits if seconds is not None), default=None)
 
     @property
     def paths(self) -> tuple[str, ...]:

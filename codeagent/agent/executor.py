@@ -26,7 +26,7 @@ from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
-from codeagent.agent.jobs.run import JobRun
+from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
@@ -285,7 +285,7 @@ class Executor:
             self._lock.leave(alone=False)
 
     async def _run(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
-        call, tool = prepared.call, prepared.tool
+        call, tool, environment = prepared.call, prepared.tool, self._environment
         background = tool.in_background(prepared.args)
         try:
             token.raise_if_cancelled()
@@ -307,9 +307,9 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self._context(prepared, token, permit), self._limit(prepared)
+        context, limit = self._context(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
-        work = CallWork(prepared, context, limit, self._emitter, self._environment.hooks)
+        work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)
         self._permissions.hear(answered_by)
         result = result if result.executed else replace(result, executed=True)
@@ -333,21 +333,16 @@ class Executor:
         await self._environment.hooks.after_tool(call, result)
         return result
 
-    def _limit(self, prepared: PreparedCall) -> float | None:
-        """Seconds; the run's own limit applies to calls that are awaited."""
-        if prepared.tool.waits_for_user or prepared.tool.starts_agents:
-            return None
-        own = prepared.tool.time_limit(prepared.args)
-        general = None if prepared.tool.in_background(prepared.args) else self._environment.limits.timeout_per_call
-        return min((seconds for seconds in (own, general) if seconds is not None), default=None)
-
     async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
         """The result, or the placeholder and the job that the call became."""
         call_id = work.prepared.call.id
         if background:
-            job = self._jobs.take(work, promoted=False)
+            job = self._jobs.take(work)
             return job.placeholder(), job
         self._working[call_id] = work
+        seconds = self._environment.partial_results
+        if seconds is not None and work.prepared.prints and "job_read" in self.tools:
+            work.after(seconds, partial(self.promote, call_id, seconds))
         try:
             settled = await work.settle()
         finally:
@@ -357,15 +352,18 @@ class Executor:
         job = self._jobs.run_of(settled)
         return job.placeholder(), job
 
-    def promote(self, call_id: str | None) -> bool:
-        """Move a call that is awaited to the background; None: the one that has run longest."""
+    def promote(self, call_id: str | None, after: float | None = None) -> bool:
+        """Move a call that is awaited to the background, for the user; None: the one that has run longest.
+
+        `after`: the settings want it after so many seconds, and its time limit still applies.
+        """
         known = [work for key, work in self._working.items() if call_id in (None, key) and work.movable]
         if not known:
             return False
         if self._jobs.full:
             self._emitter.notice("job.limit", f"{TOO_MANY_RUN}; nothing was moved to the background: stop one first")
             return False
-        known[0].move(self._jobs.take(known[0], promoted=True).job.id)
+        known[0].move(self._jobs.take(known[0], moved(after)).job.id, limited=after is not None)
         return True
 
     def _settle(

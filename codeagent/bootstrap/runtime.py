@@ -166,6 +166,7 @@ def _environment(
         check_budget=partial(check_budget, settings),
         context=ContextLimits(**settings.context.model_dump()),
         forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
+        partial_results=settings.experimental.partial_results,
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.settings import (
     ContextSettings,
+    ExperimentalSettings,
     FileSettings,
     HookSettings,
     LimitSettings,
@@ -56,6 +57,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "text_tools": TextToolSettings,
     "web": WebSettings,
     "toolsets": ToolsetSettings,
+    "experimental": ExperimentalSettings,
 }
 _LISTED: dict[str, type[Section]] = {
     "rules": RuleSetting,

@@ -197,6 +197,13 @@ class ToolsetSettings(Section):
     """Further sets, by name."""
 
 
+class ExperimentalSettings(Section):
+    """What may still change, or go; all of it is off unless it is set."""
+
+    partial_results: PositiveFloat | None = None
+    """Seconds after which a call that is still printing becomes a job; see docs/how-to/jobs.md."""
+
+
 class TextToolSetting(Section):
     """How the models of one pattern are told about tools."""
 
@@ -291,6 +298,7 @@ class CommonSettings(Section):
     """The tools that its provider runs for a model, by a pattern over its name; see docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
+    experimental: ExperimentalSettings = ExperimentalSettings()
     read_only_commands: Literal["allow", "ask"] = "allow"
     """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
     commit_hooks: bool = False

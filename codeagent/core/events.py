@@ -242,7 +242,7 @@ class JobStarted(BaseEvent):
     name: str
     title: str
     promoted: bool = False
-    """By the user: the call had begun in the foreground."""
+    """By the user, or by itself as the settings want it: the call had begun in the foreground."""
     takes_input: bool = False
 
 

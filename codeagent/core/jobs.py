@@ -36,7 +36,7 @@ class Job:
     takes_input: bool = False
     """It can be sent text."""
     promoted: bool = False
-    """The user moved it to the background; the model did not ask for it."""
+    """It was moved to the background while the model waited for it."""
 
     def seconds(self, now: float) -> float:
         """How long it ran, or runs; `now` in seconds since the epoch."""

@@ -303,7 +303,7 @@ class Tool(ABC, Generic[ArgsT]):
     def time_limit(self, args: ArgsT) -> float | None:
         """Seconds this call may take; None: the run's own limit, which holds while it is awaited. Must not raise.
 
-        No longer applies once the call was moved to the background; applies to the end if the call began there.
+        No longer applies once the user moved the call to the background; applies to the end if the call began there.
         """
         return self.timeout
 

@@ -320,6 +320,7 @@ def scene(
     triggers: Triggers | None = None,
     model: TurnsModel | None = None,
     context: ContextLimits | None = None,
+    partial_results: float | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -330,7 +331,7 @@ def scene(
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = ToolEnvironment(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended,
-        context=context or ContextLimits(),
+        context=context or ContextLimits(), partial_results=partial_results,
     )  # fmt: skip
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(

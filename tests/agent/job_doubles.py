@@ -32,6 +32,7 @@ class Long(Tool[LongArgs]):
     description = "Takes long."
     permission = "auto"
     effect = "nothing"
+    source = "python"
     Args = LongArgs
 
     def __init__(self) -> None:
@@ -123,6 +124,7 @@ class Backstage:
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
         triggers: Triggers | None = None,
+        partial_results: float | None = None,
     ) -> None:
         self.jobs = Jobs(PollingPace(0.01, 0.02))
         self.long = Long()
@@ -137,6 +139,7 @@ class Backstage:
             jobs=self.jobs,
             outputs=outputs,
             triggers=triggers,
+            partial_results=partial_results,
         )
         self.agent = self.scene.agent
         self.events: list[KnownEvent] = []

@@ -63,8 +63,10 @@ async def do_act(b: Backstage, what: str, which: str) -> None:
             await asyncio.sleep(0.002)
 
 
-async def play(turns: list[Turn], acts: list[tuple[str, str]], *, attended: bool, to_the_end: bool) -> Backstage:
-    b = Backstage(*turns, attended=attended)
+async def play(
+    turns: list[Turn], acts: list[tuple[str, str]], *, attended: bool, to_the_end: bool, partial_results: float | None
+) -> Backstage:
+    b = Backstage(*turns, attended=attended, partial_results=partial_results)
 
     def say_yes(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
@@ -123,11 +125,24 @@ def resumed(events: Sequence[KnownEvent]) -> list[KnownEvent]:
 
 
 @settings(max_examples=times(20), deadline=None)
-@given(st.lists(turn, max_size=6), st.lists(act, max_size=25), st.booleans(), st.booleans(), st.data())
+@given(
+    st.lists(turn, max_size=6),
+    st.lists(act, max_size=25),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 0.0005]),
+    st.data(),
+)
 def test_every_end_is_told_once_and_every_call_answered_once_also_after_a_crash_anywhere(
-    turns: list[Turn], acts: list[tuple[str, str]], attended: bool, to_the_end: bool, data: st.DataObject
+    turns: list[Turn],
+    acts: list[tuple[str, str]],
+    attended: bool,
+    to_the_end: bool,
+    partial_results: float | None,
+    data: st.DataObject,
 ) -> None:
-    b = asyncio.run(play(turns, acts, attended=attended, to_the_end=to_the_end))
+    played = play(turns, acts, attended=attended, to_the_end=to_the_end, partial_results=partial_results)
+    b = asyncio.run(played)
     events = b.scene.journal.events
     assert_sound(events)
     assert_sound(resumed(events[: data.draw(st.integers(0, len(events)))]))

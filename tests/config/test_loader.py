@@ -227,6 +227,7 @@ LOOSENING = [
     'environment = {A = "b"}',
     'mcp = {a = {command = "x"}}',
     'toolsets.use = ["x"]',
+    "experimental.partial_results = 30",
     'plugins = ["x"]',
     'system_prompt = "x"',
     'sandbox.kind = "off"',

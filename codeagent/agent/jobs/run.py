@@ -16,7 +16,7 @@ from codeagent.core.tool import ToolResult
 TAIL = 4_000
 """Characters of the output that the model reads when the job ends."""
 _SO_FAR = 8_000
-"""Characters of the output that the model reads when the user moves a call to the background."""
+"""Characters of the output that the model reads when a call that it waits for is moved to the background."""
 _SUMMARY = 300
 _FLUSH_SECONDS = 0.5
 
@@ -24,9 +24,10 @@ _FLUSH_SECONDS = 0.5
 class JobRun:
     """A job while it runs, and its record afterwards; its output can be read at any time."""
 
-    def __init__(self, job: Job, work: CallWork, outputs: OutputStore, printed: Callable[[], None]) -> None:
-        """`printed` is called after every piece of output."""
+    def __init__(self, job: Job, work: CallWork, outputs: OutputStore, printed: Callable[[], None], moved: str) -> None:
+        """`printed` is called after every piece of output; `moved` is what the model reads of a call that was moved."""
         self._job = job
+        self._moved = moved
         self._outputs = outputs
         self._printed = printed
         self._flushing = False
@@ -60,7 +61,7 @@ class JobRun:
         else:
             printed = self.output.tail(_SO_FAR)
             so_far = f"Its output so far:\n{printed}" if printed else "It has printed nothing so far."
-            text = f"The user moved this call to the background; it continues as job {job.id}. {promise}\n{so_far}"
+            text = f"{self._moved}; it continues as job {job.id}. {promise}\n{so_far}"
         return ToolResult.from_text(text, details={"job_id": job.id, "handle": self.output.handle})
 
     def stop(self, reason: str) -> None:
@@ -141,6 +142,13 @@ class JobRun:
     def _flush(self) -> None:
         self._flushing = False
         self.output.flush()
+
+
+def moved(after: float | None) -> str:
+    """What the model reads of a call that was moved to the background: by the user, or after so many seconds."""
+    if after is None:
+        return "The user moved this call to the background"
+    return f"This result is partial: the call was still running after {after:g} s and was moved to the background"
 
 
 def page_of(outputs: OutputStore, handle: str, offset: int | None, lines: int) -> OutputPage:

@@ -195,8 +195,11 @@ class Jobs:
         """Whether no further job can be started."""
         return self.running >= MOST_RUNNING
 
-    def take(self, work: CallWork, *, promoted: bool) -> JobRun:
-        """Turn the work into a job; the caller calls `follow` once the call has its result."""
+    def take(self, work: CallWork, moved: str = "") -> JobRun:
+        """Turn the work into a job; the caller calls `follow` once the call has its result.
+
+        `moved`: what the model reads of a call that it waited for.
+        """
         call, tool = work.prepared.call, work.prepared.tool
         job = Job(
             id=f"job-{len(self._past) + len(self._runs) + 1}",
@@ -206,17 +209,17 @@ class Jobs:
             status="running",
             started=round(time.time(), 3),
             takes_input=tool.mode == "stateful",
-            promoted=promoted,
+            promoted=bool(moved),
         )
         work.token.close()
-        run = self._runs[job.id] = JobRun(job, work, self._outputs, self._printed)
+        run = self._runs[job.id] = JobRun(job, work, self._outputs, self._printed, moved)
         self._emitter.emit(
             JobStarted(
                 job_id=job.id,
                 call_id=call.id,
                 name=tool.name,
                 title=job.title,
-                promoted=promoted,
+                promoted=job.promoted,
                 takes_input=job.takes_input,
             )
         )

@@ -93,9 +93,15 @@ class CallWork:
         ended = self._task.done() or self._moved.done() or self.token.cancelled
         return not (ended or self.prepared.tool.waits_for_user)
 
-    def move(self, job_id: str) -> None:
-        """Let `settle` return this job's id; the time limit no longer applies."""
-        self._disarm()
+    def after(self, seconds: float, do: Callable[[], object]) -> None:
+        """Do this if it still runs in so many seconds."""
+        timer = asyncio.get_running_loop().call_later(seconds, do)
+        self._task.add_done_callback(lambda _: timer.cancel())
+
+    def move(self, job_id: str, *, limited: bool) -> None:
+        """Let `settle` return this job's id; unless it stays limited, the time limit no longer applies."""
+        if not limited:
+            self._disarm()
         self._moved.set_result(job_id)
 
     def become(self, job_id: str, printed: Callable[[], None]) -> None:
