@@ -77,12 +77,12 @@ def kill_points(product: Product, tmp_path: Path) -> list[tuple[str, int]]:
     return every[:: max(1, len(every) // 100)] + [(SYNCS, nth) for nth in range(1, max(syncs.values()) + 1)]
 
 
-@pytest.mark.soak(tried=times(4))
+@pytest.mark.soak(tried=times(2))
 def test_a_repair_that_is_killed_anywhere_is_finished_by_the_next_one(product: Product, tmp_path: Path) -> None:
     whole = product.sessions[-1] / LOG
     acknowledged = whole.read_bytes().removesuffix(TORN)
     points = kill_points(product, tmp_path)
-    tried, killed = points[:: max(1, len(points) // times(4))], 0
+    tried, killed = points[:: max(1, len(points) // times(2))], 0
     for number, (names, nth) in enumerate(tried):
         folder = state(product, tmp_path / f"killed{number}")
         inject = f"--inject={names}:signal=KILL:when={nth}"

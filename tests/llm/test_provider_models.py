@@ -570,7 +570,10 @@ async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> N
             *("gemini/gemini-2.5-flash", "set GEMINI_API_KEY or GOOGLE_API_KEY"),
             marks=pytest.mark.xdist_group("litellm"),
         ),
-        ("no-such-model", "no-such-model: no provider has this model; write provider/model"),
+        pytest.param(
+            *("no-such-model", "no-such-model: no provider has this model; write provider/model"),
+            marks=pytest.mark.xdist_group("litellm"),
+        ),
     ],
 )
 async def test_what_is_missing_is_said_before_anything_is_sent(

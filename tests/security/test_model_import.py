@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import part
+
 ROOT = Path(__file__).parents[2]
 CANARY = "sk-canary-0123456789abcdef"
 PROGRAM = """
@@ -69,7 +71,8 @@ with open("report.json", "w") as report:
 """
 
 
-@pytest.mark.parametrize("wire", ["auto", "litellm"])
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("wire", part(["auto", "litellm"], 1))
 def test_requests_leave_no_trace_but_their_answers(tmp_path: Path, wire: str) -> None:
     """One process: no contact beyond loopback, no `.env` read, nothing printed, no key in an error.
 

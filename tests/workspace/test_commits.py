@@ -17,7 +17,7 @@ from codeagent.disk.repository import repository_of
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from tests.copies import copied
-from tests.effort import times
+from tests.effort import part, times
 
 
 def make_home_and_project(base: Path) -> None:
@@ -437,7 +437,8 @@ BUSY: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("reason", BUSY)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("reason", part([*BUSY], 9))
 def test_a_repository_in_an_unusual_state_is_refused_with_the_reason(repo: Repo, reason: str) -> None:
     repo.put("a.txt", "x\n")
     BUSY[reason](repo)
@@ -656,7 +657,8 @@ UNDER_WAY: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("reason", UNDER_WAY)
+@pytest.mark.soak(tried=1)
+@pytest.mark.parametrize("reason", part([*UNDER_WAY], 4))
 def test_a_worktree_in_an_unusual_state_is_refused_with_the_reason(repo: Repo, reason: str) -> None:
     here = worktree(repo)
     here.put("a.txt", "x\n")

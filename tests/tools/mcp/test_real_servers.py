@@ -14,6 +14,7 @@ from tests.sandboxes import make_repository
 from tests.tools.mcp.real_servers import servers_or_skip
 from tests.tools.mcp.setting import Setting, answer_of, serving
 
+together = pytest.mark.asyncio(loop_scope="module")
 NODE = str(Path(shutil.which("node") or "node").resolve())
 
 
@@ -31,15 +32,16 @@ def python(servers: Path, name: str, *args: str) -> ServerConfig:
     return ServerConfig(name, str(servers / "python" / "bin" / f"mcp-server-{name}"), args, where="machine")
 
 
-@pytest_asyncio.fixture
-async def everything(servers: Path, tmp_path: Path) -> AsyncIterator[Setting]:
-    async with serving(tmp_path, node(servers, "everything")) as setting:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def everything(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Setting]:
+    async with serving(tmp_path_factory.mktemp("everything"), node(servers_or_skip(), "everything")) as setting:
         await setting.start()
         assert (setting.source.list().state, setting.problems) == ("ready", "")
         assert "# Everything Server" in setting.source.instructions("main")
         yield setting
 
 
+@together
 async def test_everything_answers_with_texts_images_resources_and_structures(everything: Setting) -> None:
     assert await answer_of(everything, "echo", message="hi") == "Echo: hi"
     assert "is 3" in await answer_of(everything, "get-sum", a=1, b=2)
@@ -51,6 +53,7 @@ async def test_everything_answers_with_texts_images_resources_and_structures(eve
     assert "[resource demo://" in await answer_of(everything, "get-resource-links", count=2)
 
 
+@together
 async def test_everything_tells_of_its_progress_and_is_told_to_stop(everything: Setting) -> None:
     call = asyncio.create_task(answer_of(everything, "trigger-long-running-operation", duration=600, steps=6000))
     async with asyncio.timeout(60):
@@ -62,6 +65,7 @@ async def test_everything_tells_of_its_progress_and_is_told_to_stop(everything: 
     assert await answer_of(everything, "echo", message="still there") == "Echo: still there"
 
 
+@together
 async def test_everything_gets_the_workspace_as_its_root_and_no_environment(everything: Setting) -> None:
     roots = await answer_of(everything, "get-roots-list")
     assert str(everything.folder / "project") in roots
@@ -69,6 +73,7 @@ async def test_everything_gets_the_workspace_as_its_root_and_no_environment(ever
     assert environment.keys() <= {"HOME", "PATH", "PWD", "SHLVL", "_", "CODEAGENT_CALL", "LANG"}
 
 
+@together
 async def test_everything_is_declined_if_nobody_can_answer_its_questions(everything: Setting) -> None:
     assert '"action": "decline"' in await answer_of(everything, "trigger-elicitation-request")
 

@@ -82,7 +82,7 @@ def bash(scripts: Sequence[str], folder: Path) -> list[bytes]:
 
 
 @pytest.mark.soak(tried=MIXED)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", part([*STATES], 10))
 def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_path: Path) -> None:
     template, before, after = STATES[state]
     shell = ShellTemplate(template, TEXT)
@@ -96,7 +96,7 @@ def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_pat
 
 
 @pytest.mark.soak(tried=MIXED)
-@pytest.mark.parametrize("state", DOCUMENTS)
+@pytest.mark.parametrize("state", part([*DOCUMENTS], 4))
 def test_a_document_holds_exactly_the_value(state: str, tmp_path: Path) -> None:
     template, before, after = DOCUMENTS[state]
     shell = ShellTemplate(template, TEXT)
