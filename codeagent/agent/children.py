@@ -267,19 +267,15 @@ async def _merged(
     token: CancelToken,
     context: ToolContext,
 ) -> ToolResult:
-    """The result, with what was taken of the child's changes. Raises RunCancelled."""
+    """The result, with what was taken of the child's changes. Raises Cancelled."""
     from codeagent.agent.merging import Merge, Receiver  # only if an agent has a worktree
 
     shared, around = parent.shared, parent.environment
     assert shared.inspection is not None
+    # The mode of the child holds, too: its changes may have to be asked about in a session that does not ask.
+    permissions = NarrowedPermissions(around, shared.emitter, shared.permissions, definition.mode, apart=True)
     receiver = Receiver(
-        shared.emitter,
-        shared.permissions,
-        parent.approvals,
-        around.workspace,
-        shared.lock,
-        shared.inspection,
-        around.outputs,
+        shared.emitter, permissions, parent.approvals, around.workspace, shared.lock, shared.inspection, around.outputs
     )
     return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(worktree, result)
 

@@ -17,22 +17,21 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
-from codeagent.core.errors import CheckpointError, MissingPath, WorkspaceError
+from codeagent.core.errors import CheckpointError, MissingPath, NotAFile, RunCancelled, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ErrorInfo, ErrorKind, text_of
-from codeagent.core.policy import SAID_NO
+from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
 from codeagent.core.ports import OutputStore, Workspace
-from codeagent.core.tool import Failed, Preview, ToolContext, ToolResult
+from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, TextFile, read_text, shown
 from codeagent.tools.edit.hunks import as_answered
 from codeagent.tools.edit.reads import NOTHING, digest
 from codeagent.tools.edit.replacing import Edited
-from codeagent.tools.extra.changeset import ChangeSet, Removal, named
-from codeagent.tools.shell.rules import path_key
+from codeagent.tools.extra.changeset import ChangeSet, Removal, named, paths_key
 
 _WRITE = "write"
-"""The tool whose rules decide what is taken."""
+"""The tool whose rules decide what is taken, together with those that deny or ask about `edit`."""
 _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
 """More than that is not offered, but kept as a diff like everything that is not taken."""
@@ -41,6 +40,8 @@ _Step = Edited | Removal
 _NO_TEXT = TextFile(b"", "", "utf-8", b"")
 _EDITED = "its lines cannot be edited here: choose hunks, take it, or leave it"
 _RULE = "a rule cannot be added here: take it, or leave it"
+_WHOLE = "this cannot be answered hunk by hunk: take it, or leave it"
+_NOTHING_TAKEN = "Nothing of what it changed was taken"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Receiver:
 
     emitter: Emitter
     permissions: Permissions
+    """The parent's, in a mode that is not wider than the child's."""
     approvals: Approvals
     workspace: Workspace
     lock: WorkspaceLock
@@ -83,36 +85,45 @@ class Merge:
         self._handle = ""
 
     async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
-        """Take what is allowed; the child's result, with what became of its changes. Raises RunCancelled.
+        """Take what is allowed; the child's result, with what became of its changes.
 
-        Of a child that failed nothing is offered.
+        Of a child that failed nothing is offered. Raises Cancelled, which names the diff, if the questions are stopped.
         """
         try:
-            if not await self._read(worktree):
+            await self._read(worktree)
+            if not self._handle and not self._left:
                 return _told(result, "It changed no file.")
-        except (CheckpointError, WorkspaceError) as error:
-            return _told(result, f"Nothing of what it changed was taken: {error}", "failed")
+            said, error = await self._outcome(result)
+        except RunCancelled:
+            content = self._ended(result, f"{_NOTHING_TAKEN}.", "cancelled").content
+            raise Cancelled("nothing of what the agent changed was taken", content=content) from None
+        except (CheckpointError, WorkspaceError, OSError) as fault:
+            said, error = f"{_NOTHING_TAKEN}: {fault}", "failed"
+        return await asyncio.to_thread(self._ended, result, said, error)
+
+    async def _outcome(self, result: ToolResult) -> tuple[str, ErrorKind | None]:
+        """Ask and apply; what became of the changes, and which error that is. Raises RunCancelled."""
         if result.error is not None:
-            return self._ended(result, "Nothing of what it changed was taken, as it did not finish.")
+            return f"{_NOTHING_TAKEN}, as it did not finish.", None
         if self._conflicts:
-            why = f"changed here meanwhile: {named(self._conflicts)}"
-            return self._ended(result, f"Nothing of what it changed was taken: {why}.", "failed")
+            return f"{_NOTHING_TAKEN}: changed here meanwhile: {named(self._conflicts)}.", "failed"
         if not self._changes and not self._left:
-            return _told(result, "The workspace already has all that it changed.")
+            return "The workspace already has all that it changed.", None
         await self._ask_about_all()
         try:
             await self._apply()
-        except Failed as error:
-            return self._ended(result, f"Nothing of what it changed was taken: {error}.", "failed")
+        except Failed as fault:
+            return f"{_NOTHING_TAKEN}: {fault}.", "failed"
         if not self._taken:
-            return self._ended(result, "Nothing of what it changed was taken.", "denied")
-        return self._ended(result, f"Taken into the workspace: {', '.join(map(_line, self._taken))}.")
+            return f"{_NOTHING_TAKEN}.", "denied" if self._changes else "failed"
+        return f"Taken into the workspace: {', '.join(map(_line, self._taken))}.", None
 
-    async def _read(self, worktree: Worktree) -> bool:
-        """Keep the whole diff, and what can be offered; False if nothing changed. Raises CheckpointError."""
+    async def _read(self, worktree: Worktree) -> None:
+        """Keep the whole diff, and what can be offered. Raises CheckpointError."""
         paths = await worktree.changed()
+        self._left += [shown(phrase) for phrase in worktree.left_out]
         if not paths:
-            return False
+            return
         sink, size = self._to.outputs.create(f"{self._context.call_id}-diff"), 0
         self._handle = sink.handle
         try:
@@ -121,37 +132,46 @@ class Merge:
                 size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
                 sink.write(await asyncio.to_thread(_diff, file))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
-                    self._take_in(file)
+                    await asyncio.to_thread(self._take_in, file)
         finally:
             sink.close()
         if len(paths) > _MOST_FILES or size > _MOST_BYTES:
             self._changes, self._conflicts = [], []
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
-        return True
 
     def _take_in(self, file: CopiedFile) -> None:
-        """Sort a file among what can be offered, conflicts, and what cannot be taken. Raises WorkspaceError."""
-        present, before, after = _present(self._to.workspace, file.path), _bytes(file.before), _bytes(file.after)
-        kinds = [node.kind for node in (file.before, file.after) if node is not None]
-        if "link" in kinds:
+        """Sort a file among what can be offered, conflicts, and what cannot be taken; blocks on a large one."""
+        before, after = _bytes(file.before), _bytes(file.after)
+        if any(node is not None and node.kind == "link" for node in (file.before, file.after)):
             self._left.append(f"{shown(file.path)} (a link)")
             return
-        if kinds[-1] == "executable" and kinds != ["executable", "executable"] and after is not None:
-            self._left.append(f"{shown(file.path)} (that it can be run)")
-        if present == after or before == after:
+        could, can = (node is not None and node.kind == "executable" for node in (file.before, file.after))
+        if could != can and after is not None:
+            self._left.append(f"{shown(file.path)} (that it can {'' if can else 'no longer '}be run)")
+        if before == after:
+            return
+        try:
+            present = _present(self._to.workspace, file.path)
+        except (WorkspaceError, OSError):
+            self._conflicts.append(file.path)
+            return
+        if present == after:
             return
         if present != before:
             self._conflicts.append(file.path)
             return
         self._changes.append(_change(file))
 
+    def _judged(self, path: str) -> tuple[ApprovalKey, Verdict]:
+        key = paths_key(self._to.workspace, [path])
+        return key, self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
+
     async def _ask_about_all(self) -> None:
         """Decide about every file before any is changed. Raises RunCancelled."""
         rest = False
         for number, change in enumerate(self._changes, start=1):
             path, all_of = change.step.path, len(self._changes)
-            key = path_key(self._to.workspace, path, reading=False)
-            verdict = self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
+            key, verdict = self._judged(path)
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
             match verdict.permission:
                 case "deny":
@@ -179,6 +199,8 @@ class Merge:
                     return False
                 case "edit" | "rule":
                     why = f"{_EDITED if decision.answer == 'edit' else _RULE}; {reason}"
+                case "once" | "session" if decision.hunks is not None and not preview.by_hunk:
+                    why = f"{_WHOLE}; {reason}"
                 case "once" | "session":
                     try:
                         self._answered(change, decision.hunks)
@@ -203,23 +225,32 @@ class Merge:
         """Raises Failed, and changes nothing then; RunCancelled."""
         if not self._taken:
             return
-        changes = ChangeSet(tuple(self._taken))
         await self._token.guard(self._to.lock.enter(alone=False))
         try:
             await self._to.emitter.sync()
-            changes.apply(self._context)
+            await asyncio.to_thread(self._do, ChangeSet(tuple(self._taken)))
         finally:
             self._to.lock.leave(alone=False)
         for step in self._taken:
             written = "" if isinstance(step, Removal) else digest(step.data)
             self._to.inspection.wrote({"path": step.path, "sha256": written})
 
+    def _do(self, changes: ChangeSet) -> None:
+        """Apply them unless what they were allowed for is different by now. Raises Failed; blocks."""
+        for step in changes.steps:
+            _, verdict = self._judged(step.path)
+            if verdict.permission == "deny":
+                raise Failed(f"{shown(step.path)}: {verdict.reason}")
+            if self._to.workspace.key(step.path) != step.path:
+                raise Failed(f"{shown(step.path)} has become a link, or is behind one")
+        changes.apply(self._context)
+
     def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
-        """The result with what was taken and what was not."""
+        """The result with what was taken and what was not; blocks on a large one."""
         if self._left:
             more = f" and {len(self._left) - _MOST_DIFFS} more" if len(self._left) > _MOST_DIFFS else ""
             text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
-        if self._left or error is not None or result.error is not None:
+        if self._handle and (self._left or error is not None or result.error is not None):
             text += f' All that it changed: output_read(id="{self._handle}").'
         shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
         shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
@@ -252,6 +283,8 @@ def _diff(file: CopiedFile) -> str:
     path, old, new = shown(file.path), _text(file.before), _text(file.after)
     if old is None or new is None:
         return f"{path}: not text\n"
+    if old == new:
+        return f"{path}: {'an empty file' if file.before is None or file.after is None else 'the same text'}\n"
     shift = 0
     lines = [f"--- {'/dev/null' if file.before is None else f'a/{path}'}"]
     lines.append(f"+++ {'/dev/null' if file.after is None else f'b/{path}'}")
@@ -272,9 +305,10 @@ def _change(file: CopiedFile) -> _Change:
         step = Removal(path, old or b"", before or "")
         said = TextBlock(text=f"{shown(path)} is removed")
         return _Change(step, Preview(shown(path), (said,) if diff is None else (said, diff)), diff)
-    if before is None or after is None:
+    if before is None or after is None or (before == after and old is not None):
         edited = Edited(path, old, _NO_TEXT, "", new, NOTHING, (), (), 1)
-        said = TextBlock(text=f"{shown(path)}, which is not text, becomes {count(len(new), 'byte')}")
+        what = "which is not text" if before is None or after is None else "whose text stays the same"
+        said = TextBlock(text=f"{shown(path)}, {what}, becomes {count(len(new), 'byte')}")
         return _Change(edited, Preview(shown(path), (said,), base=edited.binding), None)
     edited = Edited(path, old, read_text(old or b""), after, new, NOTHING, (), (), 1)
     return _Change(edited, edited.preview(), diff_block(path, before, after))
@@ -293,7 +327,12 @@ def _text(node: Node | None) -> str | None:
 
 
 def _present(workspace: Workspace, path: str) -> bytes | None:
-    """What the workspace has at the path; None if there is nothing. Raises WorkspaceError."""
+    """What the workspace has at the path itself; None if there is nothing.
+
+    Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises OSError.
+    """
+    if workspace.resolve(path) != path:
+        raise NotAFile(f"{path} leads through a link")
     try:
         with workspace.open(path) as file:
             return file.read(_MOST_BYTES + 1)

@@ -57,6 +57,10 @@ class CopiedFile:
 class Worktree(Protocol):
     """The copy of the workspace that one agent works in."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What `changed` could not look at, a phrase each, as in `Snapshot.left_out`."""
+
     async def changed(self) -> tuple[str, ...]:
         """Return the paths of what was changed in it, in order. Raises CheckpointError."""
 

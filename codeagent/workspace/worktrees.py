@@ -44,6 +44,10 @@ class AgentWorktree:
     def root(self) -> Path:
         return self._folder.files
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(phrase for phrase in self._now.left_out if phrase not in self._begun.left_out)
+
     async def changed(self) -> tuple[str, ...]:
         self._now = await self._store.take()
         return tuple(change.path for change in await self._store.changes(self._begun.id, self._now.id))

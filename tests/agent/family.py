@@ -52,6 +52,8 @@ class ChildJournal(MemoryJournal):
 class EmptyWorktree:
     """A Worktree in which nothing is changed."""
 
+    left_out = ()
+
     def __init__(self) -> None:
         self.removed = False
 

@@ -1,24 +1,23 @@
 """What a child changed in its worktree comes into the workspace file by file and hunk by hunk, or not at all (F24)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from codeagent.agent.checkpoints import WorkspaceLock
-from codeagent.agent.merging import Merge, Receiver
-from codeagent.core.acts import Answer
-from codeagent.core.agents import CopiedFile
+from codeagent.agent.agent import Agent
+from codeagent.agent.children import _merged
+from codeagent.core.acts import Answer, SetMode
+from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node, NodeKind
-from codeagent.core.display import DiffBlock
-from codeagent.core.errors import RunCancelled
+from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import ErrorInfo, text_of
-from codeagent.core.policy import Decision, Policy, Rule
-from codeagent.core.tool import ToolContext, ToolResult
+from codeagent.core.policy import Decision, Mode, Policy, Rule
+from codeagent.core.tool import Cancelled, ToolContext, ToolResult
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import scene
 from tests.workspace.test_git_status import git
@@ -38,6 +37,7 @@ class Copied:
     """A Worktree of these files, each as it was and as it is."""
 
     files: Mapping[str, tuple[Node | None, Node | None]]
+    left_out: tuple[str, ...] = ()
 
     async def changed(self) -> tuple[str, ...]:
         return tuple(sorted(self.files))
@@ -56,12 +56,15 @@ class Merged:
     root: Path
     worktree: Copied
     policy: Policy = Policy()  # noqa: RUF009  # frozen
+    mode: Mode | None = None
+    """Of the child."""
     answers: list[Decision] = field(default_factory=list)
     """To the questions, in order; then they are cancelled."""
     meanwhile: Callable[[], None] = lambda: None
     """Called with every question."""
     asked: list[ApprovalRequested] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
+    agent: Agent = field(init=False)
 
     async def carry_out(self, result: ToolResult | None = None) -> ToolResult:
         parent, token = scene(policy=self.policy, attended=True), CancelToken()
@@ -77,16 +80,15 @@ class Merged:
             else:
                 token.cancel("stopped")
 
+        self.agent = agent
         agent.observe(see)
         workspace = LocalWorkspace(self.root)
-        receiver = Receiver(
-            agent._emitter, agent._permissions, agent._approvals, workspace, WorkspaceLock(), agent._inspection,
-            parent.outputs,
-        )  # fmt: skip
+        agent._environment = replace(agent._environment, workspace=workspace)
         context = ToolContext("call_1", "agent", workspace, None, token)
-        merge = Merge(receiver, "the agent helper", context, token)
+        definition, above = AgentDefinition("helper", "helps", mode=self.mode), agent._parent("call_1", 1)
+        done = result or ToolResult.from_text("done")
         try:
-            return await merge.carry_out(self.worktree, result or ToolResult.from_text("done"))
+            return await _merged(self.worktree, done, definition, above, token, context)
         finally:
             self.outputs = parent.outputs.texts
             workspace.close()
@@ -156,9 +158,11 @@ async def test_rules_about_writing_decide_without_a_question(tmp_path: Path) -> 
 
 async def test_a_stop_in_the_middle_of_the_questions_takes_nothing(tmp_path: Path) -> None:
     work = merged(tmp_path, dict.fromkeys(("a.txt", "b.txt"), ("1\n", "2\n")), ONCE)
-    with pytest.raises(RunCancelled):
+    with pytest.raises(Cancelled) as stopped:
         await work.carry_out()
     assert len(work.asked) == 2 and work.now() == {"a.txt": "1\n", "b.txt": "1\n"}
+    told = text_of(stopped.value.content)
+    assert told.startswith("done\n\n") and 'All that it changed: output_read(id="out_1")' in told
 
 
 async def test_a_file_changed_before_the_questions_is_a_conflict_for_all_of_it(tmp_path: Path) -> None:
@@ -215,6 +219,81 @@ async def test_links_and_permissions_are_named_and_not_taken(tmp_path: Path) -> 
     result = await work.carry_out()
     assert "Not taken: link (a link), run.sh (that it can be run)" in text_of(result.content)
     assert work.now() == {"a.txt": "2\n", "run.sh": "x\n"}
+
+
+async def test_a_child_that_is_to_ask_is_asked_about_in_a_session_that_would_not_ask(tmp_path: Path) -> None:
+    work = merged(tmp_path, {"a.txt": ("1\n", "2\n")}, NO, policy=Policy("auto"), mode="ask")
+    await work.carry_out()
+    assert len(work.asked) == 1 and work.now() == {"a.txt": "1\n"}
+    work.mode = None
+    await work.carry_out()
+    assert len(work.asked) == 1 and work.now() == {"a.txt": "2\n"}
+
+
+async def test_links_in_the_workspace_are_conflicts_wherever_they_lead(tmp_path: Path) -> None:
+    def link(path: str, target: str) -> None:
+        (tmp_path / path).unlink(missing_ok=True)
+        (tmp_path / path).symlink_to(target)
+
+    (tmp_path / "same.txt").write_text("1\n")
+    (tmp_path / "other").mkdir()
+    files = {"a.txt": ("1\n", "2\n"), "b.txt": (None, "new\n"), "d/c.txt": (None, "new\n")}
+    work = merged(tmp_path, files)
+    for path, target in {"a.txt": "same.txt", "b.txt": "gone.txt", "d": "other"}.items():
+        link(path, target)
+    result = await work.carry_out()
+    assert work.asked == [] and (tmp_path / "same.txt").read_text() == "1\n"
+    assert "changed here meanwhile: a.txt, b.txt, d/c.txt." in text_of(result.content)
+
+
+async def test_a_path_that_becomes_a_link_during_the_questions_is_not_written_through(tmp_path: Path) -> None:
+    def link() -> None:
+        (tmp_path / "new.txt").symlink_to(".envrc")
+
+    work = merged(tmp_path, {"new.txt": (None, "export A=1\n")}, ONCE, meanwhile=link)
+    result = await work.carry_out()
+    assert result.error is not None and "new.txt has become a link, or is behind one" in result.error.message
+    assert not (tmp_path / ".envrc").exists()
+
+
+async def test_what_cannot_be_read_here_is_a_conflict_and_the_diff_stays_whole(tmp_path: Path) -> None:
+    work = merged(tmp_path, {"a.txt": ("1\n", "2\n"), "b.txt": ("1\n", "2\n")})
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "a.txt").mkdir()
+    result = await work.carry_out()
+    assert "changed here meanwhile: a.txt." in text_of(result.content)
+    assert work.outputs["out_1"].count("+2\n") == 2 and 'output_read(id="out_1")' in text_of(result.content)
+
+
+async def test_hunks_are_no_answer_to_a_removal(tmp_path: Path) -> None:
+    work = merged(tmp_path, {"a.txt": ("1\n", None)}, Decision("once", hunks=(False,)), NO)
+    await work.carry_out()
+    assert work.now() == {"a.txt": "1\n"}
+    assert "this cannot be answered hunk by hunk" in work.asked[1].reason
+
+
+async def test_what_may_not_be_edited_is_not_taken_and_plan_mode_begun_meanwhile_takes_nothing(tmp_path: Path) -> None:
+    rules = (Rule.parse("edit(a.txt)", "deny"),)
+    work = merged(tmp_path, {"a.txt": ("1\n", "2\n")}, policy=Policy("auto", rules))
+    assert "a.txt (denied by the rule edit(a.txt))" in text_of((await work.carry_out()).content)
+    late = merged(tmp_path, {"a.txt": ("1\n", "2\n")}, ONCE)
+    late.meanwhile = lambda: late.agent.do(SetMode("plan"))
+    assert "plan mode changes nothing" in text_of((await late.carry_out()).content)
+    assert work.now() == {"a.txt": "1\n"}
+
+
+async def test_a_change_that_no_diff_shows_is_told_in_words(tmp_path: Path) -> None:
+    work = merged(tmp_path, {"a.txt": ("\ufeffx\n".encode(), b"x\n"), "run.sh": ("x\n", "x\n")}, NO)
+    work.worktree = Copied(
+        {**work.worktree.files, "run.sh": (node("x\n", "executable"), node("x\n"))}, ("big: too large",)
+    )
+    result = await work.carry_out()
+    assert work.asked[0].blocks == (TextBlock(text="a.txt, whose text stays the same, becomes 2 bytes"),)
+    assert "big: too large, run.sh (that it can no longer be run), a.txt (not this one)" in text_of(result.content)
+    nothing = merged(tmp_path, {})
+    nothing.worktree = Copied({}, ("big: too large",))
+    result = await nothing.carry_out()
+    assert "Not taken: big: too large." in text_of(result.content) and result.error is not None
 
 
 async def test_nothing_of_a_child_that_failed_is_offered_but_its_diff_is_kept(tmp_path: Path) -> None:
