@@ -105,7 +105,9 @@ class Agent:
             inspection=self._inspection,
             jobs=self._jobs,
             triggers=self._triggers,
-            compaction=Compaction(around, emitter, self._spending, self._queue, history.line, history),
+            compaction=Compaction(
+                around, emitter, self._spending, self._queue, self._permissions, history.line, history
+            ),
             above=shared.meter,
         )
         self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)

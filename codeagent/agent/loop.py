@@ -42,7 +42,7 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage, is_at_work
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.policy import Mode
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
@@ -149,7 +149,6 @@ class Loop:
 
         Every call has its result even then.
         """
-        paused = False
         while True:
             token.raise_if_cancelled()
             await self._gate.wait(self._batches + 1, token)
@@ -160,17 +159,13 @@ class Loop:
                 await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
             await self._queue.admit(token)
-            if not paused:  # a paused answer can only be continued if nothing follows it
+            if not is_at_work(self._history):
                 self._history.extend(self._queue.deliver_notes() + self._queue.deliver_steering())
                 self._tell_mode()
                 if await self._compaction.at_boundary(self._asking(), token):
                     self._mode = None  # the note about it may be gone
                     continue
             if (answer := await self._turn_or_compact(token)) is None:
-                paused = False
-                continue
-            paused = answer.stop == "paused" and not answer.calls
-            if paused:
                 continue
             if answer.calls:
                 if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:
@@ -179,7 +174,7 @@ class Loop:
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
                     return reason
                 continue
-            if self._nudge(answer):
+            if is_at_work(self._history) or self._nudge(answer):
                 continue
             if self._compaction.asked:
                 await self._compaction.at_boundary(self._asking(), token)

@@ -26,6 +26,7 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.notices import ModelRetried
+from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled
 
 _OFFLINE = ("code_execution", "image_generation")
@@ -63,8 +64,7 @@ class StreamedAnswer:
                         self._show(ReasoningDelta, text)
                     case ProviderUse():
                         self._emit_merged()
-                        self._emitter.emit(await asyncio.to_thread(self._kept, event))
-                        self._hear(event)
+                        await take_use(event, self._emitter, self._executor.outputs, self._permissions)
                     case ModelAnswer(message, usage):
                         answer, self.usage = message, usage
                     case _:
@@ -105,40 +105,13 @@ class StreamedAnswer:
             self._merged.clear()
             self._emitter.emit(self._kind(text=text))
 
-    def _hear(self, use: ProviderUse) -> None:
-        """Note that the model has read what strangers wrote: even a call of this very answer may come from it."""
-        if use.sources or use.tool not in _OFFLINE:
-            self._permissions.hear(_ELSEWHERE)
-            self._permissions.begin_request()
-
-    def _kept(self, use: ProviderUse) -> ProviderToolUsed:
-        """The use as it is logged, its images saved; what cannot be saved is said."""
-        paths, problem = list[str](), use.error
-        for image in use.images:
-            suffix = f".{image.media_type.removeprefix('image/')}"
-            try:
-                paths.append(self._executor.outputs.keep_image(suffix, base64.b64decode(image.data)))
-            except OSError as error:
-                problem = f"an image could not be saved: {error.strerror or error}"
-        return ProviderToolUsed(
-            tool=use.tool,
-            target=use.target,
-            output=use.output,
-            sources=use.sources,
-            images=tuple(paths),
-            files=use.files,
-            error=problem,
-        )
-
     def _take(self, event: CallClosed | ToolsLeftOut | Heartbeat | Retrying | FellBack) -> None:
         self._emit_merged()
         match event:
             case CallClosed(call):
                 self._announce(call)
-            case ToolsLeftOut(model, names):
-                text = f"{model} has no {' or '.join(names)} of its provider's own that can be used here: not sent"
-                data: dict[str, JsonValue] = {"model": model, "tools": list(names)}
-                self._emitter.emit(Notice(level="warning", code="tools.not_at_provider", text=text, data=data))
+            case ToolsLeftOut():
+                self._emitter.emit(tools_left_out(event))
             case Heartbeat():
                 pass
             case Retrying():
@@ -190,3 +163,41 @@ def fell_back(change: FellBack) -> Notice:
     text = f"{change.reason}; continuing with {change.model}"
     data = {"reason": change.reason, "model": change.model}
     return Notice(level="warning", code="model.fallback", text=text, data=data)
+
+
+def tools_left_out(event: ToolsLeftOut) -> Notice:
+    """Return the notice that the provider does not have these tools."""
+    text = f"{event.model} has no {' or '.join(event.names)} of its provider's own that can be used here: not sent"
+    data: dict[str, JsonValue] = {"model": event.model, "tools": list(event.names)}
+    return Notice(level="warning", code="tools.not_at_provider", text=text, data=data)
+
+
+async def take_use(use: ProviderUse, emitter: Emitter, outputs: OutputStore, permissions: Permissions) -> None:
+    """Log what the provider's own tool did, and note that the model has read what strangers wrote.
+
+    Even a call of this very answer may come from it.
+    """
+    emitter.emit(await asyncio.to_thread(_kept, use, outputs))
+    if use.sources or use.tool not in _OFFLINE:
+        permissions.hear(_ELSEWHERE)
+        permissions.begin_request()
+
+
+def _kept(use: ProviderUse, outputs: OutputStore) -> ProviderToolUsed:
+    """Return the use as it is logged, its images saved; what cannot be saved is said."""
+    paths, problem = list[str](), use.error
+    for image in use.images:
+        suffix = f".{image.media_type.removeprefix('image/')}"
+        try:
+            paths.append(outputs.keep_image(suffix, base64.b64decode(image.data)))
+        except OSError as error:
+            problem = f"an image could not be saved: {error.strerror or error}"
+    return ProviderToolUsed(
+        tool=use.tool,
+        target=use.target,
+        output=use.output,
+        sources=use.sources,
+        images=tuple(paths),
+        files=use.files,
+        error=problem,
+    )

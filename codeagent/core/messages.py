@@ -62,6 +62,21 @@ class ProviderContent:
     items: tuple[JsonObject, ...]
     """Everything in the answer, in order; an item of a call only holds its place."""
 
+    @property
+    def begun(self) -> frozenset[str]:
+        """The ids of the calls of its own tools, which it refuses without their results, here or in a later answer."""
+        return frozenset(str(item.get("id")) for item in self.items if item.get("type") == "server_tool_use")
+
+    @property
+    def results(self) -> frozenset[str]:
+        """The ids of the calls of its own tools whose results are in this answer; an earlier one may have made them."""
+        return frozenset(str(item["tool_use_id"]) for item in self.items if "tool_use_id" in item)
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """The ids of the calls of its own tools whose results come with the next answer."""
+        return self.begun - self.results
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
@@ -155,6 +170,19 @@ class ErrorInfo:
 
     kind: ErrorKind
     message: str
+
+
+def is_at_work(messages: Sequence[Message]) -> bool:
+    """Tell whether the provider's own tools are not done yet.
+
+    Nothing but the results of our calls may follow the last answer then: the next request lets them continue.
+    """
+    answer = next((message for message in reversed(messages) if not isinstance(message, ToolMessage)), None)
+    if not isinstance(answer, AssistantMessage):
+        return False
+    if not answer.calls:
+        return answer.stop == "paused"
+    return answer.provider_content is not None and bool(answer.provider_content.unfinished)
 
 
 def text_of(content: tuple[ContentPart, ...]) -> str:

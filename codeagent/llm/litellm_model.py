@@ -16,7 +16,7 @@ from codeagent.llm import litellm_setup
 from codeagent.llm.native.anthropic import provider_blocks
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
-from codeagent.llm.provider_tools import content_for, declared_in, with_provider_tools, without_abandoned
+from codeagent.llm.provider_tools import content_for, declared_in, sendable, with_provider_tools
 from codeagent.llm.providers import Target, resolve_target
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
@@ -108,7 +108,7 @@ class LitellmModel(ProviderModel):
 
 def _messages(target: Target, request: ModelRequest, *, thinks: bool) -> list[Wire]:
     """Return what litellm is given; to Anthropic, answers that used its tools go back as they came."""
-    request = replace(request, messages=tuple(without_abandoned(request.messages)))
+    request = replace(request, messages=tuple(sendable(request.messages)))
     system, *messages = to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks)
     if target.family != "anthropic":
         return [system, *messages]

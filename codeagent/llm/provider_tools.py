@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import islice
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject
-from codeagent.core.messages import AssistantMessage, Message, ProviderContent
+from codeagent.core.messages import AssistantMessage, Message, ProviderContent, ToolMessage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.providers import Target, WireFormat
 from codeagent.llm.wire import Wire
@@ -77,7 +76,7 @@ def left_out(request: ModelRequest, has: Collection[str]) -> tuple[str, ...]:
 
 def content_for(message: Message, target: Target) -> ProviderContent | None:
     """Return what came from this very provider, to be sent back as it came."""
-    content = message.provider_content if isinstance(message, AssistantMessage) else None
+    content = _content(message)
     return content if content is not None and content.origin == target.owner else None
 
 
@@ -88,41 +87,57 @@ def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> It
     """
     left = iter(calls)
     for item in content.items:
-        if item["type"] != kind:
+        if item.get("type") != kind:
             yield dict(item)
         elif (call := next(left, None)) is not None:
             yield {**item, **call}
     yield from left
 
 
-def without_abandoned(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, with only the text of each paused answer for which something else follows than its results.
+def sendable(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages, with only the text and the calls of each answer that its provider would refuse.
 
-    Its provider would refuse it without them.
+    It refuses a call of its own tools without a result, unless that may still come, and a result without the call, such
+    as after a compaction.
     """
-    abandoned = {id(one) for one, following in pairwise(messages) if not _waits_for(one) <= _results_in(following)}
-    if not abandoned:
+    if not any(map(_content, messages)):
         return messages
-    return [_only_text(message) if id(message) in abandoned else message for message in messages]
+    known: set[str] = set()
+    out: list[Message] = []
+    for at, message in enumerate(messages):
+        content = _content(message)
+        if content is None:
+            out.append(message)
+        elif _is_abandoned(content, islice(messages, at + 1, None)) or not content.results <= known | content.begun:
+            out.append(_without_content(message))
+        else:
+            known |= content.begun
+            out.append(message)
+    return out
 
 
-def _waits_for(message: Message) -> set[str]:
-    """Return the ids of the provider's calls of which a paused answer has no results."""
-    items = _items(message) if isinstance(message, AssistantMessage) and message.stop == "paused" else ()
-    return {str(item["id"]) for item in items if item["type"] == "server_tool_use"} - _results_in(message)
+def _is_abandoned(content: ProviderContent, following: Iterable[Message]) -> bool:
+    """Tell whether a result is missing that can no longer come: only the results of our calls may come before it."""
+    missing = content.unfinished
+    for message in following if missing else ():
+        match message:
+            case ToolMessage():
+                pass
+            case AssistantMessage(provider_content=ProviderContent() as more):
+                missing -= more.results
+            case _:
+                return bool(missing)
+    return False
 
 
-def _results_in(message: Message) -> set[str]:
-    return {str(item["tool_use_id"]) for item in _items(message) if "tool_use_id" in item}
+def _content(message: Message) -> ProviderContent | None:
+    return message.provider_content if isinstance(message, AssistantMessage) else None
 
 
-def _items(message: Message) -> Sequence[JsonObject]:
-    content = message.provider_content if isinstance(message, AssistantMessage) else None
-    return () if content is None else content.items
-
-
-def _only_text(message: Message) -> Message:
-    return replace(message, provider_content=None) if isinstance(message, AssistantMessage) else message
+def _without_content(message: Message) -> Message:
+    """Leave the thoughts out, too, unless calls follow them: an answer must not end with them."""
+    assert isinstance(message, AssistantMessage)
+    return replace(message, provider_content=None, thinking=message.thinking if message.calls else ())
 
 
 def new_containers(message: AssistantMessage, before: Iterable[Message]) -> int:
@@ -132,4 +147,6 @@ def new_containers(message: AssistantMessage, before: Iterable[Message]) -> int:
 
 
 def _containers(message: Message) -> set[str]:
-    return {str(item["container_id"]) for item in _items(message) if "container_id" in item}
+    content = _content(message)
+    items = () if content is None else content.items
+    return {str(item["container_id"]) for item in items if "container_id" in item}

@@ -171,7 +171,7 @@ class Accumulator:
         self._shown.update(source.url for use in work.uses for source in use.sources)
         for source in work.cited:
             self._cited.setdefault(source.url, source)
-        self._content = work.content or self._content
+        self._content = _mended(work.content) or self._content
         return work.uses
 
     def _whole_characters(self, text: str) -> str:
@@ -269,6 +269,13 @@ def is_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def _mended(items: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
+    """Mend every text in the items: each is sent back, and written to the log."""
+    text = json.dumps(items, ensure_ascii=False)
+    mended = _mend(text)
+    return items if mended is text else tuple(json.loads(mended))
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

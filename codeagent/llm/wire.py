@@ -172,9 +172,8 @@ def anthropic_message(message: Message, *, error_flag: bool, thinks: bool) -> Wi
                 if thinks and (block.redacted is not None or block.signature is not None)
             ]
             text = message.text if message.text.strip() else ""
-            if thinking:
-                return {**_assistant(message, text, bare=True), "thinking_blocks": thinking}
-            return _assistant(message, text)
+            wire = _assistant(message, text)
+            return {**wire, "thinking_blocks": thinking} if thinking else wire
         case ToolMessage():
             parts = _parts(message.content)
             wire = {"role": "tool", "tool_call_id": message.call_id, "content": parts}
@@ -184,12 +183,12 @@ def anthropic_message(message: Message, *, error_flag: bool, thinks: bool) -> Wi
             return {**wire, "is_error": True} if error_flag else {**wire, "content": [said, *parts]}
 
 
-def _assistant(message: AssistantMessage, text: str, *, bare: bool = False) -> Wire:
+def _assistant(message: AssistantMessage, text: str) -> Wire:
     """Convert an answer; without text its content is null: an empty string would be rejected or replaced.
 
-    An answer without calls must say something, unless it is `bare` because it has blocks of thinking.
+    An answer without calls must say something, even if it has thoughts: it must not end with them.
     """
-    wire: Wire = {"role": "assistant", "content": text or (None if message.calls or bare else _NO_TEXT)}
+    wire: Wire = {"role": "assistant", "content": text or (None if message.calls else _NO_TEXT)}
     if message.calls:
         wire["tool_calls"] = [
             {

@@ -22,7 +22,7 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
-from codeagent.core.messages import AssistantMessage, StopReason, ToolCall, Usage, transcript_problems
+from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, ToolCall, Usage, transcript_problems
 from codeagent.core.model import (
     CallClosed,
     ModelAnswer,
@@ -65,6 +65,7 @@ class Turn:
     error: ModelError | None = None
     """Raised after everything was streamed, in place of the answer."""
     uses: tuple[ProviderUse, ...] = ()
+    content: ProviderContent | None = None
     retry_first: bool = False
     """Stream it all once, announce a retry, and stream it again with the same call ids."""
 
@@ -97,7 +98,9 @@ class TurnsModel:
             yield event
         if turn.error is not None:
             raise turn.error
-        message = AssistantMessage(text=turn.text, calls=tuple(calls), stop=turn.stop, model=self.name)
+        message = AssistantMessage(
+            text=turn.text, calls=tuple(calls), stop=turn.stop, model=self.name, provider_content=turn.content
+        )
         yield ModelAnswer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
 
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:

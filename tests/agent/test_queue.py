@@ -6,7 +6,7 @@ import pytest
 
 from codeagent.core.acts import FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
-from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.messages import ProviderContent, UserMessage, text_of
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
@@ -59,6 +59,16 @@ async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobo
     assert [request.messages[-1].role for request in s.model.requests] == ["user", "assistant", "user"]
     assert text_of(s.model.requests[2].messages[-1].content) == "also this"
     assert of(events, RunFinished)[0].turns == 3
+
+
+async def test_steering_waits_for_a_search_that_waits_for_the_results_of_calls() -> None:
+    search = ProviderContent(origin="o", items=({"type": "server_tool_use", "id": "s"}, {"type": "tool_use"}))
+    found = ProviderContent(origin="o", items=({"type": "web_search_tool_result", "tool_use_id": "s"},))
+    s = scene(Turn("", THREE[:1], content=search), Turn("Found.", THREE[:1], content=found), Turn("ok"))
+    at_first_start(s, lambda: s.act(Steer("also this")))
+    await s.run()
+    assert [request.messages[-1].role for request in s.model.requests] == ["user", "tool", "user"]
+    assert text_of(s.model.requests[2].messages[-1].content) == "also this"
 
 
 async def test_queued_text_is_logged_before_it_is_delivered() -> None:

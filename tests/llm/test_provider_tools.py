@@ -16,6 +16,7 @@ from codeagent.core.messages import (
     ToolCall,
     UserMessage,
     WebSource,
+    is_at_work,
 )
 from codeagent.core.model import ModelRequest, ProviderUse, ToolsLeftOut
 from codeagent.core.tool import ToolDefinition
@@ -28,6 +29,7 @@ from codeagent.llm.provider_tools import with_calls
 from codeagent.llm.retry import RetryingModel
 from codeagent.llm.scripted import ScriptedModel
 from codeagent.llm.scripted import Turn as ScriptedTurn
+from codeagent.llm.stream import Accumulator, Delta, ProviderWork
 from codeagent.llm.usage import Price
 from tests.llm.asking import LITELLM_WORKER, READ, Heard, ask, result
 from tests.provider_streams import CITED, FOUND, PNG, SEARCH, anthropic_answer, responses_answer
@@ -298,6 +300,53 @@ async def test_a_paused_answer_is_continued_and_one_that_the_user_spoke_after_is
     assert left[1]["content"] == [{"type": "text", "text": "Wait."}]
     assert [block["text"] for block in cut[1]["content"]] == ["Wait.", "It"]
     assert (whole[1]["content"][-3], whole[1]["content"][-1]["text"]) == (pending, CITED["text"])
+
+
+async def test_a_search_that_waits_for_the_results_of_our_calls_is_continued_with_them_alone(make: Make) -> None:
+    """Anthropic begins it only then, and refuses it ever after if anything else follows."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
+    call = {"type": "tool_use", "id": "toolu_1234abcd", "name": "read", "input": {"path": "a"}}
+    waiting = Turn(raw=anthropic_answer([thought, SEARCH, call], "tool_use"), thinking=(("hm", "sig=="),))
+    rest = Turn(raw=anthropic_answer([FOUND, CITED]))
+    async with connected(make, "anthropic/claude-sonnet-4-5", waiting, rest) as (model, server):
+        first = (await ask(model, asking())).message
+        answered = (USER, first, *(result(one, "text") for one in first.calls))
+        second = (await ask(model, asking(*answered))).message
+        await ask(model, asking(*answered, second, USER))
+        await ask(model, asking(*answered, USER))
+        await ask(model, asking(*answered, USER, second, USER))
+    assert is_at_work(answered) and not is_at_work((*answered, second)) and not is_at_work((*answered, USER))
+    kinds = [
+        [block["type"] for each in request.body["messages"] for block in each["content"]] for request in server.requests
+    ]
+    begun = ["text", "thinking", "server_tool_use", "tool_use", "tool_result"]
+    assert kinds[1:3] == [begun, [*begun, "web_search_tool_result", "text", "text"]]
+    ours = ["text", "thinking", "tool_use", "tool_result", "text"]
+    assert kinds[3:] == [ours, [*ours, "text", "text"]]
+
+
+async def test_an_answer_of_which_only_thoughts_and_a_search_without_result_came_goes_back_as_words(make: Make) -> None:
+    """Anthropic refuses an answer that ends with thoughts, and a search that is not there."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig=="}
+    paused = Turn(raw=anthropic_answer([thought, SEARCH], "pause_turn"))
+    async with connected(make, "anthropic/claude-sonnet-4-5", paused, Turn(text="ok")) as (model, server):
+        first = (await ask(model, asking())).message
+        await ask(model, asking(USER, first, USER))
+    assert [block["text"] for block in server.requests[1].body["messages"][1]["content"]] == ["(no output)"]
+
+
+def test_the_halves_of_a_character_in_what_is_sent_back_are_joined_or_replaced() -> None:
+    """They come apart in pieces of a text; half of one can neither be sent nor logged."""
+    answer = Accumulator()
+    answer.add(Delta(work=ProviderWork(content=({"type": "text", "text": "\ud83d" + "\ude00 \ud800"},)), finish="stop"))
+    content = answer.finish("m")[1].provider_content
+    assert content is not None and content.items == ({"type": "text", "text": "\U0001f600 \ufffd"},)
+
+
+async def test_a_block_without_a_type_is_not_taken_for_a_tool_of_the_provider() -> None:
+    raw = anthropic_answer([{}, {"type": "text", "text": "ok"}])
+    async with connected(NativeModel, "anthropic/claude-sonnet-4-5", Turn(raw=raw)) as (model, _):
+        assert (await ask(model, asking())).message.provider_content is None
 
 
 async def test_nothing_of_an_answer_that_broke_off_or_was_too_long_is_sent_back() -> None:

@@ -22,6 +22,7 @@ _TO_READ_SHARE = 0.85
 """Of what the conversation may fill: so much is sent to be summarized."""
 _SHORTENED = (LARGE, 500, 100)
 """Characters to which results are shortened, step by step, until what is to be summarized fits."""
+_SEARCHED = "[… what the provider's own tools brought is left out here …]"
 _USUAL_RATIO = 0.3
 _RATIOS = (0.1, 2.0)
 
@@ -161,7 +162,11 @@ def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) 
 
 
 def _shortened(message: Message, limit: int) -> Message:
-    if not isinstance(message, ToolMessage) or characters(message) <= limit:
+    if characters(message) <= limit:
+        return message
+    if isinstance(message, AssistantMessage):
+        return replace(message, provider_content=None, text=message.text or _SEARCHED)
+    if not isinstance(message, ToolMessage):
         return message
     text = text_of(message.content)
     return replace(message, content=(TextPart(text=f"{text[:limit]}\n[… shortened here …]"),))

@@ -25,7 +25,8 @@ from codeagent.agent.compaction.plan import (
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
-from codeagent.agent.model_request import fell_back, retried
+from codeagent.agent.model_request import fell_back, retried, take_use, tools_left_out
+from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.acts import AnswerSummary, Compact, ContextAct, Pin, Refused, Unpin
 from codeagent.core.cancel import CancelToken
@@ -34,7 +35,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, text_of
-from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, Retrying
+from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
 from codeagent.core.notes import pin_note
 from codeagent.core.notices import CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
 from codeagent.core.tool import ToolResult
@@ -74,9 +75,11 @@ class Compaction:
         emitter: Emitter,
         spending: BudgetMeter,
         queue: MessageQueue,
+        permissions: Permissions,
         line: BranchingHistory[Message],
         history: History,
     ) -> None:
+        self._permissions = permissions
         self._around, self._emitter, self._spending = around, emitter, spending
         self._queue, self._line = queue, line
         self._pins = history.pins
@@ -275,6 +278,10 @@ class Compaction:
                     self._emitter.emit(retried(event))
                 case FellBack():
                     self._emitter.emit(fell_back(event))
+                case ProviderUse():
+                    await take_use(event, self._emitter, self._around.outputs, self._permissions)
+                case ToolsLeftOut():
+                    self._emitter.emit(tools_left_out(event))
                 case _:
                     pass  # only the whole summary is shown
         if answer is None:

@@ -13,7 +13,7 @@ from codeagent.core.messages import Message, ProviderContent, Thinking, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import PerMessage, encoded, json_body
-from codeagent.llm.provider_tools import content_for, declared_in, with_calls, without_abandoned
+from codeagent.llm.provider_tools import content_for, declared_in, sendable, with_calls
 from codeagent.llm.provider_uses import block_use, sources_of
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
@@ -69,7 +69,7 @@ class AnthropicWriter:
         own = (one.tool for one in declared_in(request, target))
         if tools := [*map(_tool, to_tools(request.tools, "anthropic")), *own]:
             head["tools"] = tools
-        turns = self._turns[thinks](without_abandoned(request.messages))
+        turns = self._turns[thinks](sendable(request.messages))
         return json_body(head, "messages", _alternating(turns))
 
 
@@ -179,9 +179,10 @@ class _Block:
         match self.begun:
             case {"type": "tool_use"}:
                 return {"type": "tool_use"}
-            case {"type": "text", "text": str(text)}:
+            case {"type": "text"}:
                 cited = [*(self.begun.get("citations") or ()), *self.citations]
-                return {"type": "text", "text": text + said, **({"citations": cited} if cited else {})}
+                text = f"{self.begun.get('text') or ''}{said}"
+                return {"type": "text", "text": text, **({"citations": cited} if cited else {})}
             case {"type": "thinking"}:
                 thought, signature = str(self.begun.get("thinking") or ""), self.begun.get("signature")
                 return {"type": "thinking", "thinking": thought + said, "signature": signature or self.signature}
@@ -231,7 +232,7 @@ class AnthropicReader:
 
     def _start(self, index: Any, block: dict[str, Any]) -> Sequence[StreamPiece]:
         self._calls.pop(index, None)
-        self._blocks[index] = _Block(block)
+        self._blocks[index] = _Block(block if block.get("type") else {"type": "text"})
         match block:
             case {"type": str(kind), "tool_use_id": used} if kind.endswith("_tool_result"):
                 call = next((one.whole() for one in self._blocks.values() if one.begun.get("id") == used), {})
@@ -252,7 +253,7 @@ class AnthropicReader:
                 return _NOTHING
 
     def _delta(self, index: Any, delta: dict[str, Any]) -> Sequence[StreamPiece]:
-        block = self._blocks.get(index) or self._blocks.setdefault(index, _Block({"type": "text", "text": ""}))
+        block = self._blocks.get(index) or self._blocks.setdefault(index, _Block({"type": "text"}))
         match delta:
             case {"type": "text_delta", "text": str(text)}:
                 block.pieces.append(text)
@@ -288,7 +289,7 @@ class AnthropicReader:
         if finish is None or all(block.begun.get("type") in _OWN for block in self._blocks.values()):
             return Delta(finish=finish)
         blocks = [block.whole() for block in self._blocks.values()]
-        kept = tuple(block for block in blocks if block.get("text", "x").strip() and block.get("signature", "x"))
+        kept = tuple(block for block in blocks if str(block.get("text", "x")).strip() and block.get("signature", "x"))
         cited = sources_of(citation for block in self._blocks.values() for citation in block.citations)
         return Delta(work=ProviderWork(cited=cited, content=kept), finish=finish)
 

@@ -1,6 +1,7 @@
 """A model that reads what it is sent: it answers from its context, and writes a summary when it is asked for one."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from codeagent.agent.compaction.plan import request_characters
@@ -50,7 +51,7 @@ class ReadingModel(TurnsModel):
         else:
             turn = self._work(request)
         usage = turn.usage or Usage(input_tokens=used, output_tokens=len(turn.text) // 4, cost_usd=0.01)
-        self.turns.append(Turn(turn.text, turn.calls, turn.stop, usage, turn.error))
+        self.turns.append(replace(turn, usage=usage))
         return super().stream(request)
 
 

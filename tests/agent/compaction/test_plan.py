@@ -21,6 +21,7 @@ from codeagent.core.compaction import ContextCompacted, PrunedResult, compacted,
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
+    ProviderContent,
     TextPart,
     Thinking,
     ToolCall,
@@ -134,6 +135,14 @@ def conversation(*results: int) -> list[Message]:
         messages.append(AssistantMessage(calls=(call,)))
         messages.append(ToolMessage(call_id=call.id, name="do", content=(TextPart(text="r" * length),)))
     return messages
+
+
+def test_what_a_provider_searched_gives_way_to_the_text_of_its_answer_before_nothing_can_be_summarized() -> None:
+    found = ProviderContent(origin="o", items=({"type": "web_search_tool_result", "content": "f" * 9_000},))
+    answers = [AssistantMessage(text=text, provider_content=found) for text in ("It is large.", "")]
+    head = to_summarize([UserMessage.from_text("the task"), *answers], 0, 4_000)
+    assert head is not None and transcript_problems(head) == []
+    assert next(one.text for one in head if isinstance(one, AssistantMessage)) == "It is large."
 
 
 def test_large_old_results_are_pruned_first_and_no_summary_is_needed_if_that_is_enough() -> None:

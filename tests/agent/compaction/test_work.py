@@ -29,10 +29,10 @@ from codeagent.core.audit import gather_stats
 from codeagent.core.budget import Budget
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.errors import CheckpointError, ModelError
-from codeagent.core.events import KnownEvent, MessageAdded, RunFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import KnownEvent, MessageAdded, ProviderToolUsed, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
-from codeagent.core.model import ModelRequest
-from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten
+from codeagent.core.model import ModelRequest, ProviderUse
+from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.session.fold import ToolDetails, fold
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
 from tests.agent.doubles import MemoryOutputs, Scene, Turn, do, of, scene
@@ -253,6 +253,17 @@ async def test_a_user_who_does_not_want_to_be_asked_is_not() -> None:
     s.act(Compact())
     await settle(s)
     assert len(compactions(s)) == 1 and not of(s.events, SummaryWritten)[0].asked
+
+
+async def test_what_the_providers_tools_do_while_it_is_summarized_is_logged_and_suspends_rules() -> None:
+    searched = Turn("the gist of it", uses=(ProviderUse(tool="web_search", target="q"),))
+    s, _ = begin(*shows(3), summarize=lambda request: searched)
+    await run(s)
+    s.act(Compact())
+    await settle(s)
+    assert [use.target for use in of(s.events, ProviderToolUsed)] == ["q"]
+    assert [event.place for event in of(s.events, TextRead)] == ["the provider's search"]
+    assert len(compactions(s)) == 1
 
 
 CUT: StopReason = "length"
