@@ -62,9 +62,9 @@ def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
 
 
 def sources_of(found: Iterable[Any]) -> tuple[WebSource, ...]:
-    """Read results and citations, each page once; what has no address is left out."""
+    """Read results and citations, some of them bare addresses, each page once; what has no address is left out."""
     pages: dict[str, WebSource] = {}
-    for one in _objects(found):
+    for one in _objects([{"url": one} if isinstance(one, str) else one for one in found]):
         inner = one.get("url_citation")
         page = inner if isinstance(inner, dict) else one
         url = one_line(str(page.get("url") or ""), 500)

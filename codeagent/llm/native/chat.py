@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from codeagent.core.budget import Effort
@@ -24,6 +26,8 @@ _THINKING_SWITCH = {"deepseek"}
 _REASONING_BACK = {"deepseek", "moonshot"}
 """They refuse answers that come back without their reasoning, if the model thinks."""
 _BLANK = " "
+_CITING = ("annotations", "search_results", "citations")
+"""Where servers say what an answer cites: as OpenAI does, as Perplexity does, or as bare addresses."""
 
 
 class ChatWriter:
@@ -101,7 +105,7 @@ class ChatReader:
             raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
         delta, usage = read_delta(event), read_usage(event)
         self._finish = delta.finish or self._finish
-        self._closing = usage is not None and delta == Delta()
+        self._closing = usage is not None and replace(delta, work=None) == Delta()
         yield StreamPiece(delta, usage)
 
     def end(self) -> Iterator[StreamPiece]:
@@ -113,12 +117,12 @@ def read_delta(chunk: Any) -> Delta:
     """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are empty."""
     choices = field(chunk, "choices")
     if not choices:
-        return Delta()
+        return Delta(work=_cited(chunk))
     choice = choices[0]
     finish = field(choice, "finish_reason") or None
     delta = field(choice, "delta") or field(choice, "message")
     if delta is None:
-        return Delta(finish=finish)
+        return Delta(work=_cited(chunk), finish=finish)
     content = field(delta, "content")
     text, reasoning = _from_parts(content) if isinstance(content, list) else (_text(content), "")
     thinking = tuple(map(_block, field(delta, "thinking_blocks") or ()))
@@ -132,9 +136,16 @@ def read_delta(chunk: Any) -> Delta:
         text=text + _text(field(delta, "refusal")),
         thinking=thinking,
         calls=tuple(map(_call, pieces)),
-        work=ProviderWork(cited=sources_of(found)) if (found := field(delta, "annotations")) else None,
+        work=_cited(delta) or _cited(chunk),
         finish=str(finish) if finish else None,
     )
+
+
+def _cited(said: Any) -> ProviderWork | None:
+    """Return what a delta, or a chunk beside its choices, cites; None if it cites nothing."""
+    lists = (found for name in _CITING if isinstance(found := field(said, name), list))
+    cited = sources_of(chain.from_iterable(lists))
+    return ProviderWork(cited=cited) if cited else None
 
 
 def _text(value: Any) -> str:

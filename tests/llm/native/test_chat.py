@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from codeagent.core.messages import Thinking
-from codeagent.llm.native.chat import read_delta
+from codeagent.core.messages import Thinking, WebSource
+from codeagent.llm.native.chat import ChatReader, read_delta
 from codeagent.llm.stream import CallPiece, Delta
 
 
@@ -44,3 +44,15 @@ def test_call_pieces_may_lack_anything() -> None:
     assert read_delta(chunk(tool_calls=[full, bare, None])).calls == (CallPiece(1, "x", "read", "{"), CallPiece())
     legacy = SimpleNamespace(name="read", arguments="{}")
     assert read_delta(chunk(function_call=legacy)).calls == (CallPiece(0, None, "read", "{}"),)
+
+
+def test_what_a_server_cites_beside_its_choices_is_read_from_an_event_and_from_an_object_of_a_library() -> None:
+    """Perplexity and xAI cite there; what strangers wrote must not go unnoticed."""
+    found = {"search_results": [{"title": "A", "url": "https://a.example"}], "citations": ["https://b.example", 1]}
+    cited = WebSource(title="A", url="https://a.example"), WebSource(url="https://b.example")
+    for event in ({"choices": [], **found}, SimpleNamespace(choices=chunk(content="So.").choices, **found)):
+        work = read_delta(event).work
+        assert work is not None and work.cited == cited
+    reader = ChatReader()
+    list(reader.read({"choices": [], "usage": {"prompt_tokens": 1}, **found}))
+    assert [piece.delta.finish for piece in reader.end()] == ["stop"]
