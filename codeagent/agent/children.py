@@ -275,8 +275,9 @@ async def _merged(
     # The mode of the child holds, too: its changes may have to be asked about in a session that does not ask.
     permissions = NarrowedPermissions(around, shared.emitter, shared.permissions, definition.mode, apart=True)
     receiver = Receiver(
-        shared.emitter, permissions, parent.approvals, around.workspace, shared.lock, shared.inspection, around.outputs
-    )
+        shared.emitter, permissions, parent.approvals, around.workspace, shared.lock, shared.inspection, around.outputs,
+        around.hooks,
+    )  # fmt: skip
     return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(worktree, result)
 
 

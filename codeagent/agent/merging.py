@@ -4,12 +4,14 @@ A file that was changed in the workspace meanwhile keeps everything from being t
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.core.agents import CopiedFile, Worktree
@@ -19,7 +21,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
 from codeagent.core.errors import CheckpointError, MissingPath, NotAFile, RunCancelled, WorkspaceError
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import ErrorInfo, ErrorKind, text_of
+from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
 from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
 from codeagent.core.ports import OutputStore, Workspace
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
@@ -31,7 +33,7 @@ from codeagent.tools.edit.replacing import Edited
 from codeagent.tools.extra.changeset import ChangeSet, Removal, named, paths_key
 
 _WRITE = "write"
-"""The tool whose rules decide what is taken, together with those that deny or ask about `edit`."""
+"""The tool whose rules and hooks decide what is taken, together with the rules that deny or ask about `edit`."""
 _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
 """More than that is not offered, but kept as a diff like everything that is not taken."""
@@ -41,6 +43,7 @@ _NO_TEXT = TextFile(b"", "", "utf-8", b"")
 _EDITED = "its lines cannot be edited here: choose hunks, take it, or leave it"
 _RULE = "a rule cannot be added here: take it, or leave it"
 _WHOLE = "this cannot be answered hunk by hunk: take it, or leave it"
+_WITH_THE_REST = "the user took the rest"
 _NOTHING_TAKEN = "Nothing of what it changed was taken"
 
 
@@ -56,6 +59,7 @@ class Receiver:
     lock: WorkspaceLock
     inspection: Inspection
     outputs: OutputStore
+    hooks: Hooks
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Merge:
         self._changes: list[_Change] = []
         self._conflicts: list[str] = []
         self._taken: list[_Step] = []
+        self._unasked: dict[str, JsonValue] = {}
+        """By path of what is taken without a question: what allowed it."""
         self._left: list[str] = []
         """Paths that were not taken, each with the reason."""
         self._handle = ""
@@ -171,6 +177,9 @@ class Merge:
         rest = False
         for number, change in enumerate(self._changes, start=1):
             path, all_of = change.step.path, len(self._changes)
+            if objection := await self._objection(change):
+                self._left.append(f"{shown(path)} ({objection})")
+                continue
             key, verdict = self._judged(path)
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
             match verdict.permission:
@@ -181,7 +190,27 @@ class Merge:
                     about = f"changed by {self._agent} in its worktree{place}"
                     rest = await self._ask(change, f"{about}: {key.sensitive}" if key.sensitive else about) or rest
                 case _:
+                    self._unasked[shown(path)] = verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
                     self._taken.append(change.step)
+
+    async def _objection(self, change: _Change) -> str:
+        """Why a hook keeps the file from being taken, as a phrase; empty if none does. Raises RunCancelled.
+
+        The hooks judged the calls of the child, too, but these may have named the file by its path in the worktree.
+        """
+        if not self._to.hooks.may_modify(_WRITE):
+            return ""
+        arguments = {"path": change.step.path}
+        if change.diff is not None and isinstance(change.step, Edited):
+            arguments["content"] = change.step.after
+        call = ToolCall(id=self._context.call_id, name=_WRITE, arguments=json.dumps(arguments))
+        match await self._token.guard(self._to.hooks.before_tool(call)):
+            case Deny(reason):
+                return reason or "a hook denied it"
+            case Modify(others) if others != arguments:
+                return "a hook would change what is written"
+            case _:
+                return ""
 
     async def _ask(self, change: _Change, reason: str) -> bool:
         """Ask about one file; return whether the rest is to be taken, too. Raises RunCancelled."""
@@ -256,6 +285,7 @@ class Merge:
         shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
         details: dict[str, JsonValue] = {
             "taken": [shown(step.path) for step in self._taken] if error is None else [],
+            "unasked": self._unasked if error is None else {},
             "diff": self._handle,
         }
         told = _told(result, text, error, shown_steps[:_MOST_DIFFS])

@@ -1,5 +1,6 @@
 """What a child changed in its worktree comes into the workspace file by file and hunk by hunk, or not at all (F24)."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.children import _merged
+from codeagent.agent.hooks.hook import Deny, Hook, Hooks, Modify
 from codeagent.core.acts import Answer, SetMode
 from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.approval_events import ApprovalRequested
@@ -15,7 +17,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import KnownEvent
-from codeagent.core.messages import ErrorInfo, text_of
+from codeagent.core.messages import ErrorInfo, ToolCall, text_of
 from codeagent.core.policy import Decision, Mode, Policy, Rule
 from codeagent.core.tool import Cancelled, ToolContext, ToolResult
 from codeagent.workspace.files import LocalWorkspace
@@ -56,6 +58,7 @@ class Merged:
     root: Path
     worktree: Copied
     policy: Policy = Policy()  # noqa: RUF009  # frozen
+    hooks: Hooks = Hooks()  # noqa: RUF009  # frozen
     mode: Mode | None = None
     """Of the child."""
     answers: list[Decision] = field(default_factory=list)
@@ -67,7 +70,7 @@ class Merged:
     agent: Agent = field(init=False)
 
     async def carry_out(self, result: ToolResult | None = None) -> ToolResult:
-        parent, token = scene(policy=self.policy, attended=True), CancelToken()
+        parent, token = scene(policy=self.policy, attended=True, hooks=self.hooks), CancelToken()
         agent, answers = parent.agent, list(self.answers)
 
         def see(event: KnownEvent) -> None:
@@ -228,6 +231,24 @@ async def test_a_child_that_is_to_ask_is_asked_about_in_a_session_that_would_not
     work.mode = None
     await work.carry_out()
     assert len(work.asked) == 1 and work.now() == {"a.txt": "2\n"}
+
+
+async def test_hooks_that_judge_writing_judge_what_is_taken(tmp_path: Path) -> None:
+    judged: list[dict[str, str]] = []
+
+    async def judge(call: ToolCall) -> bool | Deny | Modify:
+        judged.append(json.loads(call.arguments))
+        path = judged[-1]["path"]
+        return {"a.txt": Deny("frozen"), "b.txt": Modify({"path": path, "content": "3\n"})}.get(path, True)
+
+    files = {"a.txt": ("1\n", "2\n"), "b.txt": ("1\n", "2\n"), "c.txt": ("1\n", "2\n"), "d.bin": (None, b"\0")}
+    work = merged(tmp_path, files, policy=Policy("accept-edits"), hooks=Hooks((Hook("h", judge, tools="write"),)))
+    result = await work.carry_out()
+    assert judged == [*({"path": f"{name}.txt", "content": "2\n"} for name in "abc"), {"path": "d.bin"}]
+    told = "Not taken: a.txt (frozen), b.txt (a hook would change what is written)."
+    assert told in text_of(result.content) and work.now()["c.txt"] == "2\n"
+    auto = "the mode accept-edits does not ask"
+    assert result.details["worktree"]["unasked"] == {"c.txt": auto, "d.bin": auto}  # type: ignore[index,call-overload]  # JSON
 
 
 async def test_links_in_the_workspace_are_conflicts_wherever_they_lead(tmp_path: Path) -> None:
