@@ -1,6 +1,7 @@
 """Messages between the agents of one process: the hub that carries them, and the inbox of each agent."""
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,7 @@ MOST_PER_MINUTE = 20
 """Messages that one agent sends."""
 MOST_WAKES = 20
 """How many messages in a row make an agent continue without a word from the user; the next ones wait for one."""
+_MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
 _MINUTE = 60.0
 _SHOWN = 200
 
@@ -73,6 +75,8 @@ class Hub:
 
     def send(self, sender: str, to: str, body: str, reply_to: str | None) -> Sent:
         """Raises ToolError."""
+        if reply_to is not None and _MESSAGE_ID.fullmatch(reply_to) is None:
+            raise InvalidArgs("reply_to is the id of the message that this answers, as in m3; nothing was sent")
         receivers = self._receivers(sender, to)
         free = [name for name in receivers if self._inboxes[name].waiting < MOST_WAITING]
         if not free:

@@ -201,7 +201,9 @@ class GroupWork:
             return adder.tools
         allowed, there = AllowList().narrowed(adder.tools), {tool.name for tool in self._children.lent()}
         for name in tools:
-            if not allowed.allows(name) or (adder.tools is None and name not in there):
+            # A pattern may stand for more than one that it fits: `rea*` fits `rea?`.
+            exact = there if adder.tools is None else adder.tools if set(name) & set("*?") else None
+            if not (allowed.allows(name) if exact is None else name in exact):
                 raise InvalidArgs(f"you do not have the tool {name[:64]!r}, so you cannot give it; no agent was added")
         return tuple(tools)
 

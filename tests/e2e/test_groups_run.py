@@ -76,6 +76,7 @@ def test_two_scripted_agents_exchange_three_messages_over_a_queue_and_a_broadcas
 def test_an_agent_with_the_right_adds_one_that_can_do_no_more_than_itself(product: Product) -> None:
     adding = [
         calls(("add_agent", {"name": "b", "prompt": "P", "task": "T", "tools": ["write"]})),
+        calls(("add_agent", {"name": "b", "prompt": "P", "task": "T", "tools": ["rea*"]})),
         calls(("add_agent", {"name": "a", "prompt": "P", "task": "T"})),
         calls(("add_agent", {"name": "b", "prompt": "P", "task": "T", "channels": ["wrok"]})),
         calls(("add_agent", {"name": "b", "prompt": "P", "task": "T", "tools": ["send_message"], "channels": ["all"]})),
@@ -83,12 +84,13 @@ def test_an_agent_with_the_right_adds_one_that_can_do_no_more_than_itself(produc
         say("added"),
     ]
     model = product.script(*adding)
-    agents = [{"name": "a", "prompt": "A", "model": model, "may_add": True, "tools": ["read", "send_message"]}]
+    agents = [{"name": "a", "prompt": "A", "model": model, "may_add": True, "tools": ["rea?", "send_message"]}]
     group(product, agents, most_agents=2)
     done = run(product)
     errors = [text_of(result) for result in results(done.events) if result["agent"] == "a"]
     assert [text.removeprefix("Invalid arguments: ").partition(";")[0] for text in errors] == [
         "you do not have the tool 'write', so you cannot give it",
+        "you do not have the tool 'rea*', so you cannot give it",
         "'a' is not a name that is free",
         "there is no channel 'wrok'",
         "b was added and has begun.",
