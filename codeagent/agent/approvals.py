@@ -135,12 +135,16 @@ class Approvals:
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
         """
-        if not again and self.permissions.bound(prepared.tool, prepared.arguments, prepared.args) in self.granted:
+        known = self.permissions.known
+        if (
+            not again
+            and self.permissions.bound(prepared.tool, prepared.arguments, prepared.args, known) in self.granted
+        ):
             return prepared, Permit("user", (await show(prepared, None)).base)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
-            tool = prepared.tool
+            tool, known = prepared.tool, self.permissions.known
             decision = await self.ask(
                 prepared.call.id,
                 tool.name,
@@ -158,7 +162,7 @@ class Approvals:
                     prepared, reason = await self._edited(prepared, decision.arguments, token)
                     preview = await show(prepared, None)
                     continue
-                case "rule" if problem := await self._learn(prepared, decision):
+                case "rule" if problem := await self._learn(prepared, decision, known):
                     reason = problem
                     continue
                 case _ if decision.hunks is not None and not preview.by_hunk:
@@ -169,7 +173,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self.granted.add(self.permissions.bound(tool, prepared.arguments, prepared.args))
+                    self.granted.add(self.permissions.bound(tool, prepared.arguments, prepared.args, known))
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
@@ -196,13 +200,16 @@ class Approvals:
             return prepared, f"your edit is not allowed ({verdict.reason}), so this is the call as it was"
         return replace(prepared, args=args, edited=True), "edited by you"
 
-    async def _learn(self, prepared: PreparedCall, decision: Decision) -> str | None:
-        """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed."""
+    async def _learn(self, prepared: PreparedCall, decision: Decision, known: int) -> str | None:
+        """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed.
+
+        `known`: how much the model had read when the card was shown; an agent beside this one may have read more since.
+        """
         try:
             rule = self.permissions.parse(decision.rule, keep=decision.keep)
             if not self.permissions.would_allow(rule, prepared.tool, prepared.args):
                 return f"{rule} does not allow all of this call; answer it once, or write another rule"
-            await self.permissions.add(rule)
+            await self.permissions.add(rule, known)
         except ConfigError as error:
             return str(error)
         return None

@@ -46,10 +46,15 @@ class Permissions:
     def mode(self) -> Mode:
         return self.policy.mode
 
-    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any) -> str:
+    @property
+    def known(self) -> int:
+        """How many of `Policy.heard` a card that is shown now can tell the user about."""
+        return len(self.policy.heard)
+
+    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any, known: int) -> str:
         """Fingerprint a call with the inputs of the step that is running and, if others answer it, what was read."""
         inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
-        heard = (str(len(self.policy.heard)),) if tool.approval_key(args).answered_by else ()
+        heard = (str(known),) if tool.approval_key(args).answered_by else ()
         return fingerprint(tool.name, arguments, *inputs, *heard)
 
     def hear(self, place: str) -> None:
@@ -144,17 +149,18 @@ class Permissions:
             raise ConfigError(f"{rule} was not added: {objection}")
         return rule
 
-    async def add(self, rule: Rule) -> None:
-        """Put the rule in force. Raises ConfigError if it cannot be kept: then it is not in force."""
+    async def add(self, rule: Rule, known: int | None = None) -> None:
+        """Put the rule in force, see `Policy.adding`. Raises ConfigError if it cannot be kept: then it is not."""
+        known = self.known if known is None else known
         if rule in self.rules:
-            self._policy = self._policy.adding(rule)
+            self._policy = self._policy.adding(rule, known)
             return
         where = "this session"
         if rule.origin == "saved":
             if self._book is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
             where = await asyncio.to_thread(self._book.keep, str(rule), denies=rule.permission == "deny")
-        self._policy = self._policy.adding(rule)
+        self._policy = self._policy.adding(rule, known)
         does = "allowed" if rule.permission == "auto" else "denied"
         self._emitter.notice("rule.added", f"{does} from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
 
@@ -216,8 +222,8 @@ class NarrowedPermissions(Permissions):
     def begin_request(self) -> None:
         self._above.begin_request()
 
-    async def add(self, rule: Rule) -> None:
-        await self._above.add(rule)
+    async def add(self, rule: Rule, known: int | None = None) -> None:
+        await self._above.add(rule, known)
 
     async def revoke(self, rule: Rule) -> None:
         await self._above.revoke(rule)

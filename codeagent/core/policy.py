@@ -238,10 +238,10 @@ class Policy:
     vouched: Mapping[Rule, int] = field(default_factory=dict)
     """How many of `heard` there were when the user last made each rule; 0 for one that is not in it."""
 
-    def adding(self, rule: Rule) -> "Policy":
-        """With a rule that the user made, or made again, knowing what the model has read."""
+    def adding(self, rule: Rule, known: int | None = None) -> "Policy":
+        """With a rule that the user made, or made again, knowing of the first `known` of `heard`; None: of all."""
         rules = self.rules if rule in self.rules else (*self.rules, rule)
-        return replace(self, rules=rules, vouched={**self.vouched, rule: len(self.heard)})
+        return replace(self, rules=rules, vouched={**self.vouched, rule: len(self.heard) if known is None else known})
 
     def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
         """Judge one call; `default` and `effect` are the tool's own."""

@@ -99,6 +99,21 @@ async def test_what_a_child_read_suspends_the_rules_of_its_parent() -> None:
     assert [event.agent for event in of(f.parent.journal.events, TextRead)] == ["main", "main"]
 
 
+@pytest.mark.parametrize("answer", [Decision("rule", rule="asking(ok*)"), Decision("session")])
+async def test_an_answer_is_not_for_what_another_agent_read_while_the_card_was_shown(answer: Decision) -> None:
+    s = scene(call("a.example"), call("a.example"), Turn("done"), attended=True, policy=Policy(heard=("a.example",)))
+    reply = answering(s.agent, answer)
+
+    def read_and_answer(event: KnownEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            permissions = s.agent._permissions
+            permissions.hear("b.example")
+            permissions.begin_request()
+        reply(event)
+
+    assert len(reasons(await s.run(on_event=read_and_answer))) == 2
+
+
 async def test_a_resumed_session_still_knows_what_the_model_has_read() -> None:
     s = scene(call("a.example"), Turn("done"), policy=Policy(rules=(SAVED,)))
     await s.run()
