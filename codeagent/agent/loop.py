@@ -265,6 +265,8 @@ class Loop:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
         tools = tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
+        if denied := [tool for tool in tools if tool.at_provider and self._permissions.denies(tool.name)]:
+            tools = tuple(tool for tool in tools if tool not in denied)
         return ModelRequest(told.system_prompt, tuple(self._history), tools)
 
     def _add(self, answer: AssistantMessage) -> None:

@@ -121,6 +121,10 @@ class Permissions:
         effect = "nothing" if confined else tool.effect
         return self.policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
 
+    def denies(self, tool: str) -> bool:
+        """Whether a rule denies every call of the tool."""
+        return any(rule.permission == "deny" and rule.pattern is None and rule.covers(tool) for rule in self.rules)
+
     def withheld(self, tool: str, asked: Sequence[str], path: str) -> bool:
         """Whether a rule keeps the file from the tool, although its call for the paths `asked` was allowed."""
         for rule in self.rules:

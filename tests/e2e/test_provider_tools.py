@@ -82,6 +82,7 @@ async def test_an_image_is_saved_beside_the_log_and_its_path_is_told(product: Pr
         ((), "", []),
         ((), '[toolsets]\noffer = ["provider"]\n', []),
         (("--toolset", "provider"), "", ["web_search", "code_execution", "image_generation"]),
+        (("--toolset", "provider"), '[rules]\ndeny = ["web_search"]\n', ["code_execution", "image_generation"]),
         (("--tools", "read,web_search"), "", ["web_search"]),
         (("--tools", "read,web_search"), '[web]\nsearch = "brave"\n', []),
         ((), GROUP, ["web_search"]),
