@@ -15,6 +15,7 @@ from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
 from codeagent.core.policy import ApprovalKey, Mode, NetworkLevel, Policy, Rule, Verdict, narrower, tighter
 from codeagent.core.tool import Tool
+from codeagent.tools.changes import FileTool
 
 
 def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
@@ -210,7 +211,8 @@ class NarrowedPermissions(Permissions):
         return replace(above, mode=narrower(above.mode, self._mode), network=tighter(above.network, self._network))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
-        if self._apart and tool.source == "builtin" and tool.effect == "files":
+        # Only our own, which every child gets for its own workspace: a package's tool changes files wherever it likes.
+        if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
         return super().judge(tool, args, confined=confined)
 

@@ -1,6 +1,7 @@
 """Agents that calls start: what they share with their parent, how they end, and what comes back (FEATURES F24)."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks
 from codeagent.agent.limits import Limits
+from codeagent.agent.permissions import NarrowedPermissions
 from codeagent.core.acts import Answer, CancelCall, Pause, Resume, SetBudget, Step, Stop
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.approval_events import ApprovalRequested
@@ -30,7 +32,10 @@ from codeagent.core.notices import AgentStarted, RunPaused
 from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.session.recording import Recording
 from codeagent.session.repair import check_recording
-from tests.agent.doubles import Turn, do, of
+from codeagent.tools.builtin.write import Write, WriteArgs
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.workspace.files import LocalWorkspace
+from tests.agent.doubles import Asking, Do, Turn, do, of, scene
 from tests.agent.family import HELPER, ChildJournal, Family, ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import until
@@ -231,6 +236,19 @@ async def test_what_the_user_allowed_in_a_worktree_does_not_hold_for_the_workspa
     )
     events = [event async for event in f.parent.agent.run("go")]
     assert [event.agent for event in of(events, ApprovalRequested)] == ["helper.1", "main"]
+
+
+async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_path: Path) -> None:
+    class Elsewhere(Asking):
+        """Of a package, which says nothing of its source."""
+
+        effect = "files"
+
+    agent, workspace = scene().agent, LocalWorkspace(tmp_path)
+    apart = NarrowedPermissions(agent._environment, agent._emitter, agent._permissions, None, apart=True)
+    write = Write(workspace, ReadTracker(workspace))
+    asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
+    assert [apart.judge(tool, args, confined=False).permission for tool, args in asked] == ["auto", "prompt"]
 
 
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:
