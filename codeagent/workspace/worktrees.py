@@ -130,10 +130,12 @@ class _Folder:
             make_private_folder(self.path.parent)
             with suppress(FileNotFoundError):  # a sweep has just removed the folder, or the file
                 fd = open_lock_file(self._lock)
-                if try_lock(fd) and os.path.samestat(self._lock.stat(), os.fstat(fd)):
-                    self._fd = fd
-                else:
-                    os.close(fd)
+                try:
+                    if try_lock(fd) and os.path.samestat(self._lock.stat(), os.fstat(fd)):
+                        self._fd = fd
+                finally:
+                    if self._fd < 0:
+                        os.close(fd)
         self.path.mkdir(mode=0o700)
         self.files.mkdir(mode=0o700)
 
@@ -186,13 +188,16 @@ def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> 
     from codeagent.workspace.git import checked_out, copy_regular  # slow to load
 
     own, shared = (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
-    with suppress(FileExistsError):
-        (shared / "worktrees").mkdir()
-    if (shared / "worktrees").is_symlink():
-        return ""
     git = shared / "worktrees" / f"{_PREFIX}{folder.path.name}"
-    (folder.path / _LINK).write_bytes(os.fsencode(git))
-    git.mkdir()
+    while True:
+        with suppress(FileExistsError):
+            git.parent.mkdir()
+        if git.parent.is_symlink():
+            return ""
+        (folder.path / _LINK).write_bytes(os.fsencode(git))
+        with suppress(FileNotFoundError):  # another worktree, the last one, has just been removed
+            git.mkdir()
+            break
     (git / "gitdir").write_bytes(os.fsencode(f"{folder.files / '.git'}\n"))
     (git / "commondir").write_text("../..\n")
     (git / "HEAD").write_bytes(checked_out(own, shared))

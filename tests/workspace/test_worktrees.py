@@ -138,6 +138,24 @@ async def test_a_copy_that_is_cancelled_while_it_is_made_leaves_nothing(
     assert gone(place, repository / ".git/worktrees")
 
 
+async def test_it_is_made_while_the_last_other_one_goes(
+    place: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Path] = []
+    is_link = Path.is_symlink
+
+    def look(path: Path) -> bool:
+        if path.name == "worktrees" and not looks:
+            looks.append(path)
+            path.rmdir()
+        return is_link(path)
+
+    monkeypatch.setattr(Path, "is_symlink", look)
+    async with copied(place, repository) as worktree:
+        assert git(worktree.root, "log", "--format=%s") == "first\n"
+    assert looks
+
+
 async def test_one_that_cannot_be_made_says_why_and_leaves_nothing(place: Path, repository: Path) -> None:
     in_the_way(place)
     with pytest.raises(CheckpointError, match="no worktree can be made in"):
