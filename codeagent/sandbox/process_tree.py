@@ -19,6 +19,11 @@ _PAUSE_SECONDS = 1.0
 _STEP = 0.02
 _PAUSE_STEP = 0.002
 _MARKED = f"{MARK}=".encode()
+_LOOKS_AGAIN = 8
+_AGAIN_SECONDS = 0.0005
+"""Between two looks at processes without an environment; replacing a program takes a fraction of it."""
+_KERNEL_THREAD = 0x200000
+"""The flag in /proc/PID/stat."""
 _STOPPED = "Tt"
 _OVER = "ZX"
 
@@ -125,24 +130,43 @@ def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None
 def processes(since: int = 0) -> Iterator[_Process]:
     """Yield all living processes of this machine, those that are older than `since` without marks.
 
-    None if there is no /proc.
+    None if there is no /proc. A process that is replacing its program has no environment for a moment, so one without
+    is looked at again.
     """
     try:
-        names = os.listdir("/proc")  # noqa: PTH208  # a Path takes twice as long, after every command
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  # a Path takes twice as long
     except OSError:
         return
-    for name in filter(str.isdecimal, names):
-        try:
-            fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
-            started = int(fields[19])
-            environment = _read(f"/proc/{name}/environ") if started >= since else b""
-        except OSError:
-            continue
-        state = fields[0].decode()
-        if state not in _OVER:
-            words = environment.split(b"\0") if _MARKED in environment else []
-            marks = frozenset(word for word in words if word.startswith(_MARKED))
-            yield _Process(int(name), int(fields[1]), int(fields[3]), state, started, marks)
+    for last in (*[False] * _LOOKS_AGAIN, True):
+        unsure = []
+        for name in names:
+            try:
+                found = _look(name, since, sure=last)
+            except OSError:
+                continue
+            if found is None:
+                unsure.append(name)
+            elif found.state not in _OVER:
+                yield found
+        if not unsure:
+            return
+        names = unsure
+        time.sleep(_AGAIN_SECONDS)
+
+
+def _look(name: str, since: int, *, sure: bool) -> _Process | None:
+    """Return what /proc says of a process; None if it has no environment, unless `sure`. Raises OSError."""
+    fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
+    state, started = fields[0].decode(), int(fields[19])
+    environment = b""
+    if started >= since and state not in _OVER and not int(fields[6]) & _KERNEL_THREAD:
+        with suppress(ProcessLookupError):  # it has none at all for an even shorter moment
+            environment = _read(f"/proc/{name}/environ")
+        if not environment and not sure:
+            return None
+    words = environment.split(b"\0") if _MARKED in environment else []
+    marks = frozenset(word for word in words if word.startswith(_MARKED))
+    return _Process(int(name), int(fields[1]), int(fields[3]), state, started, marks)
 
 
 def ticks() -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,21 @@ async def test_what_a_command_leaves_is_found_by_its_mark_alone_though_nothing_o
     assert (await run(host, "pkill -f '^sleep 66.75'; until ! pgrep -f '^sleep 66.75'; do :; done")).result == (
         CommandResult(0)
     )
+
+
+def test_a_process_that_is_just_replacing_its_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel shows no environment then, or says that there is no such process."""
+    with subprocess.Popen(["sleep", "66.5"], env={process_tree.MARK: "abc", "PATH": os.environ["PATH"]}) as process:
+        tree = process_tree.ProcessTree(-1, "abc", process_tree.ticks() - 1000)
+        really, shown = process_tree._read, [ProcessLookupError, b"", b""]
+
+        def read(path: str) -> bytes:
+            if path != f"/proc/{process.pid}/environ" or not shown:
+                return really(path)
+            if isinstance(now := shown.pop(), bytes):
+                return now
+            raise now
+
+        monkeypatch.setattr(process_tree, "_read", read)
+        assert tree.ended() == 1
+        process.kill()
