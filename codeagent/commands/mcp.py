@@ -151,7 +151,7 @@ def _state(entry: ServerEntry) -> str:
     try:
         filled_in(entry.config, os.environ)
     except ConfigError as error:
-        return one_line(str(error).partition(": ")[2], 200)
+        return one_line(str(error), 200)
     return f"not tested; codeagent mcp test {entry.config.name} starts it"
 
 

@@ -168,7 +168,7 @@ async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
         return read_named(place.workspace / target, target, LARGEST_DOCUMENT), ""
     try:
         url = WebUrl.parse(target)
-        client = WebClient(os.environ, [url.place] if args.private else [])
+        client = WebClient(os.environ, [url.place] if args.private else [], remedy="give --private if you mean it")
         request = WebRequest("GET", url, {"accept": "application/json, application/yaml, */*"})
         response = await client.send(request, largest=LARGEST_DOCUMENT, seconds=_SECONDS)
     except (ToolError, ValueError) as error:

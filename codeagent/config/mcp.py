@@ -53,7 +53,7 @@ class ConfiguredServers:
             try:
                 servers.append(filled_in(entry.config, environment))
             except ConfigError as error:
-                problems.append(ToolProblem(entry.config.origin, str(error)))
+                problems.append(ToolProblem(entry.config.origin, f"{entry.config.name}: {error}"))
         return tuple(servers), tuple(problems)
 
 

@@ -262,13 +262,13 @@ def filled_in(config: ServerConfig, environment: Mapping[str, str]) -> ServerCon
     def value(match: re.Match[str]) -> str:
         name, has_default, default = match[1].partition(":-")
         if _NAME.fullmatch(name) is None:
-            raise ConfigError(f"{config.name}: ${{{one_line(match[1], 60)}}} is not ${{NAME}} or ${{NAME:-default}}")
+            raise ConfigError(f"${{{one_line(match[1], 60)}}} is not ${{NAME}} or ${{NAME:-default}}")
         found = environment.get(name, "")
         if found or has_default:
             return found or default
         if name in environment:
             return ""
-        raise ConfigError(f"{config.name}: the variable {name} is not set; set it, or write ${{{name}:-default}}")
+        raise ConfigError(f"the variable {name} is not set; set it, or write ${{{name}:-default}}")
 
     def fill(text: str) -> str:
         return _VARIABLE.sub(value, text)

@@ -90,7 +90,7 @@ async def test_what_cannot_be_started_says_why(product: Product) -> None:
         assert [server.state for server in book.list()] == ["disabled", "failed"]
         for name, why in (
             ("a", "it is disabled"),
-            ("b", "the variable GONE is not set"),
+            ("b", "b cannot be started: the variable GONE is not set"),
             ("c", "no MCP server is named"),
         ):
             refused = await agent.finish(RestartServer(name))

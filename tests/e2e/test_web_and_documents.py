@@ -284,7 +284,7 @@ def test_a_document_cannot_take_the_name_of_another_set_or_document(product: Pro
 
 def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: Product, api: Api) -> None:
     done = product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--name", "echo")
-    assert done.code == 2 and "not public" in done.err
+    assert done.code == 2 and "not public, so nothing was sent; give --private if you mean it" in done.err
 
 
 _OPENED = """

@@ -36,6 +36,8 @@ _ASKED_SECONDS = 8.0
 """How long a prompt waits for what it takes from a server."""
 _NO_PROGRAM = 127
 _NO_SANDBOX = "it runs in the sandbox, and there is none"
+_MACHINE = '"where": "machine" in your own mcp.json'
+"""What runs a server on the machine; a project's file cannot."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class McpSource:
         config = self._config
         start = self._host.programs.get(config.where)
         if start is None:
-            raise SandboxUnavailable(_NO_SANDBOX, f'"where": "machine" in {config.origin} runs it on this machine')
+            raise SandboxUnavailable(_NO_SANDBOX, f"run it on this machine, with {_MACHINE}")
         program = StdioProgram((config.command, *config.args), config.env, config.cwd, config.hosts)
         return await start(program)
 
@@ -286,7 +288,7 @@ class McpSource:
         if code == _NO_PROGRAM and self._config.where == "sandbox":
             return (
                 f"the sandbox has no {one_line(self._config.command, 60)}: choose an image that has it "
-                f'(sandbox.image), or set "where": "machine" for it in {self._config.origin}'
+                f"(sandbox.image), or run it on this machine, with {_MACHINE}"
             )
         said = self.record.why or ("" if error is None else one_line(str(error), 300) or type(error).__name__)
         ended = "it has ended" if code is None else f"it ended with code {code}"

@@ -72,8 +72,9 @@ class WebClient:
         private: Iterable[str] = (),
         resolve: Resolve = system_resolve,
         allowed: Callable[[Address], bool] = is_public,
+        remedy: str = "the user may allow it with web.private_hosts in their configuration",
     ) -> None:
-        """`private`: hosts that, as the user said, may be at addresses that are not public.
+        """`private`: hosts that, as the user said, may be at addresses that are not public; `remedy`: how to say so.
 
         Raises ValueError for one that is not a host.
         """
@@ -81,6 +82,7 @@ class WebClient:
         self._environment = environment
         self._resolve = resolve
         self._allowed = allowed
+        self._remedy = remedy
 
     async def send(
         self,
@@ -164,10 +166,7 @@ class WebClient:
         if private:
             return Route(found)
         if url.host == "localhost" or not all(map(self._allowed, found)):
-            raise Denied(
-                f"{url.place} leads to an address that is not public, so nothing was sent; "
-                "the user may allow it with web.private_hosts in their configuration"
-            )
+            raise Denied(f"{url.place} leads to an address that is not public, so nothing was sent; {self._remedy}")
         return Route(found, proxy)
 
     def _proxy(self) -> UpstreamProxy | None:

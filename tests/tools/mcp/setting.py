@@ -74,10 +74,10 @@ class Setting:
 
 @asynccontextmanager
 async def serving(folder: Path, config: ServerConfig, asker: Asker | None = None) -> AsyncIterator[Setting]:
-    """A source of that server, not started yet; closed afterwards."""
+    """A source of that server, not started yet; closed afterwards. It runs on the machine, wherever it asks for."""
     (root := folder / "project").mkdir(exist_ok=True)
-    programs = {"machine": MachinePrograms(root, {"PATH": "/usr/bin:/bin"}).start}
-    source = McpSource(config, ServerHost(root, programs, folder / "pins", asker))
+    start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}).start
+    source = McpSource(config, ServerHost(root, {config.where: start}, folder / "pins", asker))
     try:
         yield Setting(source, folder)
     finally:

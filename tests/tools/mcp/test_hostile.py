@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.mcp import ServerConfig
 from codeagent.core.policy import Policy
 from codeagent.core.sanitize import visible
 from tests.effort import part
 from tests.tools.mcp.hostile import BEHAVIOURS
-from tests.tools.mcp.setting import Setting, answer_of, hostile
+from tests.tools.mcp.setting import Setting, answer_of, hostile, serving
 
 _NAME = re.compile(r"mcp__hostile__[A-Za-z0-9_-]+")
 _MOST_MEMORY = 300 << 20
@@ -204,6 +205,18 @@ def alive(pid: int) -> bool:
 def memory() -> int:
     """Bytes of this process that are in memory now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_program_that_the_sandbox_does_not_have_can_run_on_the_machine_if_the_users_own_file_says_so(
+    tmp_path: Path,
+) -> None:
+    config = ServerConfig("gone", "sh", ("-c", "exit 127"), origin=".mcp.json")
+    async with serving(tmp_path, config) as setting:
+        await setting.start()
+        assert setting.problems == (
+            "unavailable: the sandbox has no sh: choose an image that has it (sandbox.image), or run it on this "
+            'machine, with "where": "machine" in your own mcp.json'
+        )
 
 
 async def test_a_server_that_dies_in_every_call_is_started_again_once(tmp_path: Path) -> None:
