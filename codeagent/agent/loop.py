@@ -174,7 +174,7 @@ class Loop:
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
                     return reason
                 continue
-            if is_at_work(self._history) or self._nudge(answer):
+            if (answer is self._history[-1] and answer.stop == "paused") or self._nudge(answer):
                 continue
             if self._compaction.asked:
                 await self._compaction.at_boundary(self._asking(), token)

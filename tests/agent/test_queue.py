@@ -61,6 +61,16 @@ async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobo
     assert of(events, RunFinished)[0].turns == 3
 
 
+async def test_a_model_that_answers_nothing_after_its_providers_tools_is_nudged_and_not_asked_the_same_for_ever() -> (
+    None
+):
+    for stop in ("end", "paused"):
+        s = scene(Turn("I look.", stop="paused"), Turn("", stop=stop), Turn("ok"))  # type: ignore[arg-type]  # a stop reason
+        await s.run()
+        assert len(s.model.requests) == 3
+        assert "Your answer was empty" in text_of(s.model.requests[2].messages[-1].content)
+
+
 async def test_steering_waits_for_a_search_that_waits_for_the_results_of_calls() -> None:
     search = ProviderContent(origin="o", items=({"type": "server_tool_use", "id": "s"}, {"type": "tool_use"}))
     found = ProviderContent(origin="o", items=({"type": "web_search_tool_result", "tool_use_id": "s"},))
