@@ -22,6 +22,7 @@ from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
 from codeagent.core.errors import CheckpointError, MissingPath, NotAFile, RunCancelled, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
+from codeagent.core.paths import secret_reason
 from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
 from codeagent.core.ports import OutputStore, Workspace
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
@@ -34,6 +35,7 @@ from codeagent.tools.extra.changeset import ChangeSet, Removal, named, paths_key
 
 _WRITE = "write"
 """The tool whose rules and hooks decide what is taken, together with the rules that deny or ask about `edit`."""
+_READ = "read"
 _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
 """More than that is not offered, but kept as a diff like everything that is not taken."""
@@ -136,7 +138,9 @@ class Merge:
             for path in paths:
                 file = await worktree.file(path)
                 size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
-                sink.write(await asyncio.to_thread(_diff, file))
+                # The model reads the diff without a question, which it could not do with every file.
+                hidden = secret_reason(path) is not None or self._to.permissions.withheld(_READ, (), path)
+                sink.write(await asyncio.to_thread(_diff, file, hidden))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
                     await asyncio.to_thread(self._take_in, file)
         finally:
@@ -308,9 +312,11 @@ def _line(step: _Step) -> str:
     return f"{letter} {shown(step.path)}"
 
 
-def _diff(file: CopiedFile) -> str:
-    """The change as git has it with `-U0`; takes a moment for a large file."""
+def _diff(file: CopiedFile, hidden: bool) -> str:
+    """The change as git has it with `-U0`, or only that there is one; takes a moment for a large file."""
     path, old, new = shown(file.path), _text(file.before), _text(file.after)
+    if hidden:
+        return f"{path}: changed, and not for the model to read without a question\n"
     if old is None or new is None:
         return f"{path}: not text\n"
     if old == new:

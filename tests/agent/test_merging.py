@@ -215,6 +215,14 @@ async def test_the_diff_that_is_kept_is_one_that_git_applies(tmp_path: Path) -> 
     assert work.now() == {"a.txt": TWO_HUNKS + "last\n", "new.txt": "1\n2\n", "kept": work.outputs["out_1"]}
 
 
+async def test_what_the_model_may_not_read_without_a_question_is_not_in_the_diff(tmp_path: Path) -> None:
+    files = {"d.env": ("KEY=hidden\n", None), "kept.txt": ("hidden\n", "x\n"), "z.txt": ("1\n", "2\n")}
+    work = merged(tmp_path, files, NO, NO, NO, policy=Policy(rules=(Rule.parse("read(kept.txt)", "prompt"),)))
+    await work.carry_out()
+    assert "hidden" not in work.outputs["out_1"] and "+2" in work.outputs["out_1"]
+    assert work.outputs["out_1"].count(": changed, and not for the model to read") == 2
+
+
 async def test_links_and_permissions_are_named_and_not_taken(tmp_path: Path) -> None:
     work = merged(tmp_path, {"run.sh": ("x\n", "x\n"), "a.txt": ("1\n", "2\n")}, ONCE)
     files = {"run.sh": (node("x\n"), node("x\n", "executable")), "link": (None, node("/etc/passwd", "link"))}
