@@ -22,8 +22,9 @@ from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
 _SEARCH = "web_search_options"
-_DROPS_SEARCHES = ("gemini", "vertex_ai", "vertex_ai_beta")
-"""For Gemini litellm drops the search without a word if a request has other tools."""
+_NO_SEARCHES = ("gemini", "vertex_ai", "vertex_ai_beta", "xai", "groq")
+"""litellm drops the search without a word, Gemini's if a request has other tools and xAI's always; what Groq's finds
+is not read here, so that nothing could be said of it."""
 _NAMES_SEARCHES = ("openai", "azure")
 """Their models search in chat completions only if their names say so, whatever the table says."""
 _CONNECT_SECONDS = 30.0
@@ -65,7 +66,7 @@ class LitellmModel(ProviderModel):
         library = await self.ready()
         target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
-        searches = _SEARCH in takes and target.provider not in _DROPS_SEARCHES
+        searches = _SEARCH in takes and target.provider not in _NO_SEARCHES
         searches = searches and (target.provider not in _NAMES_SEARCHES or "search" in target.bare_name)
         return with_provider_tools(target, self._name, self._provider_tools, searches=searches)
 

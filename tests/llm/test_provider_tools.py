@@ -114,6 +114,15 @@ async def test_each_wire_declares_its_tools_in_its_own_form_in_both_lanes(
     assert "code-execution" not in server.requests[2].headers.get("anthropic-beta", "")
 
 
+@LITELLM_WORKER
+@pytest.mark.parametrize("name", ["xai/grok-4", "groq/openai/gpt-oss-120b"])
+async def test_a_search_that_litellm_drops_or_that_could_not_be_heard_is_not_declared_but_said(name: str) -> None:
+    async with connected(LitellmModel, name, Turn(text="ok")) as (model, server):
+        heard = await ask(model, asking(tools=OWN[:1]))
+    assert left_out(heard) == [("web_search",)]
+    assert "search" not in json.dumps(server.requests[0].body)
+
+
 async def test_a_reasoning_model_of_the_responses_api_is_asked_for_all_that_has_to_be_sent_back() -> None:
     async with connected(NativeModel, "openai/responses/gpt-5", Turn(raw=responses_answer([WORDS]))) as (model, server):
         await ask(model, asking())
