@@ -5,7 +5,7 @@ import functools
 import os
 import secrets
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -111,8 +111,25 @@ class GitCheckpoints:
         if snapshot is None:
             return self._present_node(path)
         with self._store.locked(stop), ObjectReader(self._store) as reader:
-            state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
-            return None if state is None else Node(state.kind, reader.data(state.blob))
+            return _kept(reader, snapshot, path)
+
+    @_in_thread
+    def nodes(
+        self, stop: threading.Event, snapshots: Sequence[str], paths: Sequence[str], most: int
+    ) -> tuple[tuple[Node | None, ...], ...]:
+        """Read the first of these paths, each in all snapshots, until that is `most` bytes; at least one.
+
+        One git reads them all: to start it takes longer than to read most files. Raises CheckpointError.
+        """
+        found, size = list[tuple[Node | None, ...]](), 0
+        with self._store.locked(stop), ObjectReader(self._store) as reader:
+            for path in paths:
+                nodes = tuple(_kept(reader, snapshot, path) for snapshot in snapshots)
+                found.append(nodes)
+                size += sum(len(node.data) for node in nodes if node is not None)
+                if size >= most or stop.is_set():
+                    break
+        return tuple(found)
 
     @_in_thread
     def restore(
@@ -287,6 +304,11 @@ class GitCheckpoints:
             yield fd
         finally:
             os.close(fd)
+
+
+def _kept(reader: ObjectReader, snapshot: str, path: str) -> Node | None:
+    state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
+    return None if state is None else Node(state.kind, reader.data(state.blob))
 
 
 def _state(node: Node | None) -> FileState | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codeagent.core.agents import CopiedFile
-from codeagent.core.checkpoints import Checkpoints, Snapshot
+from codeagent.core.checkpoints import Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
@@ -27,16 +27,21 @@ T = TypeVar("T")
 _FILES, _LINK = "files", "link"
 _PREFIX = "codeagent-"
 _LONGEST_PATH = 4096
+_AHEAD = 4 << 20
+"""Bytes of changed files that are read at once."""
 
 
 class AgentWorktree:
     """One worktree (the Worktree of `core.agents`); `remove` it."""
 
-    def __init__(self, folder: "_Folder", store: Checkpoints, begun: Snapshot, git: str) -> None:
+    def __init__(self, folder: "_Folder", store: GitCheckpoints, begun: Snapshot, git: str) -> None:
         """`git`: see the attribute."""
         self._folder = folder
         self._store = store
         self._begun = self._now = begun
+        self._changed: tuple[str, ...] = ()
+        self._ahead: dict[str, CopiedFile] = {}
+        """Files that were read together with one that was asked for."""
         self.git = git
         """The digest of the git directory that its commands may read (`OutsideGit.digest`); empty without git."""
 
@@ -50,11 +55,16 @@ class AgentWorktree:
 
     async def changed(self) -> tuple[str, ...]:
         self._now = await self._store.take()
-        return tuple(change.path for change in await self._store.changes(self._begun.id, self._now.id))
+        self._ahead.clear()
+        self._changed = tuple(change.path for change in await self._store.changes(self._begun.id, self._now.id))
+        return self._changed
 
     async def file(self, path: str) -> CopiedFile:
-        before = await self._store.node(self._begun.id, path)
-        return CopiedFile(path, before, await self._store.node(self._now.id, path))
+        if path not in self._ahead:
+            paths = self._changed[self._changed.index(path) :]
+            nodes = await self._store.nodes((self._begun.id, self._now.id), paths, _AHEAD)
+            self._ahead = {one: CopiedFile(one, *both) for one, both in zip(paths, nodes, strict=False)}
+        return self._ahead.pop(path)
 
     async def remove(self) -> None:
         await _completed(self._folder.remove)

@@ -12,6 +12,8 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.repository import OutsideGit
 from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.snapshots.objects import ObjectReader
+from codeagent.workspace.snapshots.store import SnapshotStore
 from codeagent.workspace.worktrees import AgentWorktree, make_worktree, sweep
 from tests.workspace.test_git_status import git
 
@@ -83,6 +85,27 @@ async def test_what_was_changed_in_it_is_told_as_it_was_and_as_it_is(place: Path
         changed = await worktree.file("a.txt")
         assert (changed.before, changed.after) == (Node("file", b"one\n"), Node("file", b"two\n"))
         assert (await worktree.file("run.sh")).after is None
+
+
+async def test_many_changed_files_are_read_by_one_git_each_time_up_to_some_megabytes(
+    place: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[ObjectReader] = []
+    start = ObjectReader.__init__
+
+    def counted(reader: ObjectReader, store: SnapshotStore) -> None:
+        started.append(reader)
+        start(reader, store)
+
+    async with copied(place, repository) as worktree:
+        for name, size in {"b": 1, "c": 5 << 20, "d": 2, "e": 3}.items():
+            (worktree.root / name).write_bytes(b"x" * size)
+        paths = await worktree.changed()
+        monkeypatch.setattr(ObjectReader, "__init__", counted)
+        files = [await worktree.file(path) for path in paths]
+    assert [(file.path, file.before) for file in files] == [(path, None) for path in "bcde"]
+    assert [len(file.after.data) for file in files if file.after is not None] == [1, 5 << 20, 2, 3]
+    assert len(started) == 2
 
 
 async def test_before_the_first_commit_and_without_a_repository_there_is_a_copy_too(place: Path, root: Path) -> None:
