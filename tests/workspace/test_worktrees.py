@@ -87,7 +87,7 @@ async def test_what_was_changed_in_it_is_told_as_it_was_and_as_it_is(place: Path
         assert (await worktree.file("run.sh")).after is None
 
 
-async def test_many_changed_files_are_read_by_one_git_each_time_up_to_some_megabytes(
+async def test_many_changed_files_are_read_by_one_git_until_they_are_large(
     place: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[ObjectReader] = []
@@ -98,13 +98,14 @@ async def test_many_changed_files_are_read_by_one_git_each_time_up_to_some_megab
         start(reader, store)
 
     async with copied(place, repository) as worktree:
-        for name, size in {"b": 1, "c": 5 << 20, "d": 2, "e": 3}.items():
+        for name, size in {"b": 1, "c": 9, "d": 2, "e": 3}.items():
             (worktree.root / name).write_bytes(b"x" * size)
         paths = await worktree.changed()
         monkeypatch.setattr(ObjectReader, "__init__", counted)
+        monkeypatch.setattr("codeagent.workspace.worktrees._AHEAD", 10)
         files = [await worktree.file(path) for path in paths]
     assert [(file.path, file.before) for file in files] == [(path, None) for path in "bcde"]
-    assert [len(file.after.data) for file in files if file.after is not None] == [1, 5 << 20, 2, 3]
+    assert [len(file.after.data) for file in files if file.after is not None] == [1, 9, 2, 3]
     assert len(started) == 2
 
 
