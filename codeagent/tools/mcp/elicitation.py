@@ -9,7 +9,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
 
-_MOST_FIELDS = 10
+_MOST_FIELDS = 20
 _MOST_OPTIONS = 9
 _LONGEST_MESSAGE = 500
 _YES, _NO = "yes", "no"
