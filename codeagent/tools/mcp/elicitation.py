@@ -13,6 +13,7 @@ _MOST_FIELDS = 20
 _MOST_OPTIONS = 9
 _LONGEST_MESSAGE = 500
 _YES, _NO = "yes", "no"
+_LEFT_OUT = "leave it empty"
 Content = dict[str, str | int | float | bool | list[str] | None]
 
 
@@ -50,7 +51,7 @@ async def ask_for_server(
         about = about if isinstance(about, Mapping) else {}
         needed = name in required
         label = one_line(str(about.get("title") or about.get("description") or name), 200)
-        question = f"{intro} {label}{'' if needed else ' (can be left empty)'}"
+        question = f"{intro} {label}"
         options = tuple(_choices(about))
         if about.get("type") == "array":
             question += (
@@ -58,11 +59,12 @@ async def ask_for_server(
                 if options
                 else " (separated by commas)"
             )
-        shown = () if about.get("type") == "array" else options[:_MOST_OPTIONS]
-        reply = await asker.ask(call_id, question, shown, token)
+        leaving = () if needed else (_LEFT_OUT,)
+        shown = () if about.get("type") == "array" else options[: _MOST_OPTIONS - len(leaving)]
+        reply = await asker.ask(call_id, question, (*shown, *leaving), token)
         if reply.answer is None:
             return Reaction("cancel")
-        if not reply.answer.strip() and not needed:
+        if reply.answer in leaving:
             continue
         try:
             content[name] = _value(reply.answer.strip(), about)
