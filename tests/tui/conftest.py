@@ -65,6 +65,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)
 
 
+@pytest.fixture(autouse=True)
+def drawn_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw as soon as there is something to draw, not 60 times a second; pictures are taken at the real pace."""
+    if "snap_compare" not in request.fixturenames:
+        monkeypatch.setattr("textual.screen.UPDATE_PERIOD", 0.001)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def styles_parsed_once() -> Iterator[None]:
     """What one app has parsed of its style sheets, the next one with the same variables does not parse again."""
