@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.budget import Effort
@@ -17,7 +17,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.recipes.model import LimitFields, Tools
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.user.yaml_fields import Version, YamlSection, report_invalid
+from codeagent.tools.user.yaml_fields import Version, YamlSection, validated
 from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, documents
 
 _PATTERN = f"^{NAME.pattern}$"
@@ -93,11 +93,7 @@ def load_group(file: ToolFile) -> tuple[Group | None, tuple[ToolProblem, ...]]:
 
 
 def _group(file: ToolFile, document: YamlDocument, report: YamlReport) -> Group | None:
-    try:
-        fields = GroupFields.model_validate(document.value)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            report_invalid(details, (), report, _SECTIONS)
+    if (fields := validated(GroupFields, document.value, report, _SECTIONS)) is None:
         return None
     _check_names(fields, report)
     members = tuple(_member(one, at, report) for at, one in enumerate(fields.agents))

@@ -6,8 +6,6 @@ It only parses: nothing of a file runs or takes effect before the recipe is run.
 import re
 from collections.abc import Iterable, Sequence
 
-from pydantic import ValidationError
-
 from codeagent.core.dataclass import dataclass
 from codeagent.core.recipes import ARGUMENTS, NAME, PLACEHOLDER, RESERVED, Recipe, RecipeInput, RecipeStep
 from codeagent.core.sanitize import one_line
@@ -15,7 +13,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.recipes.model import PROMPT_SECTIONS, SECTIONS, PromptFields, RecipeFields, StepFields
 from codeagent.tools.schema import kind_of, nearest_or_all
-from codeagent.tools.user.yaml_fields import declared_inputs, report_invalid
+from codeagent.tools.user.yaml_fields import declared_inputs, validated
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents, front_matter
 
 _FOREIGN = ".claude/commands/"
@@ -65,11 +63,7 @@ def _load_steps(file: ToolFile) -> LoadedRecipe:
 
 
 def _prompt(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> Recipe | None:
-    try:
-        fields = PromptFields.model_validate(head.value)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            report_invalid(details, (), report, PROMPT_SECTIONS)
+    if (fields := validated(PromptFields, head.value, report, PROMPT_SECTIONS)) is None:
         return None
     if not body.strip():
         report.error((), "there is no prompt below the front matter")
@@ -83,11 +77,7 @@ def _steps(file: ToolFile, document: YamlDocument, report: YamlReport) -> Recipe
     if isinstance(document.value, dict) and "steps" not in document.value:
         report.error((), "a recipe in YAML has steps; a prompt of one step is a file NAME.md")
         return None
-    try:
-        fields = RecipeFields.model_validate(document.value)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            report_invalid(details, (), report, SECTIONS)
+    if (fields := validated(RecipeFields, document.value, report, SECTIONS)) is None:
         return None
     inputs = declared_inputs(fields.inputs, ("inputs",), report)
     steps = [_step(one, fields, str(number)) for number, one in enumerate(fields.steps, 1)]

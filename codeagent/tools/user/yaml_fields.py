@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.errors import ConfigError
@@ -14,6 +14,7 @@ from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
 INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
+Fields = TypeVar("Fields", bound=BaseModel)
 Sections = Mapping[str, type[BaseModel]]
 """The models of nested sections by the key that holds them; the empty key is that of the whole."""
 _SHAPES = {
@@ -80,7 +81,19 @@ def _default(one: InputFields, made: RecipeInput, here: Path, report: YamlReport
         return None
 
 
-def report_invalid(error: ErrorDetails, path: Path, report: YamlReport, sections: Sections) -> None:
+def validated(
+    model: type[Fields], value: Any, report: YamlReport, sections: Sections, path: Path = ()
+) -> Fields | None:
+    """Return the value at the path as the model; None if it does not fit, and everything that does not is reported."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            _report_invalid(details, path, report, sections)
+        return None
+
+
+def _report_invalid(error: ErrorDetails, path: Path, report: YamlReport, sections: Sections) -> None:
     """Report an error that pydantic found below the path."""
     own = tuple(error["loc"])
     if error["type"] == "missing":

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
-
 from codeagent.core.ports import OutputStore
 from codeagent.core.recipes import RecipeInput, Values
 from codeagent.core.tool import Tool
@@ -36,7 +34,7 @@ from codeagent.tools.user.templates import (
     flaws_of_names,
     placeholders,
 )
-from codeagent.tools.user.yaml_fields import declared_inputs, report_invalid
+from codeagent.tools.user.yaml_fields import declared_inputs, validated
 from codeagent.tools.user.yaml_model import (
     FILE_SECTIONS,
     MOST_TOOLS,
@@ -128,11 +126,8 @@ class YamlLoader:
         if not isinstance(value, dict):
             report.error(path, f"a tool is a mapping, not {kind_of(value)}")
             return None
-        try:
-            fields = ToolFields.model_validate(value)
-        except ValidationError as error:
-            for details in error.errors(include_url=False):
-                report_invalid(details, path, report, SECTIONS)
+        fields = validated(ToolFields, value, report, SECTIONS, path)
+        if fields is None:
             _check_names(value, shared, path, report)
             return None
         declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
@@ -233,13 +228,9 @@ def _entries(
         return [((), value)], (), ()
     inputs: tuple[RecipeInput, ...] = ()
     groups: tuple[ToolGroup, ...] = ()
-    try:
-        fields = FileFields.model_validate(value)
+    if (fields := validated(FileFields, value, report, FILE_SECTIONS)) is not None:
         inputs = declared_inputs(fields.inputs, ("inputs",), report)
         groups = tuple(_group(one, report.where(("toolsets", at))) for at, one in enumerate(fields.toolsets))
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            report_invalid(details, (), report, FILE_SECTIONS)
     tools = value["tools"] if isinstance(value.get("tools"), list) else []
     return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs, groups
 
