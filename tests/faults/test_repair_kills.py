@@ -16,8 +16,9 @@ from codeagent.session.repair import DAMAGED, check_recording
 from codeagent.session.store import LOG
 from tests.e2e.product import Product, bash, calls, say
 from tests.effort import times
+from tests.strace import killing_at, needs_strace, writing_down
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+pytestmark = needs_strace
 
 CHANGES = "write,pwrite64,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,openat"
 SYNCS = "fsync,fdatasync"
@@ -67,7 +68,7 @@ def log_in(product: Product, folder: Path) -> Path:
 def kill_points(product: Product, tmp_path: Path) -> list[tuple[str, int]]:
     """Names of system calls, and which call of these, once the session is open; strace counts for each thread."""
     trace = tmp_path / "trace"
-    counting = ("strace", "-f", "--seccomp-bpf", "-e", f"trace={CHANGES},{SYNCS}", "-o", str(trace))
+    counting = writing_down(f"{CHANGES},{SYNCS}", trace)
     assert resume(product, state(product, tmp_path / "counted"), *counting) == 0
     made = [line.split(maxsplit=1) for line in trace.read_text().splitlines() if re.match(r"\d+ +\w+\(", line)]
     own = [call for pid, call in made if pid == made[0][0] and call.partition("(")[0] in CHANGES.split(",")]
@@ -85,8 +86,7 @@ def test_a_repair_that_is_killed_anywhere_is_finished_by_the_next_one(product: P
     tried, killed = points[:: max(1, len(points) // times(2))], 0
     for number, (names, nth) in enumerate(tried):
         folder = state(product, tmp_path / f"killed{number}")
-        inject = f"--inject={names}:signal=KILL:when={nth}"
-        killed += resume(product, folder, "strace", "-f", "-o", "/dev/null", inject) < 0
+        killed += resume(product, folder, *killing_at(names, nth)) < 0
         log = log_in(product, folder)
         assert log.read_bytes().startswith(acknowledged), (names, nth)
         assert resume(product, folder) == 0, (names, nth)

@@ -21,8 +21,9 @@ from tests.e2e.screens import READY, open_screen
 from tests.effort import part
 from tests.fakes import put
 from tests.sandboxes import make_repository
+from tests.strace import needs_strace, writing_down
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+pytestmark = needs_strace
 
 CALLS = (
     "execve,execveat,connect,sendto,openat,openat2,creat,truncate,rename,renameat,renameat2,mkdir,mkdirat,"
@@ -83,7 +84,7 @@ def product(tmp_path: Path) -> Iterator[Product]:
         "mcp": json.dumps({"mcpServers": {"evil": {"command": "touch", "args": [fired]}}}),
     }
     for name, text in VECTORS.items():
-        put(root, name, texts.get(text, text).replace("FIRED", fired) if text not in texts else texts[text])
+        put(root, name, texts.get(text, text.replace("FIRED", fired)))
     for name in PLANTED:
         put(root, f"bin/{name}", f"#!/bin/sh\ntouch {fired}\n")
     for path in (*(root / "bin").iterdir(), root / "evil.sh", root / ".venv/bin/python"):
@@ -124,10 +125,6 @@ def trace_of(log: Path) -> Trace:
     return Trace(tuple(executed), tuple(contacted), tuple(written))
 
 
-def strace(log: Path) -> list[str]:
-    return ["strace", "-f", "-y", "-s", "4096", "--seccomp-bpf", "-e", f"trace={CALLS}", "-o", str(log)]
-
-
 def broken(trace: Trace, product: Product, *allowed: str) -> list[str]:
     """What must not happen before trust; our interpreter and our search run, and programs that are allowed.
 
@@ -159,7 +156,7 @@ def watched(product: Product, arguments: tuple[str, ...]) -> Trace:
     environment |= {"PATH": f"{product.workspace}/bin:{environment['PATH']}", "DOCKER_HOST": "unix:///no.sock"}
     environment["XDG_CACHE_HOME"] = str(product.home / "cache")
     subprocess.run(
-        [*strace(log), sys.executable, "-P", "-m", "codeagent", *arguments, *model],
+        [*writing_down(CALLS, log), sys.executable, "-P", "-m", "codeagent", *arguments, *model],
         cwd=product.workspace,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -186,7 +183,7 @@ def test_no_command_runs_or_writes_anything_of_a_repository_that_is_not_trusted(
 def test_the_screen_runs_nothing_of_a_repository_that_is_not_trusted(product: Product) -> None:
     log = product.home / "trace"
     before = (
-        *strace(log),
+        *writing_down(CALLS, log),
         "/usr/bin/env",
         f"XDG_CACHE_HOME={product.home}/cache",
         "PYTHONDONTWRITEBYTECODE=1",
@@ -218,7 +215,7 @@ def test_what_is_planted_would_be_seen(product: Product) -> None:
     """The control: git, Python and the planted programs do run what they are told to, and strace sees it."""
     fired, log = product.workspace / "FIRED", product.home / "trace"
     for command in (["git", "status"], [sys.executable, "-c", "import conftest"], ["bin/yarn"], [".venv/bin/python"]):
-        subprocess.run([*strace(log), *command], cwd=product.workspace, check=False, capture_output=True)
+        subprocess.run([*writing_down(CALLS, log), *command], cwd=product.workspace, check=False, capture_output=True)
         assert fired.exists(), command
         fired.unlink()
         found = broken(trace_of(log), product)
