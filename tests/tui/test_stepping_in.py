@@ -1,7 +1,7 @@
 """At a boundary every key does what the card says, none counts before it could be read, and nothing written is lost."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -298,18 +298,6 @@ async def test_a_plan_is_started_in_the_mode_of_the_key(tmp_path: Path) -> None:
             assert app.told == started(PLAN, mode), key
 
 
-async def test_an_edited_plan_is_what_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    editor(tmp_path, monkeypatch, "1. Only this")
-    async with chat(tmp_path, plan_ready()) as (pilot, app):
-        monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
-        await pilot.press("alt+e")
-        await until(pilot, lambda: "as you changed it" in shown(app))
-        long_enough()
-        await pilot.press("alt+p")
-        await pilot.pause()
-        assert app.told == started("1. Only this", "ask")
-
-
 async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> None:
     async with chat(tmp_path, plan_ready()) as (pilot, app):
         for keys in (("tab", "k"), ("tab", "escape"), ("escape",), ("alt+k",)):
@@ -342,16 +330,26 @@ async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(
             await says(pilot, app, line, [AnswerSummary(summary)])
 
 
-async def test_an_edited_summary_is_what_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("ready", "key", "told"),
+    [
+        (plan_ready, "alt+p", [SetMode("ask"), Prompt("Carry out this plan:\n\nonly this")]),
+        (summary_ready, "alt+c", [AnswerSummary("only this")]),
+    ],
+    ids=["plan", "summary"],
+)
+async def test_an_edited_text_is_what_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: Callable[[], Recording], key: str, told: list[Act]
+) -> None:
     editor(tmp_path, monkeypatch, "only this")
-    async with chat(tmp_path, summary_ready()) as (pilot, app):
+    async with chat(tmp_path, ready()) as (pilot, app):
         monkeypatch.setattr(app, "suspend", nullcontext)  # without a terminal there is none to lend
         await pilot.press("alt+e")
         await until(pilot, lambda: "as you changed it" in shown(app))
         long_enough()
-        await pilot.press("alt+c")
+        await pilot.press(key)
         await pilot.pause()
-        assert app.told == [AnswerSummary("only this")]
+        assert app.told == told
 
 
 async def test_esc_esc_ends_a_run_whose_summary_is_written_or_waits(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen, TextScreen
 from codeagent.tui.pages.jobs import JobsScreen, stop_of
 from codeagent.tui.pages.picker import Picker
-from codeagent.tui.parts.boundary import call_write, plan_write, summary_write
+from codeagent.tui.parts.boundary import call_write, text_write
 from codeagent.tui.parts.card_content import Continue, Say, StartPlan, UseSummary
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
@@ -75,7 +75,7 @@ async def plan(chat: ChatScreen, argument: str) -> None:
             _ready_plan(chat)
             await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
         case "edit":
-            await chat.card.write_outside(plan_write(_ready_plan(chat)))
+            await chat.card.write_outside(text_write(_ready_plan(chat)))
         case _:
             client = await chat.outbox.ready()
             client.do(SetMode("plan"))
@@ -92,7 +92,7 @@ async def compact(chat: ChatScreen, argument: str) -> None:
         case "use":
             await card.at_boundary(UseSummary(card.summary))
         case "edit" if isinstance(now, SummaryReady):
-            await card.write_outside(summary_write(now))
+            await card.write_outside(text_write(now))
         case "keep":
             await card.at_boundary(UseSummary(None))
         case None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -117,7 +118,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
         choices=(
             CardChoice("p", "start", keep=95, does=_start(text, "ask")),
             CardChoice("P", "start, auto-accept edits", "start, accept edits", 90, does=_start(text, "accept-edits")),
-            CardChoice("e", "edit", keep=80, does=plan_write(plan)),
+            CardChoice("e", "edit", keep=80, does=text_write(plan)),
             CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
         ),
         tab="to choose",
@@ -138,7 +139,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
         drawn_of=text,
         choices=(
             CardChoice("c", "use it", keep=95, does=Send((UseSummary(text),), "compacting")),
-            CardChoice("e", "edit", keep=90, does=summary_write(summary)),
+            CardChoice("e", "edit", keep=90, does=text_write(summary)),
             CardChoice("k", "keep the conversation as it is", "keep all", 85, does=Send((UseSummary(None),), "kept")),
         ),
         tab="to choose",
@@ -187,28 +188,16 @@ def call_write(call: PausedCall) -> Writing | Say:
     )
 
 
-def plan_write(plan: PlanReady) -> Writing:
-    """What the user writes is kept, and is the plan from then on."""
+def text_write(shown: PlanReady | SummaryReady) -> Writing:
+    """What the user writes is kept, and is the plan or the summary from then on."""
+    kind: Literal["plan", "summary"] = "plan" if isinstance(shown, PlanReady) else "summary"
     return Writing(
-        "plan",
-        plan.text,
-        "plan",
+        kind,
+        shown.text,
+        kind,
         lambda text: None,
-        text=plan.text,
-        judge=lambda text: Check("" if text.strip() else "a plan cannot be empty"),
-        suffix=".md",
-    )
-
-
-def summary_write(summary: SummaryReady) -> Writing:
-    """What the user writes is kept, and is the summary from then on."""
-    return Writing(
-        "summary",
-        summary.text,
-        "summary",
-        lambda text: None,
-        text=summary.text,
-        judge=lambda text: Check("" if text.strip() else "a summary cannot be empty"),
+        text=shown.text,
+        judge=lambda text: Check("" if text.strip() else f"a {kind} cannot be empty"),
         suffix=".md",
     )
 
