@@ -355,7 +355,7 @@ def _bytes(node: Node | None) -> bytes | None:
 
 
 def _text(node: Node | None) -> str | None:
-    """The text; empty if there is no file, None if it is not text."""
+    """Return the text of a file: empty if it does not exist, None if it is not text."""
     try:
         return "" if node is None else None if node.kind == "link" else read_text(node.data).text
     except NotText:

@@ -21,7 +21,7 @@ _PAUSE_STEP = 0.002
 _MARKED = f"{MARK}=".encode()
 _LOOKS_AGAIN = 8
 _AGAIN_SECONDS = 0.0005
-"""Between two looks at processes without an environment; replacing a program takes a fraction of it."""
+"""Between two looks at processes without an environment; an `execve` takes a fraction of it."""
 _KERNEL_THREAD = 0x200000
 """The flag in /proc/PID/stat."""
 _STOPPED = "Tt"
@@ -130,8 +130,8 @@ def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None
 def processes(since: int = 0) -> Iterator[_Process]:
     """Yield all living processes of this machine, those that are older than `since` without marks.
 
-    None if there is no /proc. A process that is replacing its program has no environment for a moment, so one without
-    is looked at again.
+    None if there is no /proc. During `execve` a process has no environment for a moment, so one without is looked at
+    again.
     """
     try:
         names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  # a Path takes twice as long

@@ -88,7 +88,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *((act, NO_SERVER) for act in (TrustServers(True), RestartServer("a"), AgreeToServer("a", ()))),
     (AnswerSummary("all"), "no summary waits for an answer; nothing was changed"),
-    (Unpin(1), "there is no pin 1; nothing was changed"),
+    (Unpin(1), "pin 1 does not exist; nothing was changed"),
     (Restore("c1", "undo"), "no checkpoints are kept here; nothing was changed"),
     (RestoreFile("a.py", None, None), "no checkpoints are kept here; nothing was changed"),
 )

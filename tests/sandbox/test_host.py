@@ -209,7 +209,7 @@ async def test_what_a_command_leaves_is_found_by_its_mark_alone_though_nothing_o
     )
 
 
-def test_a_process_that_is_just_replacing_its_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_in_the_middle_of_an_execve_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel shows no environment then, or says that there is no such process."""
     with subprocess.Popen(["sleep", "66.5"], env={process_tree.MARK: "abc", "PATH": os.environ["PATH"]}) as process:
         tree = process_tree.ProcessTree(-1, "abc", process_tree.ticks() - 1000)

@@ -339,7 +339,7 @@ class Compaction:
 
     def _unpin(self, number: int) -> Refused | None:
         if not 1 <= number <= len(self._pins):
-            return Refused(f"there is no pin {number}; nothing was changed")
+            return Refused(f"pin {number} does not exist; nothing was changed")
         self._set_pins(self._pins[: number - 1] + self._pins[number:])
         return None
 
