@@ -312,7 +312,7 @@ class Agent:
             case acts.SendToJob(job_id, text):
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
-                return self._runs.mind_context(act)
+                return self._runs.act_on_context(act)
             case acts.TrustTools(trusted):
                 return self._trust_tools(trusted)
             case acts.TrustServers() | acts.RestartServer() | acts.AgreeToServer():

@@ -189,7 +189,7 @@ class Runs:
         self._recipe = recipe
         return self._hold(self._follow(recipe, scope))
 
-    def mind_context(self, act: ContextAct) -> Refused | None:
+    def act_on_context(self, act: ContextAct) -> Refused | None:
         """Do what concerns the context; without a run, a compaction begins at once, and no run begins until its end."""
         if not isinstance(act, Compact) or self.going_on:
             return self._context.compaction.do(act)

@@ -275,11 +275,11 @@ class RestartServer:
 
 @dataclass(frozen=True)
 class AgreeToServer:
-    """Use what an MCP server says otherwise than before."""
+    """Agree to the changed texts of an MCP server."""
 
     name: str
     seen: tuple[str, ...]
-    """What it says now, each text as the user was shown it; what it says otherwise by then keeps waiting."""
+    """The texts as the user was shown them; one that has changed since then keeps waiting."""
 
 
 ServerAct = TrustServers | RestartServer | AgreeToServer
@@ -314,7 +314,7 @@ class Compact:
     """Replace the older part of the conversation by a summary: now, or during a run at the next boundary."""
 
     hint: str = ""
-    """What the summary has to mind."""
+    """What the summary has to cover."""
 
 
 @dataclass(frozen=True)

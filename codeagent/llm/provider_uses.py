@@ -114,7 +114,7 @@ def _linked(url: Any) -> ImagePart | None:
 
 
 def _image(data: Any, media_type: str) -> ImagePart | None:
-    """Return the image; None for what is none, or is too large."""
+    """Return the image; None if it is not an image, or too large."""
     if not isinstance(data, str) or not data or media_type not in _IMAGES.values() or len(data) > _LARGEST_IMAGE:
         return None
     try:

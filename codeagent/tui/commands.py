@@ -102,7 +102,7 @@ _WITHOUT_KEYS = (
     ),
     Action(
         "command.compact",
-        "replace the older part of the conversation by a summary; a hint says what it must mind",
+        "replace the older part of the conversation by a summary; a hint says what it must cover",
         does="running:compact",
         group="conversation",
         arguments="[hint|use|edit|keep]",

@@ -106,7 +106,7 @@ DONE: tuple[Act, ...] = (
     RevokeRule(Rule("auto", "asking", "one", "session")),
     Pin("never touch a.py"),
     Prompt("go"),
-    Compact("mind the tests"),
+    Compact("cover the tests"),
 )
 
 

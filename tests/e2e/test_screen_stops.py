@@ -87,7 +87,7 @@ def test_esc_esc_stops_a_compaction_and_another_one_shows_its_summary_first(
     slow = {"text": "x", "reasoning": _SLOW, "delay_ms": 20}
     begin(product, shared, say("found it. " * 300), slow, say("# Done\n- it was found"), say("all of it"))
     product.wait_for(lambda log: of(log, "run.finished")[-1]["reason"] == "done")
-    shared.send("/compact mind the ports", "enter")
+    shared.send("/compact cover the ports", "enter")
     shared.wait_for(lambda: " compacting " in shared.screen()[-1])
     shared.send("esc")
     shared.wait_for("Esc again stops now")

@@ -362,7 +362,7 @@ async def test_esc_esc_ends_a_run_whose_summary_is_written_or_waits(tmp_path: Pa
 
 async def test_compacting_and_pinning_are_asked_for_by_command(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
-        await says(pilot, app, "/compact mind the ports", [Compact("mind the ports")])
+        await says(pilot, app, "/compact cover the ports", [Compact("cover the ports")])
         await says(pilot, app, "/compact", [Compact("")])
         await says(pilot, app, "/pin never touch a.py", [Pin("never touch a.py")])
         await says(pilot, app, "/unpin 1", [Unpin(1)])

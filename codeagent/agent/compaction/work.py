@@ -247,7 +247,7 @@ class Compaction:
             raise _NotCompacted("what would be summarized does not fit into the model's window")
         wanted = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
         if hints:
-            wanted += f"\n\n(Mind this above all: {hints})"
+            wanted += f"\n\n(Most of all, the summary must cover this: {hints})"
         prompt = UserMessage.from_text(wanted, source="note")
         await self._emitter.sync()
         request = replace(asking.request, messages=(*head, prompt))

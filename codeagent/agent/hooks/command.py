@@ -182,7 +182,7 @@ class AnswerModify(_Strict):
 
 
 class AnswerContext(_Strict):
-    """Allow, and add text that the model reads after the prompt, or before a compaction what the summary must mind."""
+    """Allow, and add text that the model reads after the prompt, or before a compaction what the summary must cover."""
 
     decision: Literal["context"]
     text: str

@@ -73,7 +73,7 @@ class Modify:
 
 @dataclass(frozen=True)
 class AddContext:
-    """No objection, and the model reads this text after the prompt; before a compaction, what the summary must mind."""
+    """Allow, with text that the model reads after the prompt; before a compaction, what the summary must cover."""
 
     text: str
 
@@ -184,7 +184,7 @@ class Hooks:
         return await self._judged([(hook.name, hook.prompt_submit) for hook in self.registered], prompt)
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
-        """The first denial, or what the summary has to mind."""
+        """The first denial, or what the summary has to cover."""
         return await self._judged([(hook.name, hook.compaction) for hook in self.registered], planned)
 
     async def run_finished(self, finished: RunFinished) -> None:

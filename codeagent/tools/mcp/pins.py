@@ -1,4 +1,4 @@
-"""What a server said of its tools when the user first used it, or last agreed: what it says otherwise waits."""
+"""What a server said of its tools when the user first used it, or last agreed to it: a change waits for the user."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ _LONGEST_TEXT = 4_000
 
 @dataclass(frozen=True)
 class Changed:
-    """Something that a server says otherwise than it was agreed to, or for the first time."""
+    """A text of a server that is new, or has changed since the user agreed to it."""
 
     now: Statement
     before: str

@@ -84,7 +84,7 @@ async def plan(chat: ChatScreen, argument: str) -> None:
 
 
 async def compact(chat: ChatScreen, argument: str) -> None:
-    """`/compact [what the summary must mind]`; while a summary waits, `/compact [use|edit|keep]`."""
+    """`/compact [what the summary must cover]`; while a summary waits, `/compact [use|edit|keep]`."""
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":

@@ -192,9 +192,9 @@ async def test_a_result_that_names_the_handle_of_another_gets_one_of_its_own() -
 async def test_the_user_asks_for_it_with_a_hint_between_runs() -> None:
     s, model = begin(*shows(3))
     await run(s)
-    s.act(Compact("mind the ports"))
+    s.act(Compact("cover the ports"))
     await settle(s)
-    assert "mind the ports" in text_in(model.summaries[0])
+    assert "cover the ports" in text_in(model.summaries[0])
     (event,) = compactions(s)
     assert (event.cause, event.summary) == ("user", "the gist of it")
     assert event.after_tokens < event.before_tokens
@@ -345,15 +345,15 @@ async def test_a_hook_may_deny_it_or_say_what_the_summary_must_mind() -> None:
 
     s, model = begin(*shows(3), hooks=hooked(Deny("not now")))
     await run(s)
-    s.act(Compact("mind a"))
+    s.act(Compact("cover a"))
     await settle(s)
     assert failed(s) == ["not compacted: a hook denied it: not now; the conversation is as it was"]
-    assert (planned[0].cause, planned[0].hint, planned[0].messages) == ("user", "mind a", len(s.agent.history))
-    s, model = begin(*shows(3), hooks=hooked(AddContext("mind b")))
+    assert (planned[0].cause, planned[0].hint, planned[0].messages) == ("user", "cover a", len(s.agent.history))
+    s, model = begin(*shows(3), hooks=hooked(AddContext("cover b")))
     await run(s)
-    s.act(Compact("mind a"))
+    s.act(Compact("cover a"))
     await settle(s)
-    assert "mind a\nmind b" in text_in(model.summaries[0]) and len(compactions(s)) == 1
+    assert "cover a\ncover b" in text_in(model.summaries[0]) and len(compactions(s)) == 1
 
 
 async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compaction() -> None:

@@ -140,7 +140,7 @@ async def tell_all(hooks: Hooks) -> None:
     await hooks.before_update(CALL, "piece")
     await hooks.after_update(CALL, "piece")
     await hooks.after_tool(CALL, RESULT)
-    await hooks.compaction(PlannedCompaction("user", "mind the tests", 12, 900))
+    await hooks.compaction(PlannedCompaction("user", "cover the tests", 12, 900))
     await hooks.run_finished(FINISHED)
     await hooks.session_end(SESSION)
 
@@ -168,7 +168,7 @@ async def test_what_a_program_reads_is_what_the_contract_says(tmp_path: Path) ->
     by_event = {item.pop("event"): item for item in told}
     assert by_event["session_start"] == {"session": "s1", "workspace": "/acme", "resumed": True}
     assert by_event["prompt_submit"] == {"text": "go", "source": "steer"}
-    assert by_event["compaction"] == {"cause": "user", "hint": "mind the tests", "messages": 12, "tokens": 900}
+    assert by_event["compaction"] == {"cause": "user", "hint": "cover the tests", "messages": 12, "tokens": 900}
     assert by_event["before_tool"] == {"call": {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}'}}
     assert by_event["after_tool"]["result"] == {
         "content": "no",
