@@ -154,7 +154,7 @@ class Inspection:
         return bool(self._open) or self._due or (self._alive and ran)
 
     async def _begin(self) -> None:
-        """Take the baseline; a present one stays if something ran meanwhile: its changes are compared with that."""
+        """Take the baseline; if something has run since the present one, that stays: changes are compared with it."""
         if self._store is None:
             return
         moment = self._moment

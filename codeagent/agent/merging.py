@@ -1,6 +1,6 @@
 """Takes what a child changed in its worktree into the workspace: what rules or the user allow, all of it or nothing.
 
-A file that was changed in the workspace meanwhile keeps everything from being taken. What is not taken stays as a diff.
+If a file was changed in the workspace in the meantime, nothing is taken. What is not taken stays as a diff.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Merge:
         if result.error is not None:
             return f"{_NOTHING_TAKEN}, as it did not finish.", None
         if self._conflicts:
-            return f"{_NOTHING_TAKEN}: changed here meanwhile: {named(self._conflicts)}.", "failed"
+            return f"{_NOTHING_TAKEN}: changed here in the meantime: {named(self._conflicts)}.", "failed"
         if not self._changes and not self._left:
             return "The workspace already has all that it changed.", None
         await self._ask_about_all()

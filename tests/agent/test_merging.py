@@ -174,7 +174,7 @@ async def test_a_file_changed_before_the_questions_is_a_conflict_for_all_of_it(t
     result = await work.carry_out()
     assert work.asked == [] and work.now() == {"a.txt": "1\n", "b.txt": "mine\n"}
     assert result.error is not None and result.error.message.startswith(
-        "Nothing of what it changed was taken: changed here meanwhile: b.txt."
+        "Nothing of what it changed was taken: changed here in the meantime: b.txt."
     )
 
 
@@ -272,7 +272,7 @@ async def test_links_in_the_workspace_are_conflicts_wherever_they_lead(tmp_path:
         link(path, target)
     result = await work.carry_out()
     assert work.asked == [] and (tmp_path / "same.txt").read_text() == "1\n"
-    assert "changed here meanwhile: a.txt, b.txt, d/c.txt." in text_of(result.content)
+    assert "changed here in the meantime: a.txt, b.txt, d/c.txt." in text_of(result.content)
 
 
 async def test_a_path_that_becomes_a_link_during_the_questions_is_not_written_through(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ async def test_what_cannot_be_read_here_is_a_conflict_and_the_diff_stays_whole(t
     (tmp_path / "a.txt").unlink()
     (tmp_path / "a.txt").mkdir()
     result = await work.carry_out()
-    assert "changed here meanwhile: a.txt." in text_of(result.content)
+    assert "changed here in the meantime: a.txt." in text_of(result.content)
     assert work.outputs["out_1"].count("+2\n") == 2 and 'output_read(id="out_1")' in text_of(result.content)
 
 

@@ -101,7 +101,7 @@ def test_a_change_made_meanwhile_is_a_conflict_and_nothing_is_taken(product: Pro
     model = delegated(product, calls(edit("a.txt", "one", "1"), edit("b.txt", "two", "2"), meanwhile), say("done"))
     done = product.run(model, "--yes", "--output", "jsonl")
     (result,) = own(done.events)
-    assert result["error"]["kind"] == "failed" and "changed here meanwhile: b.txt" in text_of(result)
+    assert result["error"]["kind"] == "failed" and "changed here in the meantime: b.txt" in text_of(result)
     assert ((repository / "a.txt").read_text(), (repository / "b.txt").read_text()) == ("one, changed\n", "mine\n")
     assert left(product) == []
 

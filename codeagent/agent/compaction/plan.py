@@ -71,7 +71,7 @@ class GrowingLength:
             self._messages, self._count, self._length = messages, 0, 0
         self._length += length_of(messages[self._count :])
         self._count = len(messages)
-        if request.tools is not self._tools:
+        if request.tools != self._tools:  # mostly the same tools, in a new tuple
             self._tools, self._prompt = request.tools, _tool_characters(request)
         return len(request.system) + self._prompt + self._length
 

@@ -105,7 +105,7 @@ class Composer(PromptText):
         return max(self.typed_at, self.search.typed_at)
 
     def set_edited(self, before: str, after: str) -> None:
-        """Show what the editor made of `before`; what came into the composer meanwhile stays in front of it."""
+        """Show what the editor made of `before`; what came into the composer in the meantime stays in front of it."""
         meanwhile = self.text.removesuffix(before)
         self.set_text(after)
         self.insert_back(meanwhile.removesuffix("\n"))
