@@ -10,12 +10,12 @@ from codeagent.core.dataclass import dataclass
 WEB_PORTS = (80, 443)
 """What a rule without a port is for."""
 NETWORK_MEANS = {
-    "none": "commands reach nothing",
-    "allow-list": "commands with network access reach the hosts that rules allow",
-    "ask": "commands with network access reach the hosts that rules allow, and you are asked about others",
-    "open": "commands with network access reach every public host",
+    "none": "nothing is reached",
+    "allow-list": "only hosts that rules allow",
+    "ask": "hosts that rules allow; you are asked about others",
+    "open": "every public host",
 }
-"""What each level of the network lets through."""
+"""What commands with network access may reach at each level."""
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253

@@ -221,7 +221,7 @@ async def test_a_turned_dial_is_an_event_and_opens_what_the_next_call_may_reach(
         events = await s.run()
         assert (sandbox.origin.connections, cards(events)) == (1, [])
         (changed,) = of(s.journal.events, NetworkChanged)
-        assert changed.text == "network open from now on: commands with network access reach every public host"
+        assert changed.text == "network open from now on: every public host"
 
 
 async def test_a_private_address_is_refused_after_the_answer_too_and_the_ledger_has_both(tmp_path: Path) -> None:

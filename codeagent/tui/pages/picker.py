@@ -126,7 +126,7 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
 def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
     """The levels of the network; the rules say which hosts are on the allow-list."""
     allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
-    listed = {"allow-list": ": " + (", ".join(allowed) or "none does; network(pypi.org) is one")}
+    listed = {"allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would be one")}
     return [
         PickerRow(level, level, means + listed.get(level, ""), warn=level == "open")
         for level, means in NETWORK_MEANS.items()
