@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from textual._compositor import Compositor
 from textual.cache import LRUCache
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -16,6 +17,7 @@ from tests.tui.guards import stop_time
 SOON = 0.04
 """Seconds: a timer due that soon belongs to what a test waits for. Textual draws up to two frames of 1/60 s later."""
 _in_threads: set[asyncio.Future[Any]] = set()
+_to_draw: set[Compositor] = set()
 
 
 def remember_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +49,10 @@ async def nothing_left_to_do(min_sleep: float = 0, max_sleep: float = 1) -> None
             continue
         due = [timer.when() for timer in loop._scheduled if not timer.cancelled()]
         if not due or min(due) > loop.time() + SOON:
-            return
+            break
         await asyncio.sleep(max(0.0, min(due) - loop.time()))
+    while _to_draw:
+        _to_draw.pop().render_strips()
 
 
 @pytest.fixture(autouse=True)
@@ -65,11 +69,28 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)
 
 
+@pytest.fixture
+def every_frame() -> None:
+    """Draw each frame, as on a terminal: for tests of drawing itself."""
+
+
 @pytest.fixture(autouse=True)
-def drawn_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw as soon as there is something to draw, not 60 times a second; pictures are taken at the real pace."""
-    if "snap_compare" not in request.fixturenames:
-        monkeypatch.setattr("textual.screen.UPDATE_PERIOD", 0.001)
+def drawn_once_waited_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw what is there when a test has waited for everything, not each frame on the way; pictures are left alone."""
+    if {"snap_compare", "every_frame"} & set(request.fixturenames):
+        return
+    _to_draw.clear()
+    draw = Compositor.render_update
+
+    def render_update(self: Compositor, full: bool = False, *rest: Any, simplify: bool = False, **more: Any) -> Any:
+        if simplify:  # somebody exports a picture
+            return draw(self, full, *rest, simplify=simplify, **more)
+        self._dirty_regions.clear()
+        _to_draw.add(self)
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", render_update)
+    monkeypatch.setattr("textual.screen.UPDATE_PERIOD", 0.001)
 
 
 @pytest.fixture(autouse=True, scope="session")

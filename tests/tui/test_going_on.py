@@ -115,6 +115,7 @@ async def test_a_key_of_the_composer_that_fails_is_a_line(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("page", "keys"), [(Broken, ("x",)), (Uncomposed, ()), (WithUndrawn, ())], ids=["key", "compose", "drawing"]
 )
+@pytest.mark.usefixtures("every_frame")
 async def test_a_page_that_fails_closes_and_is_a_line(tmp_path: Path, page: type[TextScreen], keys: list[str]) -> None:
     async with chat(tmp_path) as (pilot, app):
         app.push_screen(page("Page", "text"))
