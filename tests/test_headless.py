@@ -424,7 +424,7 @@ async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(
 
 
 async def test_a_prompt_that_a_hook_denied_ends_as_denied_with_the_reason() -> None:
-    why = "a hook denied the prompt, so it was not sent: not on a Friday"
+    why = "the prompt was not sent: a hook denied it: not on a Friday"
     denied = RunNotBegun(seq=1, ts=1.0, session=SESSION, text=why, prompt="go")
     code, printed = await play([denied], output="json")
     (report,) = printed.objects

@@ -137,7 +137,7 @@ class MessageQueue:
             if isinstance(answer, Deny):
                 interrupted |= item.kind == "interrupt"
                 self._remove(item, taken_back=True)
-                said = f"a hook denied what you typed, so it was not sent: {answer.reason}"
+                said = f"what you typed was not sent: {answer.why}"
                 data = {"source": item.kind}
                 self._emitter.emit(Notice(level="warning", code="prompt.denied", text=said, data=data))
             else:

@@ -54,7 +54,7 @@ class Run:
             return None if begins else "none of the queued text was sent"
         answer = await context.queue.check(prompt, "prompt", self.token)
         if isinstance(answer, Deny):
-            return f"a hook denied the prompt, so it was not sent: {answer.reason}"
+            return f"the prompt was not sent: {answer.why}"
         self._notes = answer
         return None
 

@@ -90,7 +90,7 @@ def reading_hook(servers: "McpServers") -> Hook:
         try:
             text = await read_mentions(prompt.text, servers.sources, servers.hear)
         except Failed as error:
-            return Deny(str(error))
+            return Deny(str(error), by_hook=False)
         return AddContext(text) if text else Allow()
 
     return Hook("MCP servers", prompt_submit=read)

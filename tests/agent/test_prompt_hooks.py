@@ -61,7 +61,7 @@ async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_ba
     s = judged(Turn("hello"), answer=answer)
     (notice,) = await s.run("do it")
     assert isinstance(notice, RunNotBegun) and (notice.code, notice.level) == ("run.not_begun", "warning")
-    assert notice.text == f"a hook denied the prompt, so it was not sent: {reason}"
+    assert notice.text == f"the prompt was not sent: a hook denied it: {reason}"
     assert notice.prompt == "do it"
     assert (s.model.requests, s.agent.history, s.agent.running) == ([], (), False)
 
@@ -125,7 +125,7 @@ async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_g
     ]
     denied = [event for event in of(events, Notice) if event.code == "prompt.denied"]
     assert [event.data["source"] for event in denied] == ["steer", "follow_up"]
-    assert denied[0].text == "a hook denied what you typed, so it was not sent: that word stays here"
+    assert denied[0].text == "what you typed was not sent: a hook denied it: that word stays here"
     assert NEVER not in sent(s) and "use tabs" in sent(s) and "then commit" in sent(s)
 
 

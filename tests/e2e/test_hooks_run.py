@@ -76,7 +76,7 @@ def test_a_denied_prompt_reaches_no_model_and_is_kept_in_the_log(product: Produc
     configure(product, "prompt_submit", "print(json.dumps({'decision': 'deny', 'reason': 'not on ' + told['text']}))")
     done = product.run(product.script(say("hello")), prompt="a Friday")
     assert (done.code, done.out) == (4, "")
-    assert "a hook denied the prompt, so it was not sent: not on a Friday" in done.err
+    assert "the prompt was not sent: a hook denied it: not on a Friday" in done.err
     assert [event["type"] for event in product.log()] == ["notice"]
     assert product.log()[0]["data"] == {"prompt": "a Friday"}
 

@@ -131,4 +131,4 @@ def test_a_prompt_takes_resources_from_a_server_and_is_not_sent_if_they_cannot_b
     assert ["Resource 3: This is a plaintext resource" in text for text in notes] == [True]
     refused = product.run(model, prompt="look at @all:demo://nothing")
     assert refused.code != 0
-    assert "all: " in refused.err
+    assert "the prompt was not sent: all: " in refused.err

@@ -52,7 +52,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
         await until_idle()
         assert app.chat.composer.text == "mycard"
         remarks = [block.text for block in state.document.blocks if isinstance(block, Remark)]
-        assert remarks[-1] == "a hook denied the prompt, so it was not sent: it names a card"
+        assert remarks[-1] == "the prompt was not sent: a hook denied it: it names a card"
         await pilot.press("ctrl+u", *"hello", "enter")
         await until_idle()
         await app.chat.end()

@@ -184,7 +184,7 @@ class Compaction:
         judged = PlannedCompaction(cause, hint, len(messages), size)
         answer = await token.guard(self._around.hooks.compaction(judged))
         if isinstance(answer, Deny):
-            raise _NotCompacted(f"a hook denied it: {answer.reason}")
+            raise _NotCompacted(answer.why)
         room = self._room(cause, asking)
         plan = make_plan(messages, room, summarize=cause == "user")
         if plan is None:

@@ -62,6 +62,13 @@ class Deny:
     """An objection, with the reason that the model or the user reads."""
 
     reason: str = ""
+    by_hook: bool = True
+    """False if codeagent itself could not do what the text asks for."""
+
+    @property
+    def why(self) -> str:
+        """The reason, and that it is a hook's."""
+        return f"a hook denied it: {self.reason}" if self.by_hook else self.reason
 
 
 @dataclass(frozen=True)
@@ -258,8 +265,8 @@ class Hooks:
 def _denial(name: str, answer: object) -> Deny:
     """The answer as a denial. Raises _HookFailed if it is not one."""
     match answer:
-        case Deny(reason):
-            return Deny(str(reason) or f"denied by the hook {name}")
+        case Deny(reason, by_hook):
+            return Deny(str(reason) or f"denied by the hook {name}", by_hook)
         case False:
             return Deny(f"denied by the hook {name}")
         case _:

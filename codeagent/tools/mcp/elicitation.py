@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
+from codeagent.core.tool import ToolContext
 
 _MOST_FIELDS = 20
 _MOST_OPTIONS = 9
@@ -25,9 +25,7 @@ class Reaction:
     content: Content | None = None
 
 
-async def ask_for_server(
-    server: str, params: Mapping[str, Any], asker: Asker, call_id: str, token: CancelToken
-) -> Reaction:
+async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, ctx: ToolContext) -> Reaction:
     """Ask what `params`, an `elicitation/create` as a JSON object, asks for. Raises RunCancelled.
 
     Declined: what is too much for a few questions, and an answer that does not fit. Addresses are never opened.
@@ -36,14 +34,17 @@ async def ask_for_server(
     intro = f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
     if params.get("mode") == "url":
         question = f"{intro} It wants you to open {one_line(str(params.get('url')), 1000)} yourself."
-        reply = await asker.ask(call_id, question, ("I have opened it", "decline"), token)
+        reply = await asker.ask(ctx.call_id, question, ("I have opened it", "decline"), ctx.cancel)
         return Reaction("accept" if reply.answer == "I have opened it" else "decline")
     schema = params.get("requestedSchema")
     fields = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(schema, Mapping) or not isinstance(fields, Mapping) or len(fields) > _MOST_FIELDS:
+    if not isinstance(schema, Mapping) or not isinstance(fields, Mapping):
+        return Reaction("decline")
+    if len(fields) > _MOST_FIELDS:
+        await ctx.on_progress(f"declined {server}'s form of {len(fields):,} fields: at most {_MOST_FIELDS} are asked")
         return Reaction("decline")
     if not fields:
-        reply = await asker.ask(call_id, intro, (_YES, _NO), token)
+        reply = await asker.ask(ctx.call_id, intro, (_YES, _NO), ctx.cancel)
         return Reaction("accept", {}) if reply.answer == _YES else Reaction("decline")
     content: Content = {}
     required = schema.get("required") or ()
@@ -61,7 +62,7 @@ async def ask_for_server(
             )
         leaving = () if needed else (_LEFT_OUT,)
         shown = () if about.get("type") == "array" else options[: _MOST_OPTIONS - len(leaving)]
-        reply = await asker.ask(call_id, question, (*shown, *leaving), token)
+        reply = await asker.ask(ctx.call_id, question, (*shown, *leaving), ctx.cancel)
         if reply.answer is None:
             return Reaction("cancel")
         if reply.answer in leaving:

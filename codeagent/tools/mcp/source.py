@@ -389,8 +389,7 @@ class McpSource:
             end, asked = running.limit.when(), loop.time()
             running.limit.reschedule(asked + ANSWER_SECONDS)
             try:
-                ctx = running.ctx
-                return await ask_for_server(self.name, params, self._host.asker, ctx.call_id, ctx.cancel)
+                return await ask_for_server(self.name, params, self._host.asker, running.ctx)
             except RunCancelled:
                 return Reaction("cancel")
             finally:

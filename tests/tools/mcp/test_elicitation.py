@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.ports import Reply
 from codeagent.core.sanitize import visible
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
+from codeagent.workspace.files import LocalWorkspace
+from tests.fakes import tool_context
 from tests.tools.mcp.setting import answer_of, hostile
 
 
@@ -27,10 +29,17 @@ class Answers:
         return Reply(self.given.pop(0)) if self.given else Reply(None)
 
 
-async def reaction(asker: Answers, properties: Mapping[str, Any], *required: str, **params: Any) -> Reaction:
+async def reaction(
+    asker: Answers, properties: Mapping[str, Any], *required: str, told: list[str] | None = None, **params: Any
+) -> Reaction:
+    async def on_progress(text: str) -> None:
+        if told is not None:
+            told.append(text)
+
     schema = {"type": "object", "properties": properties, "required": list(required)}
     given = {"message": "Who are you?", "requestedSchema": schema, **params}
-    return await ask_for_server("github", given, asker, "call", CancelToken())
+    ctx = replace(tool_context(LocalWorkspace(Path.cwd())), on_progress=on_progress)
+    return await ask_for_server("github", given, asker, ctx)
 
 
 async def test_each_field_is_asked_and_becomes_what_it_is_to_be() -> None:
@@ -93,11 +102,13 @@ async def test_no_answer_cancels_and_no_declines() -> None:
     assert await reaction(Answers(["yes"]), {}) == Reaction("accept", {})
 
 
-async def test_a_form_of_too_many_fields_is_not_asked() -> None:
+async def test_a_form_of_too_many_fields_is_not_asked_and_the_user_is_told() -> None:
     asker, fields = Answers(["leave it empty"] * 20), {f"f{number}": {"type": "string"} for number in range(20)}
     assert await reaction(asker, fields) == Reaction("accept", {}) and len(asker.asked) == 20
-    assert await reaction(asker, fields | {"f20": {"type": "string"}}) == Reaction("decline")
+    told: list[str] = []
+    assert await reaction(asker, fields | {"f20": {"type": "string"}}, told=told) == Reaction("decline")
     assert len(asker.asked) == 20
+    assert told == ["declined github's form of 21 fields: at most 20 are asked"]
 
 
 async def test_an_address_is_shown_and_never_opened() -> None:
