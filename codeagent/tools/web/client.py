@@ -72,11 +72,11 @@ class WebClient:
         private: Iterable[str] = (),
         resolve: Resolve = system_resolve,
         allowed: Callable[[Address], bool] = is_public,
-        remedy: str = "the user may allow it with web.private_hosts in their configuration",
+        remedy: str = "the user may add {place} to web.private_hosts in their configuration",
     ) -> None:
-        """`private`: hosts that, as the user said, may be at addresses that are not public; `remedy`: how to say so.
+        """`private`: hosts that, as the user said, may be at addresses that are not public.
 
-        Raises ValueError for one that is not a host.
+        `remedy`: how the user says so of `{place}`, a host with its port. Raises ValueError if one is not a host.
         """
         self._private = tuple(map(HostRule.configured, private))
         self._environment = environment
@@ -166,7 +166,8 @@ class WebClient:
         if private:
             return Route(found)
         if url.host == "localhost" or not all(map(self._allowed, found)):
-            raise Denied(f"{url.place} leads to an address that is not public, so nothing was sent; {self._remedy}")
+            remedy = self._remedy.format(place=url.place)
+            raise Denied(f"{url.place} leads to an address that is not public, so nothing was sent; {remedy}")
         return Route(found, proxy)
 
     def _proxy(self) -> UpstreamProxy | None:

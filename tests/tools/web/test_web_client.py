@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 
 import pytest
 
@@ -34,8 +35,8 @@ async def test_a_name_that_leads_near_is_refused(address: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[fc00::1]", "localhost"])
 async def test_an_address_that_is_near_is_refused(host: str) -> None:
-    with pytest.raises(Denied, match="not public"):
-        await WebClient({}).send(get(f"http://{host}/latest/meta-data"))
+    with pytest.raises(Denied, match=rf"not public.*; the user may add {re.escape(host)}:8080 to web.private_hosts"):
+        await WebClient({}).send(get(f"http://{host}:8080/latest/meta-data"))
 
 
 async def test_one_near_address_among_far_ones_is_enough() -> None:
