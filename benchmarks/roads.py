@@ -120,7 +120,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
         road.end()
         written = len(road.files)
         await _until(lambda: app.chat.state.status.now.phase == "idle")
-    await app.chat.end()
+        await app.chat.end()
     assert road.before_mark is not None
     return road.before_mark, written
 
