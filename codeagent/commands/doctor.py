@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict
@@ -20,14 +21,17 @@ from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_con
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
+from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.factory import LANES, lane
 from codeagent.sandbox.engine import local_engine, runtime_warning
+from codeagent.sandbox.image import HOST_TOOLCHAIN
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
+from codeagent.workspace.needs import Need, needs_of
 
 State = Literal["ok", "note", "problem"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
@@ -194,16 +198,53 @@ async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
     sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
     try:
         info = await sandbox.start(lambda _: None)
+        lacking = await _lacking(sandbox, place.workspace, info.image_origin)
     except SandboxError as error:
         return [_unusable("sandbox", error)]
     finally:
         await sandbox.close()
     findings = [
         Finding("image", "ok", f"{info.image} ({info.image_origin})"),
+        *lacking,
         Finding("sandbox", "ok", f"user {info.user}, network {info.network}"),
         Finding("self-test", "ok", f"{len(sandbox.tested.passed)} of {len(sandbox.tested.passed)} passed"),
     ]
     return findings + [Finding("sandbox", "note", warning) for warning in info.warnings]
+
+
+async def _lacking(sandbox: Sandbox, workspace: Path, origin: str) -> list[Finding]:
+    """Report what the repository needs and the image lacks. Raises SandboxError."""
+    needs = await asyncio.to_thread(needs_of, workspace)
+    if not needs:
+        return []
+    output = bytearray()
+
+    async def keep(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        output.extend(data if stream == "stdout" else b"")
+
+    names = " ".join(shlex.quote(need.program) for need in needs)
+    look = f'for name in {names}; do command -v "$name" > /dev/null && echo "$name $(python3 --version)"; done'
+    await sandbox.run(Command(look, "doctor"), keep)
+    found = dict(line.partition(" ")[::2] for line in output.decode("utf-8", "replace").splitlines())
+    python = found.get("python3", "").removeprefix("Python ")
+    return [
+        Finding("needs", "note", _shortcoming(need, python, workspace, origin))
+        for need in needs
+        if need.program not in found or (need.version and not need.met_by(python))
+    ]
+
+
+def _shortcoming(need: Need, python: str, workspace: Path, origin: str) -> str:
+    """Say what the image lacks, and the next step; `python` is the version inside, empty if there is none."""
+    has = python if need.version else ""
+    what = f"{need.file} needs {need.program} {need.version}".rstrip()
+    what += f", and the image has {has}" if has else ", which the image lacks"
+    other = "choose an image that has it (image under [sandbox])"
+    if not origin.startswith(HOST_TOOLCHAIN):
+        return f"{what}: {other}"
+    elsewhere = None if has else find_program(need.program, workspace)
+    beside = "" if elsewhere is None else f"; {elsewhere} is outside /usr, and the image shows nothing else"
+    return f"{what}{beside}: install it below /usr (apt-get install), or {other}"
 
 
 def _unusable(name: str, error: SandboxError) -> Finding:

@@ -41,6 +41,7 @@ PACKAGES = (
     "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
 )  # fmt: skip
 _SUITE_IN = Path("/etc/os-release")
+HOST_TOOLCHAIN = "host toolchain, read-only"
 FOLDER = "/run/codeagent-python"
 """Where the scripts that start Python's programs are mounted."""
 _NAMES = re.compile(
@@ -118,7 +119,7 @@ def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str
     prefix = _interpreter(spec)
     path = DEFAULT_PATH if prefix is None else f"{DEFAULT_PATH}:{prefix}/bin"
     binds = toolchain_binds() + (() if prefix is None else (Bind(prefix, prefix),))
-    return ImageChoice(tag, "host toolchain, read-only", path, binds, host_python(prefix, spec.python))
+    return ImageChoice(tag, HOST_TOOLCHAIN, path, binds, host_python(prefix, spec.python))
 
 
 def toolchain_binds() -> tuple[Bind, ...]:

@@ -100,6 +100,19 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
     assert "network none" in product.call("doctor").out
 
 
+@pytest.mark.docker
+def test_what_the_repository_needs_and_the_image_lacks_is_said_with_the_next_step(product: Product) -> None:
+    (product.workspace / "Makefile").touch()
+    (product.workspace / "mix.exs").touch()
+    (product.workspace / "pyproject.toml").write_text('[project]\nrequires-python = ">=99"\n')
+    done = product.call("doctor", "--json")
+    needs = [item["text"] for item in json.loads(done.out)["findings"] if item["name"] == "needs"]
+    assert [text.partition(", ")[0] for text in needs] == ["mix.exs needs mix", "pyproject.toml needs python3 >=99"]
+    assert "which the image lacks" in needs[0] and "and the image has 3." in needs[1]
+    assert all("choose an image that has it" in text for text in needs)
+    assert done.code == 0
+
+
 def test_as_text_every_finding_is_one_line(product: Product) -> None:
     done = product.call("doctor", env=product.environment | {"DOCKER_HOST": "unix:///no.sock"})
     assert all(line[0] in "✓–✗" for line in done.out.splitlines())
