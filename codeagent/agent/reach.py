@@ -35,10 +35,15 @@ _MOST_ASKED = 64
 """Hosts that one command may have asked about."""
 _TOGETHER = (
     ("pypi.org", "files.pythonhosted.org"),
-    ("index.crates.io", "static.crates.io"),
+    ("index.crates.io", "static.crates.io", "crates.io"),
     ("proxy.golang.org", "sum.golang.org"),
+    ("deb.debian.org", "security.debian.org"),
+    ("archive.ubuntu.com", "security.ubuntu.com"),
 )
-"""Hosts that serve one purpose, the packages of one language: a card that asks about one asks about all."""
+"""Hosts that serve one purpose, such as the packages of one language: a card that asks about one asks about all.
+
+npm needs only one host, registry.npmjs.org.
+"""
 _TOO_MANY = f"{_MOST_ON_CARD} other hosts wait for the user's answer"
 _TOO_MANY_ASKED = f"the user was asked about {_MOST_ASKED} hosts of this command already"
 _UNANSWERED = f"the user has not answered within {ANSWER_SECONDS:g} s; the question is still open, so try again later"

@@ -144,14 +144,22 @@ async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_a
 
 
 @for_each(
-    ("rules", "card", "reached"),
-    [("", "pypi.org, files.pythonhosted.org", 2), ("-network(*.pythonhosted.org)", "pypi.org", 1)],
+    ("asked", "rules", "card", "reached"),
+    [
+        ("pypi.org;files.pythonhosted.org", "", "pypi.org, files.pythonhosted.org", 2),
+        ("pypi.org;files.pythonhosted.org", "-network(*.pythonhosted.org)", "pypi.org", 1),
+        ("crates.io;index.crates.io;static.crates.io", "", "crates.io, index.crates.io, static.crates.io", 3),
+        ("sum.golang.org;proxy.golang.org", "", "sum.golang.org, proxy.golang.org", 2),
+        ("deb.debian.org;security.debian.org", "", "deb.debian.org, security.debian.org", 2),
+        ("archive.ubuntu.com;security.ubuntu.com", "", "archive.ubuntu.com, security.ubuntu.com", 2),
+        ("registry.npmjs.org;registry.npmjs.org", "", "registry.npmjs.org", 2),
+    ],
 )
 async def test_the_hosts_of_one_package_registry_are_one_question_but_for_those_that_a_rule_denies(
-    tmp_path: Path, rules: str, card: str, reached: int
+    tmp_path: Path, asked: str, rules: str, card: str, reached: int
 ) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
-        s = fetching(sandbox, "pypi.org;files.pythonhosted.org", rules=rules)
+        s = fetching(sandbox, asked, rules=rules)
         events = await s.run(on_event=answering(s, Decision("once")))
         assert (cards(events), sandbox.origin.connections) == ([card], reached)
 
