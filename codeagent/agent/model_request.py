@@ -25,7 +25,7 @@ from codeagent.core.model import (
     TextPiece,
     ToolsLeftOut,
 )
-from codeagent.core.notices import ModelRetried
+from codeagent.core.notices import ModelFellBack, ModelRetried
 from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled
 
@@ -45,6 +45,8 @@ class StreamedAnswer:
         self._permissions = permissions
         self._known_ids = known_ids
         self._text: list[str] = []
+        self._void = False
+        """The text is that of an attempt that failed; the first piece of the next one replaces it."""
         self._kind: type[TextDelta | ReasoningDelta] | None = None
         """Of the pieces of this turn of the event loop: the first was emitted, the others are in `_merged`."""
         self._merged: list[str] = []
@@ -58,7 +60,7 @@ class StreamedAnswer:
             async for event in model.stream(request):
                 match event:
                     case TextPiece(text):
-                        self._text.append(text)
+                        self._keep(text)
                         self._show(TextDelta, text)
                     case ReasoningPiece(text):
                         self._show(ReasoningDelta, text)
@@ -80,7 +82,7 @@ class StreamedAnswer:
         return replace(answer, calls=calls)
 
     def partial(self) -> AssistantMessage | None:
-        """What to keep of an answer that broke off: its text, without its calls."""
+        """What to keep of an answer that broke off: the text that came last, without its calls."""
         self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
@@ -135,9 +137,15 @@ class StreamedAnswer:
             number += 1
         return f"{call_id}_{number}"
 
+    def _keep(self, text: str) -> None:
+        if self._void:
+            self._text.clear()
+        self._void = False
+        self._text.append(text)
+
     def _forget(self, retry: Retrying) -> None:
         self._drop_announced()
-        self._text.clear()
+        self._void = True
         self._emitter.emit(retried(retry))
 
     def _replace_model(self, change: FellBack) -> None:
@@ -158,11 +166,10 @@ def retried(retry: Retrying) -> ModelRetried:
     return ModelRetried(text=text, reason=retry.reason, attempt=retry.attempt, delay_s=round(retry.delay, 3))
 
 
-def fell_back(change: FellBack) -> Notice:
+def fell_back(change: FellBack) -> ModelFellBack:
     """Return the notice that another model took over."""
     text = f"{change.reason}; continuing with {change.model}"
-    data = {"reason": change.reason, "model": change.model}
-    return Notice(level="warning", code="model.fallback", text=text, data=data)
+    return ModelFellBack(text=text, reason=change.reason, model=change.model)
 
 
 def tools_left_out(event: ToolsLeftOut) -> Notice:

@@ -60,7 +60,7 @@ class ModelChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRetried(TypedNotice):
-    """The request failed and is made again; what was streamed of its answer is discarded."""
+    """The request failed and is made again: what was streamed of its answer is replaced by the next attempt."""
 
     level: NoticeLevel = "warning"
     code: Literal["model.retry"] = "model.retry"
@@ -69,6 +69,17 @@ class ModelRetried(TypedNotice):
     """The one that follows, from 2."""
     delay_s: float
     """Seconds until then."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelFellBack(TypedNotice):
+    """The model was given up and another one answers from now on; what was streamed of the answer is discarded."""
+
+    level: NoticeLevel = "warning"
+    code: Literal["model.fallback"] = "model.fallback"
+    reason: str
+    model: str
+    """The one that takes over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,6 +323,7 @@ AnyNotice = (
     | NetworkChanged
     | ModelChanged
     | ModelRetried
+    | ModelFellBack
     | BudgetChanged
     | StepModeChanged
     | QueueOrdered

@@ -8,7 +8,15 @@ from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.jobs import Job
 from codeagent.core.messages import Usage, text_of
-from codeagent.core.notices import CompactionBegun, CompactionFailed, RunStopped, SummaryWritten
+from codeagent.core.notices import (
+    CompactionBegun,
+    CompactionFailed,
+    ModelChanged,
+    ModelFellBack,
+    ModelRetried,
+    RunStopped,
+    SummaryWritten,
+)
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState
@@ -167,6 +175,22 @@ def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
         cost_usd=sum(costs) if costs else None,
         estimated=now.estimated or usage.estimated,
     )
+
+
+def show_model(event: ModelChanged | ModelRetried | ModelFellBack, state: UiState) -> None:
+    """Show that another model is used, or that the request is made again."""
+    match event:
+        case ModelChanged():
+            state.status.set(model=event.model)
+        case ModelRetried():
+            state.document.break_off_answer()
+            state.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+        case ModelFellBack():
+            state.document.drop_answer()
+            state.document.remark(event.text, event.level)
+            state.status.set(phase="thinking", model=event.model, retry_at=None, retry_reason="")
+        case _:
+            assert_never(event)
 
 
 def show_compaction(

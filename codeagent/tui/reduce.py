@@ -125,11 +125,8 @@ class Reducer:
                     state.boundary.set(None)
             case notices.NetworkChanged():
                 status.set(network=event.network, notice=event.text)
-            case notices.ModelChanged():
-                status.set(model=event.model)
-            case notices.ModelRetried():
-                self._document.drop_answer()
-                status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+            case notices.ModelChanged() | notices.ModelRetried() | notices.ModelFellBack():
+                outcomes.show_model(event, state)
             case notices.BudgetChanged():
                 status.set(budget=event.left, notice=event.text)
             case notices.StepModeChanged():

@@ -1,5 +1,6 @@
 """One prompt, step by step: the order of events, and why a run ends."""
 
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
 import pytest
@@ -21,10 +22,28 @@ from codeagent.core.events import (
 )
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.model import ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
 from codeagent.session.fold import History
-from tests.agent.doubles import Doing, Turn, do, names, of, scene
+from tests.agent.doubles import Doing, Turn, TurnsModel, do, names, of, scene
+from tests.table import for_each
+
+GONE = ModelError("it is gone", kind="server")
+
+
+class AttemptsModel(TurnsModel):
+    """Streams a text, says that it begins again, and does so with the turn."""
+
+    def __init__(self, text: str, turn: Turn) -> None:
+        super().__init__(turn)
+        self._first = text
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield TextPiece(self._first)
+        yield Retrying("the connection broke", 2, 0.0)
+        async for event in super().stream(request):
+            yield event
 
 
 async def test_a_prompt_without_calls_is_one_turn() -> None:
@@ -122,6 +141,15 @@ async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> 
     assert [note.code for note in of(events, TypedNotice)] == ["model.retry"]
     assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_1_2", True)]
     assert of(events, MessageAdded)[1].message.text == "go"
+
+
+@for_each("after", [Turn(error=GONE), Turn("half", error=GONE)])
+async def test_what_came_last_of_an_answer_that_never_came_is_kept_once(after: Turn) -> None:
+    """Whether the last attempt brought anything or not."""
+    model = AttemptsModel("half", after)
+    s = scene(model=model)
+    await s.run()
+    assert [m.text.strip() for m in s.agent.history[1:]] == ["half"]
 
 
 async def test_a_call_id_used_before_gets_a_new_one() -> None:

@@ -11,7 +11,7 @@ from codeagent.agent.prompt import NO_PLAN, PLAN
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import MessageAdded, ProviderToolUsed, UnknownEvent
-from codeagent.core.messages import UserMessage, WebSource
+from codeagent.core.messages import AssistantMessage, UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
@@ -220,14 +220,51 @@ def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
     assert now.cost_usd == pytest.approx(0.082)
 
 
-def test_a_retry_clears_what_was_shown_of_the_answer_and_counts_down() -> None:
+def broken_off() -> Recording:
     recording = Recording().run("x").stream("half an ans")
-    recording.notice("model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0)
-    state = show(recording)
+    return recording.notice("model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0)
 
-    assert state.document.last_answer() == ""
+
+def answers(state: UiState) -> list[tuple[str, bool, bool]]:
+    """Of each answer that shows anything: its text, whether it is cut, and whether the next attempt replaces it."""
+    found = (block for block in state.document.blocks if isinstance(block, AnswerBlock) and block.text)
+    return [(block.text, block.cut, block.stale) for block in found]
+
+
+def test_a_retry_marks_what_was_shown_of_the_answer_and_counts_down() -> None:
+    state = show(broken_off())
+
+    assert answers(state) == [("half an ans", False, True)]
     now = state.status.now
     assert (now.phase, now.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
+
+
+def test_the_next_attempt_replaces_what_was_shown_whatever_it_brings() -> None:
+    assert answers(show(broken_off().stream("whole"))) == [("whole", False, False)]
+    assert answers(show(broken_off().stream("whole").answer("whole"))) == [("whole", False, False)]
+    assert answers(show(broken_off().think("hm"))) == []
+    assert answers(show(broken_off().answer("whole"))) == [("whole", False, False)]
+    assert answers(show(broken_off().plan(("c1", "bash", "ls", "auto")))) == []
+
+
+def test_what_is_kept_of_an_answer_that_never_came_is_shown_as_interrupted() -> None:
+    recording = broken_off()
+    recording.add(MessageAdded, message=AssistantMessage(text="half an ans", stop="cut"))
+    state = show(recording.finish("interrupted"))
+
+    assert answers(state) == [("half an ans", True, False)]
+
+
+def test_another_model_that_takes_over_is_named_and_begins_the_answer_again() -> None:
+    fallback = {"reason": "overloaded", "model": "openai/other"}
+    recording = Recording().run("x").stream("half an ans")
+    recording.notice("model.fallback", "overloaded; continuing with openai/other", level="warning", **fallback)
+    state = show(recording.stream("whole"))
+
+    assert answers(state) == [("whole", False, False)]
+    assert state.status.now.model == "openai/other"
+    (remark,) = (block for block in state.document.blocks if isinstance(block, Remark))
+    assert (remark.text, remark.level) == ("overloaded; continuing with openai/other", "warning")
 
 
 def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:

@@ -120,6 +120,8 @@ class AnswerBlock(_Streamed):
 
     cut: bool = False
     """The stream broke off here."""
+    stale: bool = False
+    """The stream broke off here, and the request is made again: the next attempt replaces it."""
 
 
 @dataclass(eq=False)

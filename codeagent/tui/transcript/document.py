@@ -123,6 +123,7 @@ class Document:
     def stream_text(self, piece: str, now: float | None = None) -> None:
         """Append to the answer; this ends the thoughts before it, at `now` in seconds since the epoch."""
         self.close_thoughts(now)
+        self._drop_stale()
         if self._answer is None:
             self._answer = self._add(AnswerBlock(len(self.blocks)))
         self._answer.pieces.append(piece)
@@ -130,6 +131,7 @@ class Document:
 
     def stream_thoughts(self, piece: str, now: float) -> None:
         """Append to the thoughts; `now` in seconds since the epoch."""
+        self._drop_stale()
         if self._thoughts is None:
             self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
         self._thoughts.pieces.append(piece)
@@ -143,12 +145,19 @@ class Document:
             if text.strip() and self._answer.text != text:
                 self._answer.pieces.replace(text)
             self._answer.cut = cut
+            self._answer.stale = self._answer.stale and not text.strip()
         self.close()
 
-    def drop_answer(self) -> None:
-        """Clear what was shown of an answer whose stream broke off and is requested again."""
+    def break_off_answer(self) -> None:
+        """Mark what was shown of an answer that is requested again; it stays until anything else takes its place."""
+        self.close_thoughts(None)
         if self._answer is not None:
-            self._answer.pieces.replace("")
+            self._answer.stale = True
+            self.touch(self._answer)
+
+    def drop_answer(self) -> None:
+        """Clear what was shown of an answer that another model gives."""
+        self.break_off_answer()
         self.close()
 
     def close_thoughts(self, now: float | None) -> None:
@@ -163,7 +172,9 @@ class Document:
         """End what is still open; the next piece begins a new block."""
         self.close_thoughts(None)
         if self._answer is not None:
-            self._answer.open = False
+            if self._answer.stale:
+                self._answer.pieces.replace("")
+            self._answer.open = self._answer.stale = False
             self.touch(self._answer)
             self._answer = None
 
@@ -249,6 +260,10 @@ class Document:
         """The Markdown of the newest answer; empty if there is no answer yet."""
         answers = (block.text for block in reversed(self.blocks) if isinstance(block, AnswerBlock))
         return next((text for text in answers if text.strip()), "")
+
+    def _drop_stale(self) -> None:
+        if self._answer is not None and self._answer.stale:
+            self.close()
 
     def _last_batch(self) -> Batch | None:
         found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | PromptBlock)), None)

@@ -98,9 +98,10 @@ def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
 
 def draw_answer(block: AnswerBlock, body: list[Line], look: Look) -> Drawn:
     """An answer whose Markdown was rendered before."""
-    if not block.cut:
+    if not (block.cut or block.stale):
         return Drawn(body)
-    return Drawn([*body, *paragraph("interrupted here", look.width, look.palette.warning)])
+    mark = "broken off here; the next attempt replaces it" if block.stale else "interrupted here"
+    return Drawn([*body, *paragraph(mark, look.width, look.palette.warning)])
 
 
 def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
