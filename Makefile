@@ -30,9 +30,9 @@ demo: setup engine ## an agent fixes a bug in a throwaway repository: on the scr
 test: setup engine ## every test; docker tests need an engine
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
-soak: setup engine ## the tests marked soak with SOAK times the effort, for at most MINUTES; SEED repeats a run
-	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) $(BIN)/pytest -m soak -n $(WORKERS) --dist load \
-		--hypothesis-seed=$(SEED) --timeout=1200
+soak: setup engine ## the tests marked soak with SOAK times the effort, for at most MINUTES; SEED repeats a run, ROW picks one
+	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) CODEAGENT_SEED=$(SEED) $(BIN)/pytest \
+		-m 'soak$(if $(ROW),(row="$(ROW)"))' -n $(WORKERS) --dist load --hypothesis-seed=$(SEED) --timeout=1200
 
 check: setup ## formatting, lint, types, import contracts
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,8 @@ from hypothesis import is_hypothesis_test, settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import engine_socket, probe_socket
-from tests import warm
-from tests.effort import ENDS, FACTOR, times
+from tests import rows, warm
+from tests.effort import ENDS, FACTOR, SEED, times
 from tests.sandboxes import make_repository, make_submodule, make_worktree, opened, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
@@ -73,8 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _mark_properties(items: list[pytest.Item]) -> None:
-    """Every property is part of the soak."""
+    """Every property is part of the soak; a row that is none is an error."""
     for item in items:
+        for mark in item.iter_markers("soak"):
+            if mark.kwargs.get("row", "egress") not in rows.AIMS:
+                raise pytest.UsageError(f"{item.nodeid}: there is no row {mark.kwargs['row']!r} in tests/rows.py")
         test = getattr(item, "obj", None)
         if is_hypothesis_test(test):
             used: settings = test._hypothesis_internal_use_settings  # hypothesis says it nowhere else
@@ -102,19 +106,38 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     if time.monotonic() > ENDS:
         pytest.skip("the time of this soak is up")
-    if (mark := item.get_closest_marker("soak")) is not None:
-        item.user_properties.append(("tried", mark.kwargs["tried"]))
+    for mark in item.iter_markers("soak"):
+        item.user_properties += mark.kwargs.items()
+
+
+@pytest.fixture
+def tried(request: pytest.FixtureRequest) -> Callable[[int], None]:
+    """Says how many cases were tried, where a test knows it only at its end."""
+    return lambda number: request.node.user_properties.append(("tried", number))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> None:
+    if FACTOR and call.excinfo is not None:
+        item.user_properties.append(("breaches", rows.breaches(call.excinfo.value)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What a soak tried, and how often."""
+    """What a soak tried, and how often: by test, and by row."""
     if not FACTOR:
         return
-    passed = {report.nodeid: dict(report.user_properties) for report in terminalreporter.getreports("passed")}
-    tried = {name: properties["tried"] for name, properties in passed.items() if "tried" in properties}
-    terminalreporter.section(f"{len(tried)} tests tried {sum(tried.values()):,} cases")
+    passed, failed = (terminalreporter.getreports(outcome) for outcome in ("passed", "failed"))
+    tried: Counter[str] = Counter()
+    for report in passed:
+        tried[report.nodeid.partition("[")[0]] += sum(
+            value for name, value in report.user_properties if name == "tried"
+        )
+    terminalreporter.section(f"{len(tried)} tests tried {tried.total():,} cases")
     for name, number in sorted(tried.items()):
         terminalreporter.write_line(f"{number:>9,}  {name}")
+    terminalreporter.section("what must hold")
+    for line in rows.table([*passed, *failed, *terminalreporter.getreports("error")], SEED):
+        terminalreporter.write_line(line)
 
 
 def _look_for_the_engine(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ It is the same test with larger numbers. `make soak` sets CODEAGENT_SOAK, the fa
 """
 
 import os
+import random
 import time
 from collections.abc import Sequence
 from typing import TypeVar
@@ -14,6 +15,18 @@ FACTOR = int(os.environ.get("CODEAGENT_SOAK", "0"))
 """How many times the usual effort; 0 outside of `make soak`."""
 ENDS = time.monotonic() + 60 * float(os.environ.get("CODEAGENT_SOAK_MINUTES", "60"))
 """When no further test of a soak begins, on the clock of `time.monotonic`."""
+SEED = int(os.environ.get("CODEAGENT_SEED", "1"))
+"""What chance begins with; `make soak` prints it and takes it from SEED."""
+
+
+def chance(what: object) -> random.Random:
+    """The same numbers for the same seed, and others for another test."""
+    return random.Random(f"{SEED} {what}")
+
+
+def up_to(usual: int, aim: int) -> int:
+    """`usual` in `make test`, `aim` at the soak's usual factor of 20, and in proportion at others."""
+    return max(usual, aim * FACTOR // 20)
 
 
 def times(usual: int) -> int:

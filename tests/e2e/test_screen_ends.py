@@ -46,7 +46,7 @@ def with_hook(product: Product) -> Path:
     return told
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(tried=1, row="terminal restore")
 @pytest.mark.parametrize("how", part(list(ENDS), 4))
 def test_an_end_while_a_command_and_a_job_run_is_orderly(product: Product, how: str) -> None:
     leave, code = ENDS[how]

@@ -32,7 +32,7 @@ def sound(product: Product) -> bool:
     return product.call("sessions", "check", "--last").code == 0
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(tried=1, row="terminal restore")
 @pytest.mark.parametrize("way", part(AT_THE_PROMPT, 3))
 def test_a_way_out_at_the_prompt(product: Product, way: str) -> None:
     leave, code = WAYS[way]
@@ -46,7 +46,7 @@ def test_a_way_out_at_the_prompt(product: Product, way: str) -> None:
     assert sound(product)
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(tried=1, row="terminal restore")
 @pytest.mark.parametrize("way", part(IN_A_STREAM, 3))
 def test_a_way_out_in_the_middle_of_a_stream_keeps_the_session(product: Product, way: str) -> None:
     leave, code = WAYS[way]

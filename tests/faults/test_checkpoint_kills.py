@@ -1,11 +1,6 @@
-"""Whenever the process dies, the workspace is as before or as after, and the store goes on.
-
-CODEAGENT_KILL_SEED repeats a run.
-"""
+"""Whenever the process dies, the workspace is as before or as after, and the store goes on."""
 
 import json
-import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +10,9 @@ import pytest
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.nodes import FileWriter
-from tests.effort import times
+from tests.effort import SEED, times
 
 KILLS = times(5)
-SEED = int(os.environ.get("CODEAGENT_KILL_SEED", str(random.randrange(1 << 30))))
 
 
 class Crash(BaseException):
@@ -65,7 +59,7 @@ async def half_restored(
     return GitCheckpoints(tmp_path / "state", root), (target, present)
 
 
-@pytest.mark.soak(tried=KILLS)
+@pytest.mark.soak(tried=KILLS, row="kills at random")
 def test_after_kill_9_at_any_moment_the_workspace_is_whole_and_the_store_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults.checkpoint_kills", str(tmp_path), str(SEED), str(KILLS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -78,7 +78,7 @@ def kill_points(product: Product, tmp_path: Path) -> list[tuple[str, int]]:
     return every[:: max(1, len(every) // 100)] + [(SYNCS, nth) for nth in range(1, max(syncs.values()) + 1)]
 
 
-@pytest.mark.soak(tried=times(2))
+@pytest.mark.soak(tried=times(2), row="kills at system calls")
 def test_a_repair_that_is_killed_anywhere_is_finished_by_the_next_one(product: Product, tmp_path: Path) -> None:
     whole = product.sessions[-1] / LOG
     acknowledged = whole.read_bytes().removesuffix(TORN)

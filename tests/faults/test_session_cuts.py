@@ -150,7 +150,7 @@ def test_a_crash_during_the_repair_is_repaired_by_the_next_start(store: SessionS
     assert_sound(after)
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(tried=1, row="kills at random")
 @pytest.mark.parametrize("seed", range(times(3)))
 def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, tmp_path: Path, seed: int) -> None:
     writer = started(tmp_path, WRITER, str(store.root.parent), stdout=subprocess.PIPE)

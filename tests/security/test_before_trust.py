@@ -167,7 +167,7 @@ def watched(product: Product, arguments: tuple[str, ...]) -> Trace:
     return trace_of(log)
 
 
-@pytest.mark.soak(tried=len(VECTORS))
+@pytest.mark.soak(tried=len(VECTORS), row="before trust")
 @pytest.mark.parametrize("arguments", part(COMMANDS, 3), ids=" ".join)
 def test_no_command_runs_or_writes_anything_of_a_repository_that_is_not_trusted(
     product: Product, arguments: tuple[str, ...]
@@ -179,7 +179,7 @@ def test_no_command_runs_or_writes_anything_of_a_repository_that_is_not_trusted(
     assert not (product.workspace / "FIRED").exists()
 
 
-@pytest.mark.soak(tried=len(VECTORS))
+@pytest.mark.soak(tried=len(VECTORS), row="before trust")
 def test_the_screen_runs_nothing_of_a_repository_that_is_not_trusted(product: Product) -> None:
     log = product.home / "trace"
     before = (

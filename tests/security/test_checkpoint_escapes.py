@@ -221,7 +221,7 @@ async def replace(checkpoints: GitCheckpoints, ids: tuple[str, str], turn: int) 
     await checkpoints.replace(path, Node("file", b"turn %d" % turn), present=there)
 
 
-@pytest.mark.soak(tried=TRIES)
+@pytest.mark.soak(tried=TRIES, row="path race")
 @pytest.mark.parametrize("attempt", [back_and_forth, take_and_restore, take_and_compare, replace])
 async def test_nothing_outside_is_read_or_written_while_a_directory_becomes_a_link(
     tmp_path: Path, attempt: Callable[[GitCheckpoints, tuple[str, str], int], Awaitable[None]]

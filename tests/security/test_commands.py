@@ -29,6 +29,7 @@ def asks(line: str) -> bool:
     return Policy().check("bash", command_key(line), "prompt", "anything").permission == "prompt"
 
 
+@pytest.mark.soak(tried=len(HOSTILE), row="hostile commands")
 @for_each("shape", SHAPES)
 def test_no_hostile_line_is_taken_to_only_read(shape: str) -> None:
     assert [line for line in SHAPES[shape] if not asks(line)] == []
@@ -40,6 +41,7 @@ def test_the_corpora_are_as_large_as_promised() -> None:
     assert not set(HOSTILE) & set(EVERYDAY)
 
 
+@pytest.mark.soak(tried=len(EVERYDAY), row="everyday commands")
 def test_at_least_95_of_100_everyday_lines_need_no_question() -> None:
     assert len(READS) / len(EVERYDAY) >= 0.95, [line for line in EVERYDAY if line not in READS]
 
@@ -117,6 +119,7 @@ def outside_quotes(line: str) -> list[int]:
     return [*places, len(line)] if not quote else places
 
 
+@pytest.mark.soak(row="fuzzed commands")
 @settings(max_examples=times(300), deadline=None)
 @given(st.data())
 def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: st.DataObject) -> None:

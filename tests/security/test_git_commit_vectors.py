@@ -399,8 +399,8 @@ def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
     return done
 
 
-def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatch, *paths: str) -> None:
-    """For each of the paths; and it does under plain git."""
+def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatch, *paths: str) -> int:
+    """For each of the paths; and it does under plain git. How many operations were tried."""
     vector.plant(ground)
     ground.put("project/a.txt", "changed\n")
     ground.put("project/src/c.txt", "changed\n")
@@ -414,14 +414,15 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
     ground.put("project/a.txt", "changed again\n")
     vector.control(ground)
     assert ground.fired(), "the positive control did not fire"
+    return 3 * len(paths)
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(row="git vectors")
 @pytest.mark.parametrize("name", part([*VECTORS], 14))
 def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_plain_git(
-    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch, tried: Callable[[int], None]
 ) -> None:
-    nothing_fires(ground, VECTORS[name], monkeypatch, *part(("a.txt", "src"), 1))
+    tried(nothing_fires(ground, VECTORS[name], monkeypatch, *part(("a.txt", "src"), 1)))
 
 
 ELSEWHERE = (
@@ -433,24 +434,24 @@ ELSEWHERE = (
 """Those whose place depends on where the git directory and the workspace are."""
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(row="git vectors")
 @pytest.mark.parametrize("name", part(ELSEWHERE, 5))
 def test_no_vector_fires_in_a_folder_of_a_repository(
-    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch, tried: Callable[[int], None]
 ) -> None:
     ground.folder = "src"
-    nothing_fires(ground, VECTORS[name], monkeypatch, ".")
+    tried(nothing_fires(ground, VECTORS[name], monkeypatch, "."))
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(row="git vectors")
 @pytest.mark.parametrize(
     "name", [*part(ELSEWHERE, 5), *part(["commondir", "a link at logs/HEAD", "a link at refs/heads"], 1)]
 )
 def test_no_vector_fires_in_a_worktree_whose_git_directory_the_user_agreed_to(
-    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch, tried: Callable[[int], None]
 ) -> None:
     ground.root.rename(ground.base / "main")
     ground.linked = True
     add = ("git", "-C", str(ground.base / "main"), "worktree", "add", "-q", "-b", "feature", str(ground.root))
     subprocess.run(add, env=ground.environment, check=True)
-    nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt")
+    tried(nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt"))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,11 +20,13 @@ from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
-from tests.effort import times
+from tests.effort import FACTOR, times
 from tests.fakes import tool_context
 from tests.security.race import CANARY, INSIDE, Arena, make_arena, naive_read, swapping
 
 TRIES = times(200)
+SECONDS = 3 * FACTOR
+"""How long each tool is tried at least: a minute at the soak's usual factor."""
 """Calls of each tool, half of them without the kernel's help."""
 Call = Callable[..., Awaitable[str]]
 
@@ -86,22 +89,23 @@ async def edit_it(call: Call, turn: int) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.soak(tried=TRIES)
+@pytest.mark.soak(row="path race")
 @pytest.mark.parametrize("attempt", [read_it, list_it, search_it, write_it, edit_it])
 async def test_no_tool_escapes_while_a_directory_becomes_a_link(
-    arena: Arena, attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]]
+    arena: Arena, attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]], tried: Callable[[int], None]
 ) -> None:
     before = arena.outside_state()
     calls = [caller(arena, kernel=True), caller(arena, kernel=False)]
-    tries = worked = 0
+    tries, worked, until = 0, 0, time.monotonic() + SECONDS
     with swapping(arena.root):
-        while tries < TRIES or not worked:
+        while tries < TRIES or not worked or time.monotonic() < until:
             for call in calls:
                 for answer in await attempt(call, tries):
                     # A refusal names the link's target: that much is meant to be seen, its content is not.
                     assert CANARY not in answer
                     tries += 1
                     worked += not answer.startswith("error")
+    tried(tries)
     report(f"{attempt.__name__}: {tries} tries, {worked} worked, 0 escapes")
     assert arena.outside_state() == before
 

@@ -1,5 +1,6 @@
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ SHOWN = part(range(len(PAYLOADS)), CHUNK)
 """Numbers of payloads; they are shown so many at a time."""
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
+PLACES = 10
+"""Prompts, thoughts, answers, notices, cards, live output, results, approvals, lists and the composer: at least."""
 BENIGN = ["pasted words", "and others"]
 EMPTY_COMPOSER = "hat would you like to do?"
 """Its first letter may be under the cursor."""
@@ -69,13 +72,14 @@ def test_there_are_at_least_500_payloads_of_every_family() -> None:
     assert len(MARKUP) > 40
 
 
-@pytest.mark.soak(tried=CHUNK)
+@pytest.mark.soak(row="terminal payloads")
 @pytest.mark.xdist_group("terminal payloads")
 @pytest.mark.parametrize("first", range(0, len(SHOWN), CHUNK))
 def test_no_payload_acts_on_the_terminal_wherever_it_is_shown(
-    tmp_path: Path, allowed: Counter[str], first: int
+    tmp_path: Path, allowed: Counter[str], first: int, tried: Callable[[int], None]
 ) -> None:
     shown = SHOWN[first : first + CHUNK]
+    tried(PLACES * len(shown))
     with start(tmp_path, shown) as screen:
         everything_shown(screen, [PAYLOADS[number] for number in shown])
     foreign = sequences(screen.raw) - allowed

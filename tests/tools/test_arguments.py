@@ -181,6 +181,7 @@ _KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.soak(row="tool arguments")
 @settings(max_examples=times(80), deadline=None)
 @example('{"edits":[[[')
 @given(

@@ -38,6 +38,7 @@ def test_this_machine_knows_its_own_addresses_whatever_their_numbers() -> None:
     assert not is_ours(ipaddress.ip_address("93.184.215.14"))
 
 
+@pytest.mark.soak(tried=2, row="egress")
 @pytest.mark.parametrize("text", NOT_PUBLIC)
 async def test_a_name_that_leads_there_is_refused_with_the_reason(tmp_path: Path, text: str) -> None:
     async with proxying(tmp_path, allowed=is_public) as ground:
@@ -61,6 +62,7 @@ async def test_a_listed_address_that_is_near_is_refused_too(tmp_path: Path) -> N
         assert origin.connections == 0
 
 
+@pytest.mark.soak(tried=3, row="egress")
 async def test_a_name_is_asked_for_once_in_a_command_so_that_its_answer_cannot_change(tmp_path: Path) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")

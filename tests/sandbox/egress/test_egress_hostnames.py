@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.sandbox.egress.proxying import Ground, Origin, connect, get, listening, login, proxying
 
 _PLAIN = """
@@ -44,6 +46,7 @@ def allowing(ground: Ground, origin: Origin) -> tuple[bytes, bytes]:
     return (connect(grant, f"HOST:{origin.port}"), get(grant, f"http://HOST:{origin.port}/x"))
 
 
+@pytest.mark.soak(tried=2 * len(OTHERS), row="egress")
 async def test_none_of_so_many_hosts_is_reached_but_those_that_are_named(tmp_path: Path) -> None:
     assert len(set(OTHERS)) >= 120
     async with proxying(tmp_path) as ground, listening(Origin(greeting=b"hi")) as origin:

@@ -105,6 +105,7 @@ async def test_a_second_request_behind_the_first_is_never_passed_on(tmp_path: Pa
         assert b"4\r\nbody\r\n0\r\n\r\n" in origin.received
 
 
+@pytest.mark.soak(tried=1, row="egress")
 @pytest.mark.parametrize(
     "head",
     [

@@ -42,6 +42,7 @@ def encoded(text: str, codec: str) -> bytes:
     return (mark + text).encode(name)
 
 
+@pytest.mark.soak(row="edited files")
 @settings(max_examples=times(100), deadline=None)
 @given(file=files(), data=st.data())
 def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.DataObject) -> None:
@@ -75,6 +76,7 @@ def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.Da
     assert middle.replace("\r\n", "\n") == new.replace("\r\n", "\n")
 
 
+@pytest.mark.soak(row="edited files")
 @settings(max_examples=times(20), deadline=None)
 @given(file=files(), data=st.data())
 def test_the_whole_tool_keeps_the_bytes_too(file: tuple[str, str], data: st.DataObject) -> None:

@@ -140,7 +140,7 @@ def test_every_behaviour_has_its_case() -> None:
     assert len(CASES) >= 40
 
 
-@pytest.mark.soak(tried=1)
+@pytest.mark.soak(tried=1, row="MCP servers")
 @pytest.mark.parametrize("case", part(CASES, 24), ids=lambda case: case.behaviour)
 async def test_a_hostile_server_does_no_harm(case: Case, tmp_path: Path) -> None:
     before, began = memory(), time.monotonic()

@@ -29,7 +29,7 @@ def fetched() -> Path:
     return fetched_or_skip()
 
 
-@pytest.mark.soak(tried=100)
+@pytest.mark.soak(tried=100, row="API documents")
 def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetched: Path) -> None:
     counted: Counter[str] = Counter()
     files = sorted(path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml"))

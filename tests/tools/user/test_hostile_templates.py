@@ -40,7 +40,7 @@ def accepted_templates(count: int, seed: int) -> list[ShellTemplate]:
     return found
 
 
-@pytest.mark.soak(tried=TEMPLATES)
+@pytest.mark.soak(tried=TEMPLATES, row="user tool values")
 def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
     rng = random.Random(7)
     scripts = [

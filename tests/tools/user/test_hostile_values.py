@@ -81,7 +81,7 @@ def bash(scripts: Sequence[str], folder: Path) -> list[bytes]:
     return pieces[:-1]
 
 
-@pytest.mark.soak(tried=MIXED)
+@pytest.mark.soak(tried=MIXED, row="user tool values")
 @pytest.mark.parametrize("state", part([*STATES], 10))
 def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_path: Path) -> None:
     template, before, after = STATES[state]
@@ -95,7 +95,7 @@ def test_the_shell_hands_on_exactly_the_value_in_every_state(state: str, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script"]
 
 
-@pytest.mark.soak(tried=MIXED)
+@pytest.mark.soak(tried=MIXED, row="user tool values")
 @pytest.mark.parametrize("state", part([*DOCUMENTS], 4))
 def test_a_document_holds_exactly_the_value(state: str, tmp_path: Path) -> None:
     template, before, after = DOCUMENTS[state]
@@ -107,7 +107,7 @@ def test_a_document_holds_exactly_the_value(state: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script"]
 
 
-@pytest.mark.soak(tried=MIXED)
+@pytest.mark.soak(tried=MIXED, row="user tool values")
 @pytest.mark.parametrize("item", ["{{args.x}}", "--at={{inputs.x}}.end", "{{ args.x }}{{args.x}}"])
 def test_the_program_gets_exactly_the_value_as_one_argument(item: str, tmp_path: Path) -> None:
     argv = ArgvTemplate(["printf", "<%s>\\0", item, "last"], TEXT)

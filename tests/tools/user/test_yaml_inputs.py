@@ -70,7 +70,7 @@ def box(tmp_path: Path) -> Iterator[InputBox]:
     made.workspace.close()
 
 
-@pytest.mark.soak(tried=MIXED)
+@pytest.mark.soak(tried=MIXED, row="user tool values")
 @pytest.mark.parametrize(
     "does",
     [

@@ -26,6 +26,7 @@ def get(url: str, **headers: str) -> WebRequest:
     return WebRequest("GET", WebUrl.parse(url), headers)
 
 
+@pytest.mark.soak(tried=1, row="egress")
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 async def test_a_name_that_leads_near_is_refused(address: str) -> None:
     client = WebClient({}, resolve=FlippingNames(address))
@@ -33,6 +34,7 @@ async def test_a_name_that_leads_near_is_refused(address: str) -> None:
         await client.send(get("https://inside.example/"))
 
 
+@pytest.mark.soak(tried=1, row="egress")
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[fc00::1]", "localhost"])
 async def test_an_address_that_is_near_is_refused(host: str) -> None:
     with pytest.raises(Denied, match=rf"not public.*; the user may add {re.escape(host)}:8080 to web.private_hosts"):
@@ -45,6 +47,7 @@ async def test_one_near_address_among_far_ones_is_enough() -> None:
         await client.send(get("https://both.example/"))
 
 
+@pytest.mark.soak(tried=1, row="egress")
 async def test_a_name_whose_answer_flips_never_leads_near() -> None:
     """What was checked is what is connected to; the next request is checked again."""
     async with serving(Site(host=_FAR)) as far, serving(Site(host=_NEAR, port=far.port)) as near:
@@ -58,6 +61,7 @@ async def test_a_name_whose_answer_flips_never_leads_near() -> None:
         assert (far.connections, near.connections) == (1, 0)
 
 
+@pytest.mark.soak(tried=1, row="egress")
 async def test_a_redirect_is_checked_as_a_request_of_its_own() -> None:
     async with serving(Site(lambda seen: (302, {"location": "/next"}, b""), host=_FAR)) as far:
         client = WebClient({}, resolve=FlippingNames(_FAR, _NEAR), allowed=far_only)
@@ -66,6 +70,7 @@ async def test_a_redirect_is_checked_as_a_request_of_its_own() -> None:
         assert far.connections == 1
 
 
+@pytest.mark.soak(tried=1, row="egress")
 async def test_a_redirect_to_another_host_is_handed_back() -> None:
     def answer(seen: Seen) -> Reply:
         return 302, {"location": f"{other.url}/secret"}, b""
@@ -125,6 +130,7 @@ async def test_a_post_without_a_body_names_no_type_of_one() -> None:
         assert "content-type" not in site.seen[0].headers and site.seen[0].headers["content-length"] == "0"
 
 
+@pytest.mark.soak(tried=1, row="egress")
 async def test_a_server_that_does_not_finish_is_given_up_and_its_socket_closed() -> None:
     async with serving(Site(lambda seen: (200, {"content-length": "10"}, b"12345"))) as site:
         client = WebClient({}, [site.place])

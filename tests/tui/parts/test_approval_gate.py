@@ -34,7 +34,7 @@ def random_command(seed: int) -> str:
     return "".join(chance.choices(PIECES, k=chance.randint(1, 30))).strip() or "ls"
 
 
-@pytest.mark.soak(tried=times(4))
+@pytest.mark.soak(tried=times(4), row="hidden tails")
 @pytest.mark.parametrize("size", SIZES)
 async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[int, int]) -> None:
     app = CardApp()
@@ -66,7 +66,7 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
     assert gated
 
 
-@pytest.mark.soak(tried=COMMANDS)
+@pytest.mark.soak(tried=COMMANDS, row="hidden tails")
 @pytest.mark.parametrize("size", SIZES)
 async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(size: tuple[int, int]) -> None:
     """One card for all of them, without waiting for frames: what the pane would draw now is what is looked at."""
