@@ -41,7 +41,7 @@ from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
-"""Of an act: refused, or begun as a task that says at its end whether it could be done, or done."""
+"""What became of an act: refused, done, or begun as a task that reports at its end whether it could be done."""
 _READ = "the agent has already read it"
 _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the background"
 
@@ -49,7 +49,7 @@ _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the ba
 class Agent:
     """One conversation over one journal (the AgentHandle of `core.runtime`).
 
-    Without `checkpoints` nothing can be taken back, without `open_model` it keeps its model, and without `origin` it is
+    Without `checkpoints` nothing can be undone, without `open_model` it keeps its model, and without `origin` it is
     the user's.
     """
 
@@ -71,7 +71,7 @@ class Agent:
         origin: Origin | None = None,
         triggers: Triggers | None = None,
     ) -> None:
-        """`questions`, `jobs`, `children` and `triggers` are those of the tools that ask for them."""
+        """`questions`, `jobs`, `children` and `triggers` are the objects that the tools were built with."""
         self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
         history = history or History()
         self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
@@ -118,7 +118,7 @@ class Agent:
         self._begun: set[asyncio.Task[Refused | None]] = set()
 
     def do(self, act: Act) -> Refused | None:
-        """Do it now, or begin what takes time: that shows as events, its failure as a notice `act.failed`."""
+        """Carry out an act. What takes time is begun and shows as events; its failure is a notice `act.failed`."""
         outcome = self._outcome(act)
         if not isinstance(outcome, asyncio.Task):
             return outcome
@@ -126,7 +126,7 @@ class Agent:
         return None
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; if that fails, the act is refused."""
+        """Like `do`, but wait for what it begins; if that fails, the act is refused."""
         outcome = self._outcome(act)
         if not isinstance(outcome, asyncio.Task):
             return outcome
@@ -137,14 +137,14 @@ class Agent:
             raise
 
     async def settled(self) -> None:
-        """Return once everything that acts began has ended; runs are not waited for."""
+        """Wait until everything that acts began has ended; runs are not waited for."""
         while self._begun:
             await asyncio.wait(set(self._begun))
 
     async def run(self, prompt: str | acts.RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun` if a hook denied it.
+        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun` if a hook denied it.
 
-        A recipe is as many runs as it has steps, a group is one, and None begins with what is queued. A reader that
+        A recipe is one run per step, a group is a single run, and None begins with what is queued. A reader that
         stops early stops it. Raises CodeagentError if one is running.
         """
         channel = self._emitter.connect(early=False)
@@ -163,7 +163,7 @@ class Agent:
             await asyncio.wait({task})
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Every event from now until the agent is closed; the first reader also gets those before it."""
+        """Yield every event from now until the agent is closed; the first reader also gets the earlier ones."""
         return self._emitter.read(self._emitter.connect(early=True))
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
@@ -217,7 +217,7 @@ class Agent:
         self._triggers.begin()
 
     def begin_checkpoints(self) -> None:
-        """Make the first one in the background; an event loop is running."""
+        """Take the first snapshot in the background; needs a running event loop."""
         self._checkpoints.begin()
 
     def notify(self, code: str, text: str) -> None:
@@ -225,18 +225,18 @@ class Agent:
         self._emitter.emit(Notice(level="warning", code=code, text=text))
 
     def tell_tools(self, found: CatalogChange | None) -> None:
-        """Report what the user has to know of the first look at the tool files."""
+        """Report what the user has to know about the tool files as they were first found."""
         if found is not None:
             tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.
 
-        What acts began is finished first.
+        What acts have begun is finished first.
         """
         self._closed = True
         self._runs.close()
-        self._jobs.stop_all()  # at once with everything else: what ignores a signal is waited for, and only once
+        self._jobs.stop_all()  # with everything else: a process that ignores a signal is waited for only once
         await self._shell.close()
         await self._runs.ended()
         await self._triggers.close()
@@ -348,7 +348,7 @@ class Agent:
         return self._executor.cancel(act.call_id, "cancelled") or self._shell.cancel(act.call_id, "cancelled")
 
     def _parent(self, call_id: str, depth: int) -> Parent:
-        """What a child that this call starts has above it."""
+        """Return what a child started by this call knows of its parent."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
         stepping, around = self._gate.stepping, self._environment
         return Parent(shared, call_id, depth, self.model, self._executor.tools, self._approvals, around, stepping)

@@ -1,4 +1,4 @@
-"""Approvals: the requests that wait for the user, and how one call gets its permit."""
+"""Approvals: the requests that wait for the user, and how a call gets its permit."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ ASK_USER = "ask_user"
 _MOST_PREVIEWS = 3
 """How often a call is shown again because what it would change keeps changing."""
 Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]
-"""Makes the preview of a call as things are now; the text is the base of the preview that was shown before.
+"""Makes the preview of a call from the present files; the text is the base of the preview shown before.
 
 Raises ToolError if the preview shows that the call cannot work."""
 
@@ -36,7 +36,7 @@ async def _answer(future: "asyncio.Future[Decision]") -> Decision:
 
 
 class Approvals:
-    """Asks the user: about a call until they allow, refuse or edit it, or about anything else.
+    """Asks the user about calls, each until it is allowed, refused or edited, and about anything else.
 
     Holds the requests that wait for an answer, and the exact calls that were allowed for the whole session.
     """
@@ -130,7 +130,7 @@ class Approvals:
     async def permit(
         self, prepared: PreparedCall, verdict: Verdict, show: Show, token: CancelToken, *, again: bool
     ) -> tuple[PreparedCall, Permit]:
-        """The call to run, and its permit. What runs is what was shown last: an edited call is asked about again.
+        """Return the call to run and its permit. What runs is what was shown last: an edited call is asked about again.
 
         `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
         ToolError if the preview shows that the call cannot work.
@@ -179,7 +179,7 @@ class Approvals:
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
 
     async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
-        """The call with the user's arguments, or unchanged if they do not fit; and why the user is asked again.
+        """Return the call with the user's arguments, or unchanged if they do not fit; and why the user is asked again.
 
         Raises RunCancelled.
         """
@@ -216,14 +216,14 @@ class Approvals:
 
 
 def _in_words(denial: Decision) -> str:
-    """The denial for the model, which tells the user's word from others."""
+    """Word the denial for the model, which has to know whether it was the user's."""
     if denial.source != "user":
         return denial.reason or SAID_NO
     return f"{SAID_NO}: {denial.reason}" if denial.reason else SAID_NO
 
 
 class UserQuestions:
-    """Asks the user what the model wants to know (the Asker of `core.ports`); until it is connected nobody answers."""
+    """Passes the model's questions to the user (the Asker of `core.ports`); until it is connected nobody answers."""
 
     def __init__(self) -> None:
         self.approvals: Approvals | None = None
@@ -233,7 +233,7 @@ class UserQuestions:
         self.approvals = approvals
 
     async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
-        """The user's reply: the `reason` of a decision that is not a denial; an empty one is not an answer."""
+        """Return the user's reply: the `reason` of a decision other than a denial; an empty one is not an answer."""
         if self.approvals is None:
             return Reply(None, "no user")
         preview = Preview(question, (QuestionBlock(question=question, options=options),))

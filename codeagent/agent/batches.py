@@ -1,4 +1,4 @@
-"""Batches: the calls of one answer are cut, planned, held at the pause gate, and run so that their order counts."""
+"""Batches: cuts the calls of an answer into batches, plans them, holds them at the pause gate, runs them in order."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ class Strategy:
         return f"batched:{self.size}" if self.kind == "batched" else self.kind
 
     def cut(self, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, ...]]:
-        """The batches, in source order."""
+        """Cut the calls into batches, in source order."""
         size = {"sequential": 1, "parallel": len(calls), "batched": self.size}[self.kind]
         return [tuple(calls[start : start + size]) for start in range(0, len(calls), size or 1)]
 
@@ -52,7 +52,7 @@ class Strategy:
 async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]) -> None:
     """Run all items at once, except that an item waits for the earlier ones that it conflicts with.
 
-    So the outcome is that of running them in order. An error of `work` is raised when all items have ended. When the
+    The outcome is that of running them in order. An error of `work` is raised when all items have ended. When the
     caller is cancelled, every item is cancelled and awaited.
     """
     accesses = [access(item) for item in items]
@@ -141,9 +141,9 @@ class PlannedBatch:
 
 
 class PauseGate:
-    """Where a run waits while the user has paused it, steps, or has used up a limit; with the batch that waits there.
+    """Holds a run, and the batch it was about to start, while it is paused, stepping, or at a limit.
 
-    A pause ends with its run; step mode stays on. Time spent waiting is not counted against the budget.
+    A pause ends with its run; step mode stays on. Time spent waiting does not count against the budget.
     """
 
     def __init__(self, emitter: Emitter, spending: BudgetMeter, *, stepping: bool = False) -> None:
@@ -163,7 +163,7 @@ class PauseGate:
         self._emitter.emit(StepModeChanged(text=text, on=on))
 
     def pause(self) -> None:
-        """Shut the gate; `run.pausing` is emitted, as the run still has to get there."""
+        """Shut the gate and emit `run.pausing`: the run pauses once it gets there."""
         if self._open.is_set():
             self._open.clear()
             self._emitter.emit(RunPausing(text="pausing at the next boundary"))
@@ -185,7 +185,7 @@ class PauseGate:
         return self._planned is not None and self._planned.skip(call_id, reason)
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError as the batch does."""
+        """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError if the edit is invalid."""
         return self._planned is not None and self._planned.edit(call_id, arguments)
 
     async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:

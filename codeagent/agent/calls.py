@@ -1,4 +1,4 @@
-"""A call: what it works with, its checked arguments, who allowed it, and its one result."""
+"""Calls: what a call works with, its checked arguments, who allowed it, and its one result."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_fou
 
 @dataclass(frozen=True)
 class ToolEnvironment:
-    """What tools work with; the same for every call of a conversation."""
+    """What tools work with: the same for every call of a conversation."""
 
     tools: ToolsInUse
     workspace: Workspace
@@ -55,18 +55,18 @@ class ToolEnvironment:
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
-    """Whether a tool may be called only once the model has read its documentation, and it has not."""
+    """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
     scratchpad: Scratchpad | None = None
     """The model's notes of this session."""
     inputs: dict[str, Any] = field(default_factory=dict)
-    """Of the recipe whose step is running; tools of files read them."""
+    """The inputs of the recipe whose step is running; tools from files read them."""
     servers: ServerBook | None = None
     """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit nothing. Blocks briefly."""
     context: ContextLimits = ContextLimits()
     forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
-    """Called after a compaction with what is left of the results: what the model was shown else, it no longer has."""
+    """Called after a compaction with the results that are left: the model no longer has the others."""
     partial_results: float | None = None
     """Seconds after which a call that shows its output while it runs becomes a job; None: never by itself."""
 
@@ -82,7 +82,7 @@ class PreparedCall:
     """The user edited the arguments."""
     read_as: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    """How the model's arguments were read, and which were dropped; see `tools.arguments`."""
+    """How the model's arguments were corrected, and which were dropped; see `tools.arguments`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class PreparedCall:
 
     @property
     def prints(self) -> bool:
-        """Whether its output can be read while it runs; such a call asks the user nothing once it has begun."""
+        """Whether its output can be read while it runs; such a call asks no questions once it has begun."""
         return self.tool.sandboxed or self.tool.source == "python"
 
     def limit(self, general: float | None) -> float | None:
@@ -113,13 +113,13 @@ class PreparedCall:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that rules are matched against."""
+        """Return the paths that rules are matched against."""
         key = self.tool.approval_key(self.args)
         return key.parts if key.kind == "path" else ()
 
     @property
     def json(self) -> str:
-        """The arguments as JSON, for the user to edit."""
+        """Return the arguments as JSON, for the user to edit."""
         return json.dumps(self.arguments, ensure_ascii=False)
 
 
@@ -159,7 +159,7 @@ class StopReport:
         """`jobs`: how many jobs are running; stopping a run leaves them alone."""
         self._jobs = jobs
         self.stream_closed = False
-        """Whether the model was still answering."""
+        """Whether the model was still answering when the run was stopped."""
         self._killed = 0
         self._not_run = 0
         self._left_running = 0
@@ -206,7 +206,7 @@ class Denials:
     """Keeps the kinds of calls that were denied, without a success in a later answer."""
 
     def __init__(self, question: str) -> None:
-        """`question`: the tool by which the model asks the user; that nobody answers it is not a denial."""
+        """`question`: the tool by which the model asks the user; an unanswered question is not a denial."""
         self._question = question
         self.kinds: set[CallKind] = set()
 
@@ -218,9 +218,9 @@ class Denials:
         *,
         planning: bool,
     ) -> None:
-        """Take in one answer; a success clears its kind, a change clears both. Plan mode is expected to deny changes.
+        """Record one answer; a success clears its kind, a change clears both. Denied changes are expected in plan mode.
 
-        `kinds` and `settled` by the ids of the calls.
+        `kinds` and `settled` are keyed by call id.
         """
         errors = {call.id: settled[call.id].error for call in calls}
         done = {kinds[call.id] for call in calls if errors[call.id] is None}
@@ -235,17 +235,17 @@ class Denials:
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> ToolMessage:
-    """Return what the model is sent of a result."""
+    """Return the message that tells the model of a result."""
     return ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
 
 
 def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
-    """The error result of a call that did not run."""
+    """Return the error result of a call that did not run."""
     return result_of_error(error, executed=False)
 
 
 def result_of_error(error: Exception, *, executed: bool, cancelled_because: str | None = None) -> ToolResult:
-    """The error result for anything that a call may raise; `cancelled_because` is the reason of its token."""
+    """Return the error result for anything that a call may raise; `cancelled_because` is the reason of its token."""
     match error:
         case ToolError():
             return _of_tool_error(error, executed, cancelled_because)
@@ -303,7 +303,7 @@ def _cancel_text(reason: str) -> str:
 
 
 def checked(result: ToolResult) -> ToolResult:
-    """The result that a tool returned, with lists converted to tuples.
+    """Return the tool's result with lists converted to tuples.
 
     Raises Failed if it could not be logged: a tool may be user-defined, and its result may hold anything.
     """
@@ -318,19 +318,19 @@ def checked(result: ToolResult) -> ToolResult:
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
-    """The result with notes for the model at its end."""
+    """Return the result with notes for the model at its end."""
     told = tuple(TextPart(text=f"[{note}]") for note in notes)
     return replace(result, content=(*result.content, *told)) if told else result
 
 
 def as_edited(result: ToolResult, arguments: str) -> ToolResult:
-    """The result of a call that ran with the user's arguments (JSON): it begins by saying so."""
+    """Return the result of a call that ran with the user's arguments (JSON); it begins by saying so."""
     told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
     return replace(result, content=(told, *result.content), details={**result.details, "edited_arguments": arguments})
 
 
 def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
-    """The result of a call whose arguments were corrected: the log says how, and the model reads what was dropped."""
+    """Return the result of a call whose arguments were corrected; the model reads which were dropped."""
     lines = "\n".join(f"({line})" for line in dropped)
     told = (TextPart(text=lines),) if dropped else ()
     details = {**result.details, "arguments_read": [*read_as, *dropped]}
@@ -338,13 +338,13 @@ def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ..
 
 
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
-    """Both without the line that the cut divides, unless that is a long one."""
+    """Return both parts without the line that the cut divides, unless that line is long."""
     end, start = head.rfind("\n") + 1, tail.find("\n") + 1
     return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
 
 
 def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
-    """The result with its text cut to `limit` characters, head and tail; the whole text is kept in `outputs`.
+    """Return the result with its text cut to `limit` characters, head and tail; `outputs` keeps the whole text.
 
     Done once, when the result is made: changing it later would break the provider's cache.
     """

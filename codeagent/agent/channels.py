@@ -22,11 +22,11 @@ from codeagent.tools.schema import nearest_or_all
 CHANNELS: Mapping[str, ChannelKind] = {"all": "broadcast", "work": "queue"}
 """The channels of a conversation without a group."""
 MOST_WAITING = 50
-"""Messages that an agent has not read yet."""
+"""The most messages that may wait unread for one agent."""
 MOST_PER_MINUTE = 20
-"""Messages that one agent sends."""
+"""The most messages that one agent may send within a minute."""
 MOST_WAKES = 20
-"""How many messages in a row make an agent continue without a word from the user; the next ones wait for one."""
+"""How many messages in a row may wake an agent before the user types something; further ones wait until then."""
 _MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
 _MINUTE = 60.0
 _SHOWN = 200
@@ -41,7 +41,7 @@ class Hub:
         clock: Callable[[], float] = time.monotonic,
         most: int | None = None,
     ) -> None:
-        """`most`: how many messages are sent in all; None for no limit."""
+        """`most`: how many messages may be sent in all; None for no limit."""
         self._most = most
         self._channels = dict(CHANNELS if channels is None else channels)
         self._clock = clock
@@ -105,7 +105,7 @@ class Hub:
         if self._channels[to] == "broadcast":
             return others
         chosen = min(others, key=lambda name: self._inboxes[name].waiting)
-        # Behind the others: the next message goes to another one.
+        # The receiver moves to the end of the line: the next message goes to another agent.
         self.watch(chosen, to, True)
         return [chosen]
 
@@ -120,7 +120,7 @@ class Hub:
 
 
 class Inbox:
-    """What comes to one agent: logged at once, and read at the next boundary."""
+    """The messages for one agent: logged at once, and read at the next boundary."""
 
     def __init__(
         self, hub: Hub, name: str = MAIN, watched: Iterable[str] = (), most_wakes: int | None = MOST_WAKES
@@ -129,14 +129,14 @@ class Inbox:
         self.hub = hub
         self._most_wakes = most_wakes
         self.arrived = asyncio.Event()
-        """Set when a message comes that wakes the agent; whoever waits for it clears it."""
+        """Set when a message arrives that wakes the agent; whoever waits for it clears it."""
         self.name = name
         self._watched = tuple(watched)
         self._notes: list[UserMessage] = []
         self._wakes = 0
 
     def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
-        """Join the hub. `wake` begins a run if the agent rests. Raises Failed if the name is taken."""
+        """Join the hub. `wake` begins a run if the agent is idle. Raises Failed if the name is taken."""
         self._emitter, self._queue, self._wake = emitter, queue, wake
         self.hub.join(self)
         for channel in self._watched:
@@ -145,12 +145,12 @@ class Inbox:
         emitter.observe(self._see)
 
     def beside(self, name: str) -> "Inbox":
-        """The inbox of another agent of the same hub."""
+        """Make the inbox of another agent at the same hub."""
         return Inbox(self.hub, name)
 
     @property
     def waiting(self) -> int:
-        """Messages that were not read yet."""
+        """How many messages have not been read yet."""
         self._notes = [note for note in self._notes if self._queue.waits(note)]
         return len(self._notes)
 
@@ -174,7 +174,7 @@ class Inbox:
 
     @property
     def wakes(self) -> bool:
-        """Whether a message waits for which the agent is to work on."""
+        """Whether a message waits that makes the agent continue."""
         return self._queue.wakes
 
     def close(self) -> None:

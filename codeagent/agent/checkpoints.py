@@ -37,7 +37,7 @@ _NO_STORE = "no checkpoints are kept here; nothing was changed"
 
 
 class WorkspaceLock:
-    """Admits the agent's calls side by side, but a command of the user's own `alone`; first come, first served."""
+    """Lets the agent's calls run side by side, but a command of the user's `alone`; first come, first served."""
 
     def __init__(self) -> None:
         self._together = 0
@@ -46,7 +46,7 @@ class WorkspaceLock:
 
     @property
     def taken(self) -> bool:
-        """Whether a caller that wants to be alone would have to wait."""
+        """Whether a caller that wants to be alone would have to wait now."""
         return self._alone or self._together > 0 or bool(self._waiting)
 
     async def enter(self, *, alone: bool) -> None:
@@ -86,9 +86,9 @@ class WorkspaceLock:
 
 
 class Checkpointing:
-    """Takes snapshots one after the other: each waits for those before it, for the workspace lock and the freeze lock.
+    """Takes snapshots one at a time: each waits for those before it, for the workspace lock and for the freeze lock.
 
-    A snapshot that fails holds nothing up. It is reported once in a row; what happens then cannot be undone.
+    A snapshot that fails holds nothing up. Failures in a row are reported once; what happens then cannot be undone.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Checkpointing:
         line: BranchingHistory[Message],
         timeline: CheckpointTimeline,
     ) -> None:
-        """`store` None: no snapshots are kept."""
+        """If `store` is None, no snapshots are kept."""
         self.store = store
         self.timeline = timeline
         self.line = line
@@ -109,14 +109,14 @@ class Checkpointing:
         self._sandbox = sandbox
         self._failing = False
         self._pending: list[asyncio.Task[None]] = []
-        """The snapshots under way or waiting, in order."""
+        """The snapshots that are being taken or wait, in order."""
         self._owed = False
         """Whether a batch that may have changed something still needs its snapshot."""
         self._others: frozenset[int] = frozenset()
-        """Other processes at work in this folder, which the user was told of."""
+        """The other processes in this folder that the user was told of."""
 
     def begin(self) -> None:
-        """Repair what a crash interrupted, and take the first snapshot, which takes longest, while nobody waits."""
+        """Repair what a crash interrupted and take the first snapshot, the slowest one, while nobody waits for it."""
         if self.store is not None:
             self._after_pending(lambda: self._first_snapshot())
 
@@ -160,7 +160,7 @@ class Checkpointing:
 
     @asynccontextmanager
     async def still(self) -> AsyncIterator[None]:
-        """Keep every command from running, the agent's and the user's. Raises CheckpointError."""
+        """Keep every command of the agent and the user from running. Raises CheckpointError."""
         await self._lock.enter(alone=True)
         try:
             if self._sandbox is None:
@@ -213,7 +213,7 @@ class Checkpointing:
         return event
 
     def _tell_of(self, others: Collection[int]) -> None:
-        """Say once of each other codeagent that it works here; one that has ended is forgotten."""
+        """Tell the user once of each other codeagent that works here; forget those that have ended."""
         new = sorted(frozenset(others) - self._others)
         self._others = frozenset(others)
         if new:
@@ -249,7 +249,7 @@ class Checkpointing:
 
 @dataclass
 class SessionRewind:
-    """Goes back to an earlier point: the files, the conversation, or both (the Rewind of `core.checkpoints`)."""
+    """Goes back to an earlier point with the files, the conversation, or both (the Rewind of `core.checkpoints`)."""
 
     checkpoints: Checkpointing
     emitter: Emitter

@@ -48,7 +48,7 @@ class Shared:
     """See `Approvals`."""
     lock: WorkspaceLock
     slots: asyncio.Semaphore
-    """A turn for every call that may run at the same time."""
+    """One slot for each call that may run at the same time."""
     submitted: Hooks
     """The hooks that judge what the user submits and are told when a run ends; a child has none."""
     inspection: Inspection | None = None
@@ -58,7 +58,7 @@ class Shared:
 
     @classmethod
     def of_user(cls, around: ToolEnvironment, journal: Journal) -> "Shared":
-        """Make that of the agent that the user talks to."""
+        """Make what the user's own agent shares."""
         emitter = Emitter(journal)
         slots = asyncio.Semaphore(around.limits.max_concurrency)
         permissions, spending = Permissions(around, emitter), BudgetMeter(emitter)
@@ -127,11 +127,11 @@ class Seat:
     """The place of a child in a group."""
 
     inbox: "Inbox"
-    """Its name there is that of the child."""
+    """The child has the same name there."""
     role: str
-    """What its system prompt says of the group."""
+    """What its system prompt says about the group."""
     tools: tuple[Tool[Any], ...] = ()
-    """Those that only it has."""
+    """The tools that only this child has."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class OpenedChild:
 
 
 OpenChild = Callable[[AgentDefinition, Parent, Seat | None], Coroutine[Any, Any, OpenedChild]]
-"""Raises CodeagentError, and leaves nothing open then."""
+"""Raises CodeagentError, and then leaves nothing open."""
 
 
 async def _no_child(definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
@@ -170,7 +170,7 @@ class Children:
         self._tasks: set[asyncio.Task[ToolResult]] = set()
 
     def connect(self, parent: Callable[[str, int], Parent], at_once: int) -> None:
-        """`parent` gets the id of a call, and the depth of its child; `at_once`: so many children at the same time."""
+        """`parent` gets a call's id and the depth of its child; `at_once`: how many children may run side by side."""
         self._parent = parent
         self._turns = asyncio.Semaphore(at_once)
 
@@ -193,7 +193,7 @@ class Children:
                 return work.result()
 
     def do(self, act: Act) -> bool:
-        """Do it in every child that does not refuse it; False if all do, or none is running."""
+        """Do it in every child; False if all of them refuse, or none is running."""
         return sum(child.do(act) is None for child in self._running.values()) > 0
 
     async def close(self) -> None:
@@ -230,7 +230,7 @@ class Children:
     async def member(
         self, definition: AgentDefinition, seat: Seat, meter: RunMeter, token: CancelToken
     ) -> AsyncIterator[AgentHandle]:
-        """Open a child for as long as its group wants; what it uses counts in the meter, too. Raises CodeagentError."""
+        """Open a child for as long as its group needs it; the meter also counts what it uses. Raises CodeagentError."""
         parent = self._parent(seat.inbox.name, self._depth + 1)
         parent = replace(parent, shared=replace(parent.shared, meter=meter))
         opened = await token.guard(self.open_child(definition, parent, seat))
@@ -239,7 +239,7 @@ class Children:
 
     @asynccontextmanager
     async def _attached(self, opened: OpenedChild, token: CancelToken) -> AsyncIterator[AgentHandle]:
-        """Have what is done to the parent reach the child, which the token stops; it is closed at the end."""
+        """Pass on to the child what is done to its parent; the token stops the child, and it is closed at the end."""
         child = opened.agent
         self._running[child.session_id] = child
 
@@ -267,12 +267,12 @@ async def _merged(
     token: CancelToken,
     context: ToolContext,
 ) -> ToolResult:
-    """The result, with what was taken of the child's changes. Raises Cancelled."""
+    """Return the result, with what was accepted of the child's changes. Raises Cancelled."""
     from codeagent.agent.merging import Merge, Receiver  # only if an agent has a worktree
 
     shared, around = parent.shared, parent.environment
     assert shared.inspection is not None
-    # The mode of the child holds, too: its changes may have to be asked about in a session that does not ask.
+    # The mode of the child counts, too: its changes may need a question even in a session that does not ask.
     permissions = NarrowedPermissions(around, shared.emitter, shared.permissions, definition.mode, apart=True)
     receiver = Receiver(
         shared.emitter, permissions, parent.approvals, around.workspace, shared.lock, shared.inspection, around.outputs,
@@ -283,11 +283,11 @@ async def _merged(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of a child ended."""
+    """How one run of a child ended."""
 
     finished: RunFinished
     limit: LimitReached | None
-    """The one that ended it."""
+    """The error that ended it."""
 
 
 async def _converse(child: AgentHandle, name: str, task: str, check: Check, token: CancelToken) -> ToolResult:
@@ -337,7 +337,7 @@ def _fault(ended: Ended, check: Check) -> str:
 
 
 def _why_not(ended: Ended, fault: str) -> tuple[ErrorKind | None, str]:
-    """The kind of error, and what follows the agent's name; None if it did what it was asked for."""
+    """Return the kind of error, and a phrase to follow the agent's name; None if the child did its task."""
     match ended.finished.reason, ended.limit:
         case "done", _ if fault:
             return "failed", f"did not give the format that was asked for, even after it was told: {fault}"

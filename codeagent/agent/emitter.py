@@ -1,4 +1,4 @@
-"""Emits events: each is numbered, logged, observed, and put into every reader's channel."""
+"""Emits events: each is numbered, logged, shown to the observers, and put into every reader's channel."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ class Journal(Protocol):
         """The number the next event gets; counts on after a resume."""
 
     def append(self, event: KnownEvent) -> None:
-        """Take one durable event. What cannot be written is kept and reported by `sync`."""
+        """Append one durable event. What cannot be written is kept and reported by `sync`."""
 
     async def sync(self) -> None:
         """Return once everything appended is on disk. Raises SessionWriteError: run nothing then."""
@@ -151,7 +151,7 @@ class Emitter:
         return self._seq
 
     def emit(self, made: EventT) -> EventT:
-        """The event as it was emitted: with its number, its time, and whose it is."""
+        """Emit the event and return it with its number, its time and its agent."""
         now = round(time.time(), 3)
         event = replace(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
         self._seq += 1
@@ -182,7 +182,7 @@ class Emitter:
         self._observers.append(observer)
 
     def connect(self, *, early: bool) -> EventChannel:
-        """A channel for one reader; `early`: with what was emitted before there was any reader."""
+        """Open a channel for one reader; `early`: with what was emitted before there was any reader."""
         channel = EventChannel()
         for event in (self._early or ()) if early else ():
             channel.put(event)

@@ -43,7 +43,7 @@ from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
 _MOST_PREPARED = 64
-"""Calls whose arguments are kept as they were read."""
+"""How many calls' arguments are kept as they were read."""
 
 
 class Executor:
@@ -59,7 +59,7 @@ class Executor:
         inspection: Inspection,
         slots: asyncio.Semaphore,
     ) -> None:
-        """`slots`: a turn for every call that may run at the same time."""
+        """`slots`: one for each call that may run at the same time."""
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
         self.outputs = environment.outputs
@@ -73,15 +73,15 @@ class Executor:
         self._jobs = jobs
         self._inspection = inspection
         self._working: dict[str, CallWork] = {}
-        """The calls that are awaited, by id, oldest first."""
+        """The calls that are awaited, by id, the oldest first."""
 
     def use_tools(self, only: ToolsInUse | None) -> None:
-        """Find tools only there from now on; None: all that the conversation has."""
+        """Use only these tools from now on; None: all that the conversation has."""
         self.tools = self._environment.tools if only is None else only
         self._prepared.clear()
 
     def plan(self, call: ToolCall) -> PlannedCall:
-        """What the user sees of the call before its batch runs."""
+        """Return what the user sees of the call before its batch runs."""
         try:
             prepared = self._prepare(call)
         except ToolError as error:
@@ -101,7 +101,7 @@ class Executor:
         parse_arguments(self.tools.get(call.name), call.arguments)
 
     def change(self, call: ToolCall) -> str:
-        """Name and target of a call that may change files, as far as is known before it runs; else empty."""
+        """Return name and target of a call that may change files, as far as known before it runs; otherwise empty."""
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -122,7 +122,7 @@ class Executor:
             return "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
-        """How often its tool may be called in one run; None if that is not limited."""
+        """How often the call's tool may be called in one run; None if there is no limit."""
         return self.tools.get(call.name).max_calls if call.name in self.tools else None
 
     def repeatable(self, call: ToolCall) -> bool:
@@ -130,7 +130,7 @@ class Executor:
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def access(self, call: ToolCall) -> Access:
-        """What the call may conflict with; a call that cannot run conflicts with nothing."""
+        """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -149,7 +149,7 @@ class Executor:
     async def execute(
         self, call: ToolCall, run_token: CancelToken, *, edited: bool = False, repeated: int = 1
     ) -> Result:
-        """Run the call; its one result, which has been emitted.
+        """Run the call and return its one result, which has been emitted.
 
         `edited`: the user edited its arguments; `repeated`: how many answers in a row contain this call.
         """
@@ -183,7 +183,7 @@ class Executor:
             return await self._in_turn(prepared, permit, token)
 
     def _prepare(self, call: ToolCall) -> PreparedCall:
-        """Read its arguments, once for all that is asked about a call.
+        """Find the tool and read the arguments, once for everything that is asked about a call.
 
         Raises ToolError: not_found, invalid_args, or skipped if the tool's documentation must be read first.
         """
@@ -215,7 +215,7 @@ class Executor:
         return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
 
     async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
-        """Judge a call that is about to run, by what is known of the sandbox once that is ready."""
+        """Judge a call that is about to run, once the sandbox is ready and what it confines is known."""
         if self._judge(prepared).permission == "auto":
             await self._sandbox_ready(prepared.tool, token)
         return self._judge(prepared)
@@ -227,13 +227,13 @@ class Executor:
             await token.guard(sandbox.ready())
 
     def _confined(self, tool: Tool[Any]) -> bool:
-        """Whether the sandbox keeps the tool from changing anything, because the mode is plan."""
+        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
         return self._permissions.mode == "plan" and tool.sandboxed and self._environment.sandbox_kind == "docker"
 
     async def _permitted(
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
-        """The call to run, and its permit. Raises CallRefused, or ToolError if the preview shows it cannot work."""
+        """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview shows a failure."""
         verdict = await self._verdict(prepared, token)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
@@ -334,7 +334,7 @@ class Executor:
         return result
 
     async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
-        """The result, or the placeholder and the job that the call became."""
+        """Return the result, or the placeholder and the job that the call became."""
         call_id = work.prepared.call.id
         if background:
             job = self._jobs.take(work)

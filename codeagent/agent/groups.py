@@ -27,13 +27,13 @@ from codeagent.tools.extra.messages import AddAgent
 from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_ANSWER = 4000
-"""Characters of what an agent said last, in the answer of the group."""
+"""Characters of an agent's last answer that the group's answer shows."""
 _WORST: tuple[RunReason, ...] = ("failed", "limit", "denied")
-"""How a group ended if one of its agents ended so; the first that one did."""
+"""How a group ended: the first of these that any of its agents ended with."""
 
 
 def _with_bases(group: Group, known: Sequence[AgentDefinition]) -> Group:
-    """The group with its members as the files of agents describe them. Raises ConfigError for one that is unknown."""
+    """Complete the members from the agent files. Raises ConfigError for an unknown agent."""
     files = {one.name: one for one in known}
     members = []
     for member in group.members:
@@ -45,7 +45,7 @@ def _with_bases(group: Group, known: Sequence[AgentDefinition]) -> Group:
                 said = f"the agent {member.base} has a worktree of its own, which no agent of a group can have"
                 raise ConfigError(f"{member.definition.where}: {said}; nothing was run")
             member = replace(member, definition=_on_top(member.definition, files[member.base]))
-        # The budget of all is one of each, too, so that a model without a price is refused before anything runs.
+        # The common budget holds for each member, too: a model without a price is refused before anything runs.
         shared = {name: most for name, most in group.limits.items() if name == "max_cost_usd"}
         limits = {**shared, **member.definition.limits}
         members.append(replace(member, definition=replace(member.definition, limits=limits)))
@@ -65,7 +65,7 @@ def _on_top(own: AgentDefinition, base: AgentDefinition) -> AgentDefinition:
 
 
 def for_group(act: RunGroup, children: Children, conversation: Conversation) -> Conversation:
-    """The conversation in which the group works on its task; of each limit, the lower one holds.
+    """Make the conversation in which the group works on its task; of each limit, the lower one counts.
 
     Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was opened for no group.
     """
@@ -91,16 +91,16 @@ class _Member:
         """Counts all of its runs."""
         self.runs: list[Ended] = []
         self.gone = False
-        """It takes no more messages."""
+        """Whether it no longer takes messages."""
         self.why = ""
-        """Why it ended, if no run of it says so."""
+        """Why it ended, if none of its runs says so."""
 
     @property
     def reason(self) -> RunReason:
         return "failed" if self.why else self.runs[-1].finished.reason if self.runs else "done"
 
     def told(self) -> str:
-        """Its end state, and what it said last."""
+        """Return its end state, and what it said last."""
         turns, calls = sum(run.finished.turns for run in self.runs), sum(run.finished.calls for run in self.runs)
         counts = [_count(len(self.runs), "run"), _count(turns, "turn"), _count(calls, "call")]
         counts += [f"{_count(self.inbox.waiting, 'message')} not read"] if self.inbox.waiting else []
@@ -187,7 +187,7 @@ class GroupWork:
         definition = replace(above, name=name, prompt=prompt, tools=self._narrowed(above, tools))
         try:
             child = await self._open(GroupMember(definition, channels=tuple(channels)), self._members[adder].meter)
-        except BaseException as error:  # a call that is cancelled leaves no half of an agent
+        except BaseException as error:  # a cancelled call must not leave half an agent
             del self._members[name]
             if isinstance(error, CodeagentError) and not isinstance(error, RunCancelled):
                 raise Failed(f"{error}; no agent was added") from error
@@ -196,12 +196,12 @@ class GroupWork:
         self._begin(self._members[name], child, task)
 
     def _narrowed(self, adder: AgentDefinition, tools: Sequence[str] | None) -> tuple[str, ...] | None:
-        """The tools of an agent that is added. Raises InvalidArgs for one that its adder does not have."""
+        """Return the tools of an added agent. Raises InvalidArgs for a tool that its adder does not have."""
         if tools is None:
             return adder.tools
         allowed, there = AllowList().narrowed(adder.tools), {tool.name for tool in self._children.lent()}
         for name in tools:
-            # A pattern may stand for more than one that it fits: `rea*` fits `rea?`.
+            # A pattern may be wider than one that it matches: `rea*` matches `rea?`.
             exact = there if adder.tools is None else adder.tools if set(name) & set("*?") else None
             if not (allowed.allows(name) if exact is None else name in exact):
                 raise InvalidArgs(f"you do not have the tool {name[:64]!r}, so you cannot give it; no agent was added")
@@ -220,7 +220,7 @@ class GroupWork:
             raise CodeagentError(f"the agent {member.name} was not started: {error}") from error
 
     def _role(self, name: str) -> str:
-        """What the system prompt of a member says of the group."""
+        """Write what the system prompt of a member says about the group."""
         others = ", ".join(one.definition.name for one in self._group.members if one.definition.name != name)
         channels = ", ".join(f"{channel} ({kind})" for channel, kind in self._group.channels.items())
         return (
@@ -235,7 +235,7 @@ class GroupWork:
         self._tasks.add(asyncio.create_task(self._live(member, child, prompt)))
 
     async def _live(self, member: _Member, child: AgentHandle, prompt: str | None) -> None:
-        """Run the agent when it has something to do, until the group is over or a run of it does not end well."""
+        """Run the agent whenever it has something to do, until the group is over or one of its runs fails."""
         try:
             while not self._over and not self._token.cancelled:
                 member.inbox.arrived.clear()
@@ -260,7 +260,7 @@ class GroupWork:
             self._rest(member)
 
     def _rest(self, member: _Member) -> None:
-        """The agent has nothing to do; if nobody has, the group is over."""
+        """Take note that the agent has nothing to do; if no agent has, the group is over."""
         self._busy.discard(member.name)
         if not self._busy and not any(other.inbox.wakes for other in self._members.values() if not other.gone):
             self._over = True
@@ -281,7 +281,7 @@ class GroupWork:
         return worst
 
     def _tell(self) -> None:
-        """Add up what the agents did, and say the end state of each."""
+        """Add up what the agents did, and report the end state of each."""
         runs = [run.finished for member in self._members.values() for run in member.runs]
         self.meter.turns, self.meter.calls = sum(run.turns for run in runs), sum(run.calls for run in runs)
         if not runs:

@@ -1,4 +1,4 @@
-"""Inspects what commands leave in the workspace that a program of the user's would run: asks about it, or undoes it.
+"""Inspects what commands leave in the workspace that a program of the user's would run; asks, or undoes it.
 
 The user is asked when a command ends. What changes later, by processes that were left running, may be the user's own
 work: with a user there it is reported, without one it is undone.
@@ -45,7 +45,7 @@ class Inspection:
         queue: MessageQueue,
         running: Callable[[], bool],
     ) -> None:
-        """`store` None: nothing is compared."""
+        """If `store` is None, nothing is compared."""
         self._store = store
         self._sandbox = environment.sandbox
         self._workspace = environment.workspace
@@ -74,7 +74,7 @@ class Inspection:
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._last: tuple[str, Approvals] = ("", approvals)
-        """The call that was inspected last, and where it is asked about."""
+        """The call that was inspected last, and the approvals where it is asked about."""
         self._blind = False
 
     async def before(self) -> None:
@@ -86,7 +86,7 @@ class Inspection:
             self._open += 1
 
     async def after(self, call_id: str, token: CancelToken, approvals: Approvals) -> tuple[str, ...]:
-        """Inspect what such a call left, and ask there about it; the sentences that the model is to read."""
+        """Inspect what such a call left and ask the user about it; return the sentences that the model is to read."""
         async with self._lock:
             self._open, self._last = self._open - 1, (call_id, approvals)
             notes = [*await self._sweep(), *await self._inspect(token)]
@@ -94,7 +94,7 @@ class Inspection:
             return tuple(notes)
 
     def later(self, over: asyncio.Event) -> None:
-        """Inspect what such a call left when the job that it became is over."""
+        """Inspect what such a call left once the job that it became is over."""
         job = asyncio.create_task(self._job(over))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -144,17 +144,17 @@ class Inspection:
 
     @property
     def _needed(self) -> bool:
-        """Whether the baseline is needed: something is running, or was not inspected yet."""
+        """Whether the baseline is needed: something is running, or has not been inspected yet."""
         return bool(self._open) or self._alive or self._due
 
     @property
     def _owed(self) -> bool:
-        """Whether something may have run since the baseline was taken; what is alive may have slept all the time."""
+        """Whether something may have run since the baseline was taken; a living process may have slept all the time."""
         ran = self._moment is None or self._moment != self._compared
         return bool(self._open) or self._due or (self._alive and ran)
 
     async def _begin(self) -> None:
-        """Take the baseline; if something has run since the present one, that stays: changes are compared with it."""
+        """Take the baseline, unless something has run since the present one: then that one stays for comparison."""
         if self._store is None:
             return
         moment = self._moment
@@ -171,7 +171,7 @@ class Inspection:
             self._written.clear()
 
     async def _sweep(self) -> list[str]:
-        """Have the sandbox move away what was planted, and tell the user; a sentence for each thing it moved."""
+        """Have the sandbox move away what was planted, and tell the user; return a sentence for each thing it moved."""
         if self._sandbox is None:
             return []
         try:
@@ -194,16 +194,16 @@ class Inspection:
         self._settle()
 
     async def _inspect(self, token: CancelToken | None) -> list[str]:
-        """Judge what changed since the baseline, and undo what was not agreed to; the sentences for the model.
+        """Judge what changed since the baseline, and undo what was not agreed to; return the sentences for the model.
 
-        `token`: that of the last call, which is asked about if no rule decides. None: processes left running did it, or
+        `token`: of the last call, which is asked about if no rule decides. None: processes left running did it, or
         the user. Then it is reported if there is a user, and otherwise undone.
         """
         if self._store is None or self._baseline is None:
             return []
         moment = self._moment
         try:
-            # Nothing is frozen for a look that comes every second: the next one sees what changes during this one.
+            # Nothing is frozen for a look every second: the next one sees what changes during this one.
             async with self._frozen() if token is not None else nullcontext():
                 now = await self._store.take()
                 look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
@@ -237,7 +237,7 @@ class Inspection:
                 await self._look(None)
 
     async def _while_alive(self) -> None:
-        """Look from time to time: always for what is planted, and for the rest while no run would ask about it."""
+        """Look now and then: always for planted repositories, and for the rest while no run would ask about it."""
         pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
         while self._needed:
             await asyncio.sleep(pause)
@@ -250,7 +250,7 @@ class Inspection:
                 pause = max(_LOOK_SECONDS, _SHARE * (clock() - began))
 
     def _judged(self, found: Sequence[Leftover]) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
-        """What a rule denies, and what has to be asked about."""
+        """Return what a rule denies, and what has to be asked about."""
         verdicts = [(one, self._verdict(one)) for one in found]
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
         for one, verdict in verdicts:
@@ -265,7 +265,7 @@ class Inspection:
     async def _ask(
         self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
     ) -> Decision:
-        """The user's decision on all of it; no answer is a denial."""
+        """Ask the user about all of it; no answer is a denial."""
         target, (call_id, approvals) = named(found), self._last
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
@@ -302,7 +302,7 @@ class Inspection:
         return f"{decision.rule} does not allow {named(left)}" if left else None
 
     async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
-        """Undo the changes and tell the user; the sentences for the model. Raises SandboxError."""
+        """Undo the changes and tell the user; return the sentences for the model. Raises SandboxError."""
         if not found or self._store is None or self._sandbox is None or self._baseline is None:
             return []
         aside: list[str] = []
@@ -369,7 +369,7 @@ class Inspection:
         self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))
 
     def _tell_blind(self, error: Exception) -> None:
-        """Warn that nothing was inspected, once until it works again."""
+        """Warn, once until it works again, that nothing was inspected."""
         if not self._blind:
             self._warn(f"changes by commands to files that run outside the sandbox were not inspected: {error}")
         self._blind = True

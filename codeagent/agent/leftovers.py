@@ -1,4 +1,4 @@
-"""Finds what commands left in the workspace that a program of the user's would run, by comparing two snapshots.
+"""Finds what commands left in the workspace that a program of the user's would run; compares two snapshots.
 
 | found | what is done |
 | --- | --- |
@@ -35,12 +35,12 @@ class Leftover:
     reason: str
     """Why it matters: a sentence for the user."""
     held: bool = True
-    """Whether the snapshot before holds what was there; otherwise it can only be moved away."""
+    """Whether the earlier snapshot holds what was there; otherwise it can only be moved away."""
 
 
 @dataclass(frozen=True)
 class Leftovers:
-    """The changes between two snapshots that matter."""
+    """The changes that matter between two snapshots."""
 
     found: tuple[Leftover, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -50,9 +50,9 @@ class Leftovers:
 async def find_leftovers(
     store: Checkpoints, before: Snapshot, now: Snapshot, agreed: Collection[str], written: Mapping[str, str]
 ) -> Leftovers:
-    """What changed between two snapshots, except paths `agreed` to and what allowed calls wrote.
+    """Return what changed between two snapshots, except paths `agreed` to and what allowed calls wrote.
 
-    `written` is the SHA-256 of that by path, empty for a file that they removed. Raises CheckpointError.
+    `written` is the SHA-256 of what they wrote by path, empty for a removed file. Raises CheckpointError.
     """
     found: list[Leftover] = []
     installed: Counter[str] = Counter()
@@ -76,12 +76,12 @@ async def find_leftovers(
 
 
 def _holds(node: Node | None, sha256: str) -> bool:
-    """Whether that is a file of this content; empty: whether there is nothing."""
+    """Whether this is a file with this content; an empty `sha256`: whether there is nothing."""
     return not sha256 if node is None else node.kind != "link" and digest(node.data) == sha256
 
 
 def named(found: Sequence[Leftover]) -> str:
-    """The paths, the first few of them, in one line."""
+    """Return the first few paths in one line."""
     more = len(found) - MOST_NAMED
     return ", ".join(shown(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -89,7 +89,7 @@ def named(found: Sequence[Leftover]) -> str:
 async def leftover_blocks(
     store: Checkpoints, before: Snapshot, now: Snapshot, found: Sequence[Leftover]
 ) -> tuple[DisplayBlock, ...]:
-    """A diff for each text file, up to a limit; the others by name, so that every file is shown."""
+    """Make a diff for each text file, up to a limit; name the others, so that every file is shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for one in found:
@@ -104,7 +104,7 @@ async def leftover_blocks(
 
 
 def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
-    """Both texts; None if one is not text, or a diff would not show the difference."""
+    """Return both texts; None if one is not text, or a diff would not show the difference."""
     try:
         before, after = (_text(node) for node in (old, new))
     except NotText:
@@ -119,7 +119,7 @@ def _text(node: Node | None) -> str:
 
 
 def _reason(path: str, before: Snapshot) -> str | None:
-    """Why a change to the file matters, as a sentence; None if it does not."""
+    """Return why a change to the file matters, as a sentence; None if it does not."""
     if watched(path):
         return host_reason(path)
     parts = path.split("/")

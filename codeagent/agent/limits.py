@@ -1,4 +1,4 @@
-"""What a run may use up: its limits, the user's budget, its deadline, and repeats of the same call (FEATURES F32)."""
+"""What a run may use: its limits, the user's budget, its deadline, and repeats of the same call (FEATURES F32)."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from codeagent.core.messages import ToolCall, Usage
 from codeagent.core.notices import BudgetChanged
 
 TOO_OFTEN = 3
-"""So many answers in a row with the same call: the user is asked, or the call is refused if nobody can be."""
+"""After this many answers in a row with the same call the user is asked, or the call refused if nobody can be."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Limits:
     max_tokens: int | None = None
     """Input and output together."""
     max_seconds: float | None = None
-    """Elapsed time, waiting for the user included."""
+    """Elapsed seconds, waiting for the user included."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ContextLimits:
     review: bool = True
     """A user who is there reads a summary before it replaces anything."""
     window: int | None = None
-    """Tokens; None: what is known of the model."""
+    """The window in tokens; None: what is known about the model."""
 
 
 class RunMeter:
@@ -56,7 +56,7 @@ class RunMeter:
     ) -> None:
         """The run begins now; `clock` gives seconds that never go back.
 
-        `above`: that of the run whose call started this one's agent; what this run uses counts there, too.
+        `above` is the meter of the run whose call started this agent; what this run uses counts there, too.
         """
         self._above = above
         self._first: dict[str, float | None] = {
@@ -92,7 +92,7 @@ class RunMeter:
         return self._reached({"max_turns": (float(self.turns), 1.0)}) or self._used_up(self._last)
 
     def _used_up(self, coming: Usage) -> LimitReached | None:
-        """What forbids a request that uses as much as `coming`, here or above."""
+        """Return the limit, here or above, that forbids a request that uses as much as `coming`."""
         reached = self._reached(
             {
                 "max_cost_usd": (self.usage.cost_usd or 0.0, coming.cost_usd or 0.0),
@@ -103,7 +103,7 @@ class RunMeter:
         return reached or (None if self._above is None else self._above._used_up(coming))
 
     def _reached(self, spent: dict[str, tuple[float, float]]) -> LimitReached | None:
-        """The first limit that what was used, or that and what comes, does not keep."""
+        """Return the first limit that was reached, or would be exceeded by what comes."""
         for limit, (used, coming) in spent.items():
             most = self._most(limit)
             if most is not None and (used >= most or used + coming > most):
@@ -147,7 +147,7 @@ class BudgetMeter:
         self._seconds = 0.0
         self._since: float | None = None
         self._working = 0
-        """Runs that go on: an agent's, and its children's."""
+        """The runs in progress: an agent's, and its children's."""
         self._waits = 0
         self._allowed = 0.0
         self.budget: Budget | None = None
@@ -169,7 +169,7 @@ class BudgetMeter:
             self._tell(f"another {self.budget} is allowed")
 
     def work(self) -> None:
-        """Count time until as many calls of `rest`."""
+        """Start counting time; `rest` has to be called as often as this."""
         self._working += 1
         self._count()
 
@@ -179,7 +179,7 @@ class BudgetMeter:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Do not count the time of the block, which waits for the user; several may overlap."""
+        """Do not count the time of the block, which waits for the user; blocks may overlap."""
         self._waits += 1
         self._count()
         try:
@@ -198,7 +198,7 @@ class BudgetMeter:
         self._batches += 1
 
     def exhausted(self) -> str | None:
-        """Why the next request does not fit, in one line; None if it fits, as far as is known."""
+        """Say why the next request does not fit, in one line; None if it fits, as far as is known."""
         if self.budget is None:
             return None
         if self._uncountable:
@@ -212,12 +212,12 @@ class BudgetMeter:
 
     @property
     def allowed(self) -> float:
-        """The budget and its extensions, in its unit."""
+        """The budget with its extensions, in its own unit."""
         return self._allowed
 
     @property
     def left(self) -> str:
-        """What is left of the budget, in a few words; empty if there is none."""
+        """Say what is left of the budget in a few words; empty if there is none."""
         if self.budget is None:
             return ""
         spent, _ = self._spent()
@@ -239,7 +239,7 @@ class BudgetMeter:
         return dollars and self._last.cost_usd is None and _tokens(self._last) > 0
 
     def _spent(self) -> tuple[float, float]:
-        """What was spent, and the estimate for the next request."""
+        """Return what was spent, and the estimate for the next request."""
         assert self.budget is not None
         match self.budget.kind:
             case "usd":
@@ -273,7 +273,7 @@ class Deadline:
             self._alarm = asyncio.get_running_loop().call_later(seconds, self._pass, seconds)
 
     def close(self) -> None:
-        """The run has ended; idempotent."""
+        """Stop the clock when the run has ended; idempotent."""
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -293,19 +293,19 @@ class RepeatCounter:
     """
 
     def __init__(self, repeatable: Callable[[ToolCall], bool]) -> None:
-        """`repeatable`: whether the call may give another result each time."""
+        """`repeatable` says whether the call may give another result each time."""
         self._repeatable = repeatable
         self._rows: dict[tuple[str, str], int] = {}
 
     def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
-        """For each call of the next answer, by id, how many answers in a row contain it, from 1."""
+        """Count the next answer; return, by call id, how many answers in a row contain the call, from 1."""
         keys = {call.id: (call.name, _canonical(call.arguments)) for call in calls if not self._repeatable(call)}
         self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
         return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
 
 
 def _canonical(arguments: str) -> str:
-    """The same text for every spelling of the same arguments."""
+    """Return the same text for every spelling of the same arguments."""
     try:
         decoded: Any = json.loads(arguments)
         return json.dumps(decoded, sort_keys=True)

@@ -48,7 +48,7 @@ from codeagent.core.policy import Mode
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 
 _NUDGES = 2
-"""How often in a row the model is told that its answer was empty or cut off."""
+"""How many times in a row the model is told that its answer was empty or cut off."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class Conversation:
     prompt_builder: PromptBuilder | None = None
     """Replaces the prompt and the tools above if they may change between requests."""
     allow: AllowList = AllowList()
-    """Of the tools above, the model is told only of these."""
+    """The model is told only of these of the tools above."""
     begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
     """Makes what a run works with, if it is not turns of the model."""
 
 
 class Work(Protocol):
-    """What a run does between its beginning and its end."""
+    """What a run does between its first and its last event."""
 
     meter: RunMeter
     stop_report: StopReport
@@ -115,7 +115,7 @@ class Loop:
         self._line = context.line
         self._compaction = context.compaction
         self._overflowed = False
-        """The request before this one was refused as too long, and the conversation was compacted."""
+        """Whether the last request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
         self._emitter = context.emitter
@@ -147,7 +147,7 @@ class Loop:
     async def run(self, token: CancelToken) -> RunReason:
         """Run turns until there is a reason to stop. Raises RunCancelled, ModelError or SessionWriteError.
 
-        Every call has its result even then.
+        Every call has its result even if it raises.
         """
         while True:
             token.raise_if_cancelled()
@@ -187,7 +187,7 @@ class Loop:
             self._history.extend(queued)
 
     async def _turn_or_compact(self, token: CancelToken) -> AssistantMessage | None:
-        """One answer; None if the request was too long and the conversation was compacted, once. Raises ModelError."""
+        """Get an answer; None if the request was too long and the conversation was compacted. Raises ModelError."""
         try:
             return await self._turn(token)
         except ModelError as error:
@@ -211,7 +211,7 @@ class Loop:
             self._emitter.emit(MessageAdded(message=note))
 
     async def _limited(self, reached: LimitReached | None, token: CancelToken) -> RunReason | None:
-        """Why the run ends; None if no limit was reached, or the user allowed as much again."""
+        """Return why the run ends; None if no limit was reached, or the user allowed as much again."""
         if reached is None:
             return None
         self._emitter.emit(reached)
@@ -230,7 +230,7 @@ class Loop:
                 limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
             await self._gate.hold("budget", why, self._batches + 1, token)
-            if self._spending.exhausted() is not None:  # not extended by another agent, which waited here, too
+            if self._spending.exhausted() is not None:  # not already extended by another agent that waited here, too
                 self._spending.extend()
 
     async def _turn(self, token: CancelToken) -> AssistantMessage:
@@ -270,7 +270,7 @@ class Loop:
         return ModelRequest(told.system_prompt, tuple(self._history), tools)
 
     def _add(self, answer: AssistantMessage) -> None:
-        """Add the answer unless it is empty: providers reject that when it is sent back."""
+        """Add the answer to the history unless it is empty: providers reject an empty one when it is sent back."""
         if not (answer.text or answer.calls or answer.provider_content):
             return
         self.text = answer.text or self.text
@@ -279,7 +279,7 @@ class Loop:
         self._emitter.emit(MessageAdded(message=answer))
 
     async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
-        """Run the calls; afterwards the history holds a result for each, in source order, whatever happened."""
+        """Run the calls; whatever happens, the history then holds a result for each, in source order."""
         settled: dict[str, ToolResult] = {}
         try:
             await self._run_batches(answer, settled, token)
@@ -319,7 +319,7 @@ class Loop:
         settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
 
     def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
-        """The results of the calls that exceed what their tool allows in one run."""
+        """Return error results for the calls that exceed what their tool allows in one run."""
         refused = {}
         for call in calls:
             self._called[call.name] += 1

@@ -1,4 +1,4 @@
-"""Takes what a child changed in its worktree into the workspace: what rules or the user allow, all of it or nothing.
+"""Merges what a child changed in its worktree into the workspace: everything that is allowed, or nothing.
 
 If a file was changed in the workspace in the meantime, nothing is taken. What is not taken stays as a diff.
 """
@@ -38,7 +38,7 @@ _WRITE = "write"
 _READ = "read"
 _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
-"""More than that is not offered, but kept as a diff like everything that is not taken."""
+"""The most changes offered; beyond that they are only kept as a diff, like everything that is not taken."""
 _MOST_DIFFS = 20
 _Step = Edited | Removal
 _NO_TEXT = TextFile(b"", "", "utf-8", b"")
@@ -51,11 +51,11 @@ _NOTHING_TAKEN = "Nothing of what it changed was taken"
 
 @dataclass(frozen=True)
 class Receiver:
-    """The side of the parent."""
+    """The parent's side of a merge."""
 
     emitter: Emitter
     permissions: Permissions
-    """The parent's, in a mode that is not wider than the child's."""
+    """The parent's permissions, in a mode that is not wider than the child's."""
     approvals: Approvals
     workspace: Workspace
     lock: WorkspaceLock
@@ -66,7 +66,7 @@ class Receiver:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a child did to one file."""
+    """A child's change to one file."""
 
     step: _Step
     preview: Preview
@@ -78,7 +78,7 @@ class Merge:
     """Everything that one child changed, on its way into the workspace."""
 
     def __init__(self, receiver: Receiver, agent: str, context: ToolContext, token: CancelToken) -> None:
-        """`context`: of the call that started the child; `token`: ends the questions."""
+        """`context` is that of the call that started the child; `token` ends the questions."""
         self._to = receiver
         self._agent = agent
         self._context = context
@@ -87,15 +87,15 @@ class Merge:
         self._conflicts: list[str] = []
         self._taken: list[_Step] = []
         self._unasked: dict[str, JsonValue] = {}
-        """By path of what is taken without a question: what allowed it."""
+        """What allowed the change, by path, for what is taken without a question."""
         self._left: list[str] = []
         """Paths that were not taken, each with the reason."""
         self._handle = ""
 
     async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
-        """Take what is allowed; the child's result, with what became of its changes.
+        """Take what is allowed; return the child's result, with what became of its changes.
 
-        Of a child that failed nothing is offered. Raises Cancelled, which names the diff, if the questions are stopped.
+        Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the questions are stopped.
         """
         try:
             await self._read(worktree)
@@ -110,7 +110,7 @@ class Merge:
         return await asyncio.to_thread(self._ended, result, said, error)
 
     async def _outcome(self, result: ToolResult) -> tuple[str, ErrorKind | None]:
-        """Ask and apply; what became of the changes, and which error that is. Raises RunCancelled."""
+        """Ask and apply; return what became of the changes, and the kind of error if it is one. Raises RunCancelled."""
         if result.error is not None:
             return f"{_NOTHING_TAKEN}, as it did not finish.", None
         if self._conflicts:
@@ -127,7 +127,7 @@ class Merge:
         return f"Taken into the workspace: {', '.join(map(_line, self._taken))}.", None
 
     async def _read(self, worktree: Worktree) -> None:
-        """Keep the whole diff, and what can be offered. Raises CheckpointError."""
+        """Read all changes: keep the whole diff, and sort what can be offered. Raises CheckpointError."""
         paths = await worktree.changed()
         self._left += [shown(phrase) for phrase in worktree.left_out]
         if not paths:
@@ -138,7 +138,7 @@ class Merge:
             for path in paths:
                 file = await worktree.file(path)
                 size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
-                # The model reads the diff without a question, which it could not do with every file.
+                # The model may read the diff unasked, which it could not do with every file.
                 hidden = secret_reason(path) is not None or self._to.permissions.withheld(_READ, (), path)
                 sink.write(await asyncio.to_thread(_diff, file, hidden))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
@@ -150,7 +150,7 @@ class Merge:
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
 
     def _take_in(self, file: CopiedFile) -> None:
-        """Sort a file among what can be offered, conflicts, and what cannot be taken; blocks on a large one."""
+        """Sort a file into what can be offered, conflicts, and what cannot be taken; blocks on a large file."""
         before, after = _bytes(file.before), _bytes(file.after)
         if any(node is not None and node.kind == "link" for node in (file.before, file.after)):
             self._left.append(f"{shown(file.path)} (a link)")
@@ -198,9 +198,9 @@ class Merge:
                     self._taken.append(change.step)
 
     async def _objection(self, change: _Change) -> str:
-        """Why a hook keeps the file from being taken, as a phrase; empty if none does. Raises RunCancelled.
+        """Return why a hook keeps the file from being taken, as a phrase; empty if none does. Raises RunCancelled.
 
-        The hooks judged the calls of the child, too, but these may have named the file by its path in the worktree.
+        The hooks also judged the child's calls, but those may have named the file by its path in the worktree.
         """
         if not self._to.hooks.may_modify(_WRITE):
             return ""
@@ -217,7 +217,7 @@ class Merge:
                 return ""
 
     async def _ask(self, change: _Change, reason: str) -> bool:
-        """Ask about one file; return whether the rest is to be taken, too. Raises RunCancelled."""
+        """Ask about one file; return whether the rest is to be taken as well. Raises RunCancelled."""
         preview, path = change.preview, change.step.path
         why = reason
         while True:
@@ -269,7 +269,7 @@ class Merge:
             self._to.inspection.wrote({"path": step.path, "sha256": written})
 
     def _do(self, changes: ChangeSet) -> None:
-        """Apply them unless what they were allowed for is different by now. Raises Failed; blocks."""
+        """Apply the changes unless the files differ from what was allowed. Raises Failed; blocks."""
         for step in changes.steps:
             _, verdict = self._judged(step.path)
             if verdict.permission == "deny":
@@ -279,7 +279,7 @@ class Merge:
         changes.apply(self._context)
 
     def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
-        """The result with what was taken and what was not; blocks on a large one."""
+        """Return the result with what was taken and what was not; blocks on a large diff."""
         if self._left:
             more = f" and {len(self._left) - _MOST_DIFFS} more" if len(self._left) > _MOST_DIFFS else ""
             text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
@@ -299,7 +299,7 @@ class Merge:
 def _told(
     result: ToolResult, text: str, error: ErrorKind | None = None, blocks: Sequence[DisplayBlock] = ()
 ) -> ToolResult:
-    """The result with one more paragraph; `error` if that makes it one."""
+    """Return the result with one more paragraph; `error` is set if that makes it an error."""
     whole = f"{text_of(result.content)}\n\n{text}"
     info = result.error if error is None or result.error is not None else ErrorInfo(kind=error, message=text)
     content = ToolResult.from_text(whole).content
@@ -313,7 +313,7 @@ def _line(step: _Step) -> str:
 
 
 def _diff(file: CopiedFile, hidden: bool) -> str:
-    """The change as git has it with `-U0`, or only that there is one; takes a moment for a large file."""
+    """Return the change as a `git diff -U0`, or a line that there is one; slow for a large file."""
     path, old, new = shown(file.path), _text(file.before), _text(file.after)
     if hidden:
         return f"{path}: changed, and not for the model to read without a question\n"
@@ -325,7 +325,7 @@ def _diff(file: CopiedFile, hidden: bool) -> str:
     lines = [f"--- {'/dev/null' if file.before is None else f'a/{path}'}"]
     lines.append(f"+++ {'/dev/null' if file.after is None else f'b/{path}'}")
     for hunk in cut(old, new):
-        # Where no line is, the number is that of the line before.
+        # For a range without lines, git gives the number of the line before.
         first, begin = hunk.start + bool(hunk.old), hunk.start + shift + bool(hunk.new)
         lines.append(f"@@ -{first},{len(hunk.old)} +{begin},{len(hunk.new)} @@")
         lines += [*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)]
@@ -363,7 +363,7 @@ def _text(node: Node | None) -> str | None:
 
 
 def _present(workspace: Workspace, path: str) -> bytes | None:
-    """What the workspace has at the path itself; None if there is nothing.
+    """Return what the workspace has at the path itself; None if there is nothing.
 
     Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises OSError.
     """

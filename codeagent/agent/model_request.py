@@ -1,4 +1,4 @@
-"""One request to the model: its stream as events, and what is left of it when it breaks off."""
+"""One request to the model: its stream as events, and what is kept if it breaks off."""
 
 import asyncio
 import base64
@@ -30,13 +30,13 @@ from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled
 
 _OFFLINE = ("code_execution", "image_generation")
-"""Tools of a provider that bring nothing from elsewhere."""
+"""The provider's tools that do not bring in text of others."""
 _ELSEWHERE = "the provider's search"
 """Whose text the model has read, see `Policy.heard`."""
 
 
 class StreamedAnswer:
-    """Receives one answer. Calls that were announced but are not in it get a result, too."""
+    """Receives one answer. Calls that were announced but are not part of it get a result, too."""
 
     def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str], permissions: Permissions) -> None:
         """`known_ids`: the ids of every call so far; those of calls that are dropped here are added."""
@@ -48,13 +48,13 @@ class StreamedAnswer:
         self._void = False
         """The text is that of an attempt that failed; the first piece of the next one replaces it."""
         self._kind: type[TextDelta | ReasoningDelta] | None = None
-        """Of the pieces of this turn of the event loop: the first was emitted, the others are in `_merged`."""
+        """Whether a piece was emitted in this turn of the event loop; the others are in `_merged`."""
         self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
 
     async def receive(self, model: Model, request: ModelRequest) -> AssistantMessage:
-        """Send the request; the answer, with ids of calls that are unique in the session. Raises ModelError."""
+        """Send the request; return the answer, its call ids unique in the session. Raises ModelError."""
         answer: AssistantMessage | None = None
         try:
             async for event in model.stream(request):
@@ -82,7 +82,7 @@ class StreamedAnswer:
         return replace(answer, calls=calls)
 
     def partial(self) -> AssistantMessage | None:
-        """What to keep of an answer that broke off: the text that came last, without its calls."""
+        """Return what to keep of an answer that broke off: the text that came last, without its calls."""
         self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
@@ -124,7 +124,7 @@ class StreamedAnswer:
                 assert_never(event)
 
     def _announce(self, call: ToolCall) -> ToolCall:
-        """The call with an id that no earlier answer used; it is announced once."""
+        """Return the call with an id that no earlier answer used; it is announced once."""
         unique = call if call.id not in self._known_ids else replace(call, id=self._fresh(call.id))
         if unique.id not in self._announced:
             self._announced[unique.id] = unique
@@ -180,9 +180,9 @@ def tools_left_out(event: ToolsLeftOut) -> Notice:
 
 
 async def take_use(use: ProviderUse, emitter: Emitter, outputs: OutputStore, permissions: Permissions) -> None:
-    """Log what the provider's own tool did, and note that the model has read what strangers wrote.
+    """Log what the provider's own tool did, and note that the model has read text of others.
 
-    Even a call of this very answer may come from it.
+    Even a call in this very answer may be due to that text.
     """
     emitter.emit(await asyncio.to_thread(_kept, use, outputs))
     if use.sources or use.tool not in _OFFLINE:
@@ -191,7 +191,7 @@ async def take_use(use: ProviderUse, emitter: Emitter, outputs: OutputStore, per
 
 
 def _kept(use: ProviderUse, outputs: OutputStore) -> ProviderToolUsed:
-    """Return the use as it is logged, its images saved; what cannot be saved is said."""
+    """Return the use as it is logged, with its images saved; an image that cannot be saved is reported."""
     paths, problem = list[str](), use.error
     for image in use.images:
         suffix = f".{image.media_type.removeprefix('image/')}"

@@ -1,4 +1,4 @@
-"""Permissions: the rules and the mode in force, what the model has read since they were made, and what a yes is for."""
+"""Permissions: the rules and the mode in force, what the model has read since they were made, and what was allowed."""
 
 import asyncio
 import hashlib
@@ -34,9 +34,9 @@ class Permissions:
         self._emitter = emitter
         self._inputs = environment.inputs
         self._unread: dict[str, None] = {}
-        """Who wrote what the model reads with its next request."""
+        """Whose text the model reads with its next request."""
         self._own: tuple[Mode, NetworkLevel] | None = None
-        """The session's, while a run has others."""
+        """The session's own, while a run has others."""
         self._unconfined = environment.sandbox_kind == "host"
 
     @property
@@ -49,7 +49,7 @@ class Permissions:
 
     @property
     def known(self) -> int:
-        """How many of `Policy.heard` a card that is shown now can tell the user about."""
+        """How many entries of `Policy.heard` a card shown now can tell the user about."""
         return len(self.policy.heard)
 
     def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any, known: int) -> str:
@@ -59,24 +59,24 @@ class Permissions:
         return fingerprint(tool.name, arguments, *inputs, *heard)
 
     def hear(self, place: str) -> None:
-        """Note who answered a call. From the next request on, rules that answers made before that are suspended."""
+        """Note who answered a call. From the next request on, rules from earlier answers of the user are suspended."""
         if place and place not in self._unread and place not in self.policy.heard:
             self._unread[place] = None
             self._emitter.emit(TextRead(text=f"the model reads text from {place}", place=place))
 
     def begin_request(self) -> None:
-        """Take note that the model reads the results there are."""
+        """Take note that the model now reads all results so far."""
         if self._unread:
             self._policy = replace(self._policy, heard=(*self._policy.heard, *self._unread))
             self._unread.clear()
 
     @property
     def own_mode(self) -> Mode:
-        """The session's: what a run that has a mode of its own returns to."""
+        """The session's mode, to which a run with a mode of its own returns."""
         return self.mode if self._own is None else self._own[0]
 
     def begin_step(self, mode: Mode, network: NetworkLevel | None = None) -> None:
-        """Have these for the run that begins; a log says nothing of them, so that they cannot outlive the run.
+        """Use these for the run that begins; they are not logged, so they cannot outlive the run.
 
         `network` can only tighten.
         """
@@ -94,14 +94,14 @@ class Permissions:
         return self.policy.rules
 
     def set(self, act: SetMode | SetNetwork) -> None:
-        """Do it. Raises ConfigError if nothing confines commands."""
+        """Carry out the act. Raises ConfigError if nothing confines commands."""
         if isinstance(act, SetMode):
             self.set_mode(act.mode)
         else:
             self.set_network(act.level)
 
     def set_mode(self, mode: Mode) -> None:
-        """Change the mode for every call that is not judged yet."""
+        """Change the mode for every call that has not been judged yet."""
         if mode == self.mode == self.own_mode:
             return
         self._own = None if self._own is None else (mode, self._own[1])
@@ -137,7 +137,7 @@ class Permissions:
         return False
 
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
-        """Judge a change to a file that has already happened by the rules of `tool`; `reason` is why it matters."""
+        """Judge a change that has already happened by the rules of `tool`; `reason` says why it matters."""
         return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
 
     def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
@@ -155,7 +155,7 @@ class Permissions:
         return rule
 
     async def add(self, rule: Rule, known: int | None = None) -> None:
-        """Put the rule in force, see `Policy.adding`. Raises ConfigError if it cannot be kept: then it is not."""
+        """Put the rule in force, see `Policy.adding`. Raises ConfigError if it cannot be saved: then it is not used."""
         known = self.known if known is None else known
         if rule in self.rules:
             self._policy = self._policy.adding(rule, known)
@@ -183,7 +183,7 @@ class Permissions:
 
 
 class NarrowedPermissions(Permissions):
-    """Those of a child: its parent's rules, to which its own answers are added, in a mode that is never wider."""
+    """A child's permissions: its parent's rules and the answers to its own questions, in a mode that is never wider."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class NarrowedPermissions(Permissions):
     ) -> None:
         """`mode` or `network` None: the parent's.
 
-        `apart`: it has a worktree; what becomes of its files is asked about later.
+        `apart`: it has a worktree, so the user is asked about its files later.
         """
         super().__init__(environment, emitter)
         self._above = above
@@ -211,7 +211,7 @@ class NarrowedPermissions(Permissions):
         return replace(above, mode=narrower(above.mode, self._mode), network=tighter(above.network, self._network))
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
-        # Only our own, which every child gets for its own workspace: a package's tool changes files wherever it likes.
+        # Only built-in tools, which keep to the child's workspace: a package's tool changes files wherever it likes.
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
         return super().judge(tool, args, confined=confined)

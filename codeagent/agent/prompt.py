@@ -1,4 +1,4 @@
-"""Builds the prompt: the system prompt and the tools, as they are from boundary to boundary, and notes on the mode."""
+"""Builds the system prompt, the tool definitions and the notes on the mode; they change only at boundaries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ _COMMANDS = {
 _TOOL_WIDTH = 100
 _SKILL_WIDTH = 240
 _SKILLS_WIDTH = 4000
-"""Characters for skills with their descriptions; of the others only the names are listed."""
+"""Characters for skills with their descriptions; the others are listed by name only."""
 _NAMES_WIDTH = 1000
 _RUNS_HERE = "their code runs on your machine"
 PLAN = (
@@ -40,9 +40,9 @@ PLAN = (
 )
 NO_PLAN = "(Plan mode is over: you may change files again.)"
 MakePrompt = Callable[[Sequence[Tool[Any]]], str]
-"""The system prompt for these tools: the same text for the same tools."""
+"""Makes the system prompt for these tools: the same text for the same tools."""
 LookAgain = Callable[[], Awaitable[bool]]
-"""Checks what else the prompt is made of; True if it has changed."""
+"""Checks the other sources of the prompt; True if one has changed."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class PromptEnvironment:
 def system_prompt(
     tools: Sequence[Tool[Any]], instructions: str, environment: PromptEnvironment, skills: Sequence[Skill] = ()
 ) -> str:
-    """Base, tools, their hints, skills, the workspace's own instructions, environment (FEATURES F27).
+    """Join the base text, tools, their hints, skills, the workspace's instructions and the environment (FEATURES F27).
 
-    A pure function; another tool or skill changes nothing before its own place.
+    A pure function; adding a tool or skill changes no text before it.
     """
     base = files("codeagent.agent").joinpath("prompts/base.md").read_text("utf-8").strip()
     own = instructions.strip() and f"# Instructions of this workspace (AGENTS.md)\n{instructions.strip()}"
@@ -73,7 +73,7 @@ def system_prompt(
 
 
 def _tools(tools: Sequence[Tool[Any]]) -> str:
-    """The tools that the user added: all about a built-in one is in its definition."""
+    """Describe the tools that the user added; a built-in one is fully described by its definition."""
     added = [tool for tool in tools if tool.source != "builtin"]
     if not added:
         return ""
@@ -113,7 +113,7 @@ _WORKTREE = (
 
 
 def role(agent: AgentDefinition) -> str:
-    """What the system prompt of a child ends with."""
+    """Return the end of a child's system prompt."""
     told = (
         f"# You are the agent {agent.name}\nAnother agent gives you a task, and knows nothing of what you do but your "
         "last message: it is the result, so put all of it there, and say what you could not do."
@@ -124,12 +124,12 @@ def role(agent: AgentDefinition) -> str:
 
 
 class PromptBuilder:
-    """The system prompt and the tools, byte-identical from one boundary to the next if no file changed."""
+    """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
         self, catalog: ToolCatalog, prompt: MakePrompt, look_again: LookAgain | None = None, rules: Sequence[Rule] = ()
     ) -> None:
-        """`rules`: those of files and the command line; one for an unknown tool is reported once that is certain."""
+        """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain."""
         self.catalog = catalog
         self._prompt = prompt
         self._look_again = look_again
@@ -139,7 +139,7 @@ class PromptBuilder:
         self._rebuild()
 
     async def first_ready(self, token: CancelToken) -> None:
-        """Wait, once and not for long, for the toolsets that were turned on before the first request.
+        """Wait once, and not for long, for the toolsets that were turned on before the first request.
 
         Raises RunCancelled.
         """
@@ -158,13 +158,13 @@ class PromptBuilder:
             self._tell_unknown(emitter)
 
     def next_request(self) -> ModelRequest:
-        """What the next request begins with: all but the messages, as after a boundary now if no file has changed."""
+        """Return what the next request begins with, all but the messages; assumes that no file has changed."""
         return ModelRequest(self.system_prompt, (), self.catalog.coming())
 
     async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
-        """Load the project's tool files as they were listed, or none; during a run from its next boundary on.
+        """Load the project's tool files as they were listed, or none; during a run this takes effect at a boundary.
 
-        Raises ConfigError, also if they have changed since: while nothing runs, they are listed again before.
+        Raises ConfigError, also if they have changed since; while nothing runs, they are first listed again.
         """
         try:
             await (self.catalog.trust() if trusted else self.catalog.distrust())
@@ -186,7 +186,7 @@ class PromptBuilder:
 
 
 def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
-    """Emit what was found in the tool files: `tools.changed`, `tools.problem`, `tools.untrusted`."""
+    """Report what was found in the tool files: `tools.changed`, `tools.problem`, `tools.untrusted`."""
     if words := _in_words(change):
         names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
         emitter.notice("tools.changed", f"tools: {words}", **names)
@@ -211,7 +211,7 @@ def _in_words(change: CatalogChange) -> str:
 
 
 def mode_note(messages: Iterable[Message], mode: Mode) -> UserMessage | None:
-    """The note about a change of mode; None if the model knows from `messages`, which it has read so far."""
+    """Return the note about a change of mode; None if the model knows it from `messages`."""
     planning = False
     for message in messages:
         if isinstance(message, UserMessage) and message.source == "note":

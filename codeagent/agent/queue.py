@@ -29,7 +29,7 @@ class MessageQueue:
         self._typed = asyncio.Event()
         self._update_typed()
         self._admitted: dict[Queued, tuple[UserMessage, ...]] = {}
-        """The texts that the hooks allowed as they are, with the notes to send with them."""
+        """The texts that the hooks allowed unchanged, with the notes to send with them."""
 
     @property
     def waiting(self) -> tuple[Queued, ...]:
@@ -48,11 +48,11 @@ class MessageQueue:
         return item.id
 
     async def typed(self) -> None:
-        """Wait until some text is due at the next boundary."""
+        """Wait until the user has typed text that is due at the next boundary."""
         await self._typed.wait()
 
     def add_note(self, note: UserMessage, *, wakes: bool = False) -> None:
-        """Queue a note for the next boundary; the log already holds what it is made of.
+        """Queue a note for the next boundary; the log already holds the events behind it.
 
         `wakes`: the note is a reason to make another request.
         """
@@ -61,11 +61,11 @@ class MessageQueue:
             self._waking.append(note)
 
     def waits(self, note: UserMessage) -> bool:
-        """Whether the note has not been delivered yet."""
+        """Whether the note still waits to be delivered."""
         return note in self._notes
 
     def drop_note(self, note: UserMessage) -> None:
-        """Remove a note whose news the model got in another way."""
+        """Remove a note that the model no longer needs."""
         self._notes = [other for other in self._notes if other != note]
         self._waking = [other for other in self._waking if other != note]
 
@@ -75,7 +75,7 @@ class MessageQueue:
         return bool(self._waking)
 
     def rest(self) -> None:
-        """Let the notes wait for the user's next text; called after a run that did not reach its end."""
+        """Make the notes wait for the user's next text; called after a run that did not reach its end."""
         self._waking.clear()
 
     def take_back(self, queued_id: str) -> str | None:
@@ -106,18 +106,18 @@ class MessageQueue:
         return True
 
     def take_back_all(self) -> None:
-        """Give all queued text back; called when a run is stopped."""
+        """Return all queued text to the user; called when a run is stopped."""
         for item in self.waiting:
             self._remove(item, taken_back=True)
 
     @property
     def deliverable(self) -> bool:
-        """Whether a run could begin with what is queued."""
+        """Whether a run can begin with what is queued."""
         steering = [item for item in self._waiting if item.kind != "follow_up"]
         return any(self._may_go(item) for item in steering or self._waiting[:1])
 
     async def check(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
-        """Ask the hooks about text: their denial, or the notes to send with it. Raises RunCancelled."""
+        """Ask the hooks about text; return their denial, or the notes to send with it. Raises RunCancelled."""
         answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
@@ -152,7 +152,7 @@ class MessageQueue:
         return notes
 
     def deliver_steering(self) -> list[UserMessage]:
-        """Deliver everything meant for the boundary, in order."""
+        """Deliver everything that is due at a boundary, in order."""
         due = [item for item in self.waiting if item.kind != "follow_up" and self._may_go(item)]
         return [message for item in due for message in self._deliver(item)]
 

@@ -1,4 +1,4 @@
-"""What a command may reach, decided while it runs: by the network level, by rules, and by the user on a card."""
+"""Decides what a command may reach while it runs: by the network level, by rules, or by asking the user."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Preview
 
 ANSWER_SECONDS = 60.0
-"""How long a connection is held open for the user's answer."""
+"""Seconds that a connection is held open for the user's answer."""
 _GATHER_SECONDS = 0.2
-"""How long hosts are collected before a card shows them: a program often asks for several at once."""
+"""Seconds for which hosts are collected before a card shows them: a program often needs several at once."""
 _MOST_ON_CARD = 16
 _MOST_ASKED = 64
-"""Hosts that one command may have asked about."""
+"""The most hosts that the user is asked about for one command."""
 _TOGETHER = (
     ("pypi.org", "files.pythonhosted.org"),
     ("index.crates.io", "static.crates.io", "crates.io"),
@@ -40,7 +40,7 @@ _TOGETHER = (
     ("deb.debian.org", "security.debian.org"),
     ("archive.ubuntu.com", "security.ubuntu.com"),
 )
-"""Hosts that serve one purpose, such as the packages of one language: a card that asks about one asks about all.
+"""Hosts that only work together, such as a package index and its files: asking about one asks about all.
 
 npm needs only one host, registry.npmjs.org.
 """
@@ -53,10 +53,10 @@ _LONGEST_COMMAND = 200
 
 
 class CallReach:
-    """Decides for one command (the Reach of `core.hosts`); `close` it when the command ends.
+    """Decides for one command (the Reach of `core.hosts`); closed when the command ends.
 
-    At most one card waits at a time; it lists all hosts that were asked for until it showed. What is asked for while
-    it waits comes on the next one.
+    At most one card is open at a time; it lists all hosts asked for before it was shown. Hosts asked for while
+    it is open are listed on the next one.
     """
 
     def __init__(self, call_id: str, command: str, approvals: Approvals, token: CancelToken) -> None:
@@ -66,9 +66,9 @@ class CallReach:
         self._permissions = approvals.permissions
         self._token = token.child()
         self._wanted: dict[str, asyncio.Future[str | None]] = {}
-        """Hosts that wait for an answer, each with what will say why it is refused; None if it is not."""
+        """Hosts that wait for an answer, each with a future: why it is refused, or None if it is allowed."""
         self._answered: dict[str, str | None] = {}
-        """Hosts about which a card was answered: why each is refused, None if it is not."""
+        """Hosts that a card was answered about: why each is refused, or None if it is allowed."""
         self._verdicts: dict[str, Verdict] = {}
         """The last one about each host."""
         self._asked = 0
@@ -91,7 +91,7 @@ class CallReach:
         return _OFF if self.is_off else why  # the level may have changed while the question waited
 
     def note(self, host: str, refused: str | None) -> None:
-        if host not in self._answered or refused != self._answered[host]:  # else the answer to the card says it
+        if host not in self._answered or refused != self._answered[host]:  # otherwise the answer to the card reports it
             _record(self._approvals, self._call_id, host, self._verdicts.get(host), refused)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class CallReach:
         self._token.close()
 
     async def _answer(self, host: str) -> str | None:
-        """Wait for the user's answer about a host; return why it is refused, None if it is not."""
+        """Wait for the user's answer about a host; return why it is refused, None if it is allowed."""
         if (answer := self._wanted.get(host)) is None:
             if self._token.cancelled:
                 return _ENDED
@@ -119,7 +119,7 @@ class CallReach:
             return _UNANSWERED
 
     async def _ask(self) -> None:
-        """Ask about what is wanted until nothing is; whatever happens, nothing waits afterwards."""
+        """Ask until no host waits; whatever happens, none is left waiting."""
         reason = ""
         try:
             while self._wanted:
@@ -142,7 +142,7 @@ class CallReach:
             self._settle(tuple(self._wanted), _ENDED)
 
     def _undecided(self) -> tuple[str, ...]:
-        """The hosts that wait and still need an answer, and those that belong to them.
+        """Return the hosts that still need an answer, and those that belong to them.
 
         A rule may have been added since they were asked for.
         """
@@ -169,7 +169,7 @@ class CallReach:
         )
 
     async def _learn(self, hosts: tuple[str, ...], decision: Decision) -> str | None:
-        """Put the answer in force; return why the hosts are refused, None if they are not.
+        """Put the answer in force; return why the hosts are refused, None if they are allowed.
 
         Raises ConfigError if the rule cannot be added or does not allow all of them: then nothing is answered.
         """
@@ -200,7 +200,7 @@ class CallReach:
 
 @dataclass(frozen=True)
 class ReachingSandbox:
-    """The sandbox as one call has it (a RunsCommands): what its commands reach is decided while they run."""
+    """The sandbox for one call (a RunsCommands): decides what its commands reach while they run."""
 
     sandbox: Sandbox
     make: Callable[[str], CallReach]
@@ -216,7 +216,7 @@ class ReachingSandbox:
 
 
 def reaching(sandbox: Sandbox | None, call_id: str, approvals: Approvals, token: CancelToken) -> RunsCommands | None:
-    """The sandbox for the commands of a call; None if there is none."""
+    """Wrap the sandbox for the commands of a call; None if there is none."""
     if sandbox is None:
         return None
     return ReachingSandbox(sandbox, lambda command: CallReach(call_id, command, approvals, token))
@@ -225,11 +225,11 @@ def reaching(sandbox: Sandbox | None, call_id: str, approvals: Approvals, token:
 class ServerReach:
     """Decides for MCP servers in the sandbox (the Reach of `core.hosts`).
 
-    They reach what their configuration names, as far as the level of the network and rules let them; nobody is asked.
+    They reach what their configuration names, as far as the network level and rules allow; nobody is asked.
     """
 
     def __init__(self, questions: UserQuestions) -> None:
-        """`questions` are connected once the conversation begins; until then nothing is reached."""
+        """`questions` are connected when the conversation begins; until then nothing can be reached."""
         self._questions = questions
         self._verdicts: dict[str, Verdict] = {}
 
@@ -257,7 +257,7 @@ class ServerReach:
 
 
 def program_starter(sandbox: Sandbox, questions: UserQuestions) -> StartProgram:
-    """Start programs in the sandbox that reach hosts only as `ServerReach` says."""
+    """Start programs in the sandbox that reach only the hosts that `ServerReach` allows."""
     reach = ServerReach(questions)
 
     async def start(program: StdioProgram) -> RunningProgram:
@@ -267,7 +267,7 @@ def program_starter(sandbox: Sandbox, questions: UserQuestions) -> StartProgram:
 
 
 def _record(approvals: Approvals, call_id: str, host: str, judged: Verdict | None, refused: str | None) -> None:
-    """Log what became of requests to a host: as it was judged, unless it was refused for another reason later."""
+    """Log what became of requests to a host: the verdict, unless they were refused for another reason later."""
     if judged is None or refused not in (None, judged.reason):
         judged = Verdict("deny", "auto", refused or "")
     approvals.emitter.emit(

@@ -1,4 +1,4 @@
-"""The steps of a recipe: which comes next, what holds for it alone, and what is told of it."""
+"""The steps of a recipe: which one is next, and what applies only to it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -26,27 +26,27 @@ OpenStepModel = Callable[[str], Awaitable[Model]]
 
 
 class RecipeProgress:
-    """How far a recipe has got."""
+    """How far a recipe has progressed."""
 
     def __init__(self, act: RunRecipe, done: Iterable[DoneStep] = ()) -> None:
-        """`done`: what a log has of it; used if the act is to proceed. Raises ConfigError if it may not run."""
+        """`done`: the steps found in the log, used if the act continues them. Raises ConfigError if it may not run."""
         require_trust(act.recipe)
         self.act = act
         self._recipe = act.recipe
         self.digest = act.recipe.digest(act.values)
         self._texts: dict[str, str] = {}
         known = {one.step: one.text for one in done if one.digest == self.digest} if act.proceed else {}
-        if any(step.id not in known for step in self._recipe.steps):  # else it is done, and begins again
+        if any(step.id not in known for step in self._recipe.steps):  # otherwise it was finished: start over
             self._texts = {step.id: known[step.id] for step in self._recipe.steps if step.id in known}
 
     @property
     def upcoming(self) -> RecipeStep | None:
-        """The step that is next; None if none is left."""
+        """Return the next step; None if none is left."""
         return next((step for step in self._recipe.steps if step.id not in self._texts), None)
 
     @property
     def loosens(self) -> bool:
-        """Whether its mode and limits hold as the user wrote them, not only if they are tighter."""
+        """Whether its mode and limits may be looser than the session's, as the user wrote them."""
         return self._recipe.place == "user" and not self.act.tightens
 
     def prompt(self, step: RecipeStep) -> str:
@@ -57,7 +57,7 @@ class RecipeProgress:
         return len(self._texts) == len(self._recipe.steps)
 
     def continues(self, finished: RunFinished) -> bool:
-        """Take note of the end of a step's run; whether another step follows."""
+        """Take note of the end of a step's run; return whether another step follows."""
         step = self.upcoming
         if step is not None and finished.reason == "done":
             self._texts[step.id] = finished.text
@@ -78,7 +78,7 @@ class RecipeProgress:
         )
 
     def stopped(self, step: RecipeStep, error: str | None) -> RecipeStopped | None:
-        """What was done and what was not; None if the end of the only step's run says everything."""
+        """Say what was done and what was not; None for a single step, whose end says everything."""
         name, only = self._recipe.name, len(self._recipe.steps) == 1
         if only and error is None:
             return None
@@ -118,7 +118,7 @@ class AllowedTools:
 
 
 class StepScope:
-    """What holds for one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
+    """Applies to one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
 
     def __init__(self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel) -> None:
         self._context = context
@@ -128,7 +128,7 @@ class StepScope:
         self._model: Model | None = None
 
     async def open(self, conversation: Conversation, step: RecipeStep) -> Conversation:
-        """The conversation with the step's model. Raises CodeagentError."""
+        """Return the conversation with the step's model. Raises CodeagentError."""
         if (budget := step.limits.budget) is not None:
             await asyncio.to_thread(self._check_budget, step.model or conversation.model.name, budget)
         if step.model is None or step.model == conversation.model.name:
@@ -140,7 +140,7 @@ class StepScope:
         return replace(conversation, model=self._model)
 
     def enter(self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress) -> Conversation:
-        """Put it in force; the conversation that the step's run has."""
+        """Put it in force; return the conversation for the step's run."""
         permissions = self._context.permissions
         permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens), step.network)
         self._inputs.update(progress.act.values)
@@ -152,7 +152,7 @@ class StepScope:
         return replace(conversation, limits=limits, allow=allow)
 
     def leave(self) -> None:
-        """Take it back: at the end of the step's run, before anybody is told of it and another can begin."""
+        """Undo it at the end of the step's run, before anybody is told and another run can begin."""
         self._context.permissions.end_step()
         self._context.executor.use_tools(None)
         self._inputs.clear()
@@ -171,7 +171,7 @@ def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
 
 
 def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
-    """The present limits with those of a step; if it may not loosen them, the lower one of each."""
+    """Combine the present limits with a step's; if it may not loosen them, the lower one of each."""
     changes: dict[str, Any] = {}
     given: Mapping[str, float | None] = {
         "max_turns": wanted.max_turns,

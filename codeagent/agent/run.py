@@ -1,6 +1,6 @@
-"""Runs: each from a prompt to `run.finished`, one at a time; the end of a job, or a trigger, may begin another.
+"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job or a trigger may begin another.
 
-And the model that they have: it is changed only between them, or for a step.
+Also keeps their model, which is changed only between runs, or for a step.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _KEPT = "this conversation keeps its model"
 
 
 class Run:
-    """One run, which always ends in a `run.finished`."""
+    """One run; it always ends with `run.finished`."""
 
     def __init__(self, conversation: Conversation, context: RunContext, token: CancelToken) -> None:
         self._conversation = conversation
@@ -46,7 +46,7 @@ class Run:
         self._notes: tuple[UserMessage, ...] = ()
 
     async def submit(self, prompt: str | None) -> str | None:
-        """Ask the hooks about the prompt; why the run must not begin, in one line. Raises RunCancelled."""
+        """Ask the hooks about the prompt; return why the run must not begin, in one line. Raises RunCancelled."""
         context = self._context
         if prompt is None:
             await context.queue.admit(self.token, follow_up=True)
@@ -85,14 +85,14 @@ class Run:
             context.emitter.emit(MessageAdded(message=message))
 
     async def compact(self, hint: str) -> None:
-        """Compact the conversation, and do nothing else; what fails is told. Raises nothing."""
+        """Compact the conversation and do nothing else; a failure is reported. Raises nothing."""
         try:
             await Loop(self._conversation, self._context).compact(hint, self.token)
         except (RunCancelled, asyncio.CancelledError):
             self._context.queue.take_back_all()
 
     async def work(self) -> RunFinished:
-        """Run to the end; the event that the caller emits. Raises nothing."""
+        """Run to the end; return the event for the caller to emit. Raises nothing."""
         context = self._context
         started = time.monotonic()
         loop = (self._conversation.begin_work or Loop)(self._conversation, context)
@@ -104,7 +104,7 @@ class Run:
         context.spending.work()
         try:
             reason = await loop.run(self.token)
-            await context.emitter.sync()  # what cannot be kept is not done
+            await context.emitter.sync()  # what cannot be logged is not done
         except (RunCancelled, asyncio.CancelledError):
             reason = "limit" if deadline.passed else "interrupted"
             context.queue.take_back_all()
@@ -160,7 +160,7 @@ class Runs:
     def going_on(self) -> bool:
         """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt.
 
-        Between two steps of a recipe, too.
+        Also between two steps of a recipe.
         """
         return self._current is not None or self._recipe is not None
 
@@ -170,13 +170,13 @@ class Runs:
 
     @property
     def meter(self) -> RunMeter | None:
-        """Of the current run."""
+        """The meter of the current run."""
         return None if self._current is None else self._current.meter
 
     def start(self, prompt: str | None, within: Conversation | None = None) -> asyncio.Task[None]:
         """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can begin.
 
-        `within`: in place of the conversation, for this run.
+        `within` takes the place of the conversation for this run.
         """
         self._refuse_second()
         if prompt is None and not self._context.queue.waiting and not self._context.queue.wakes:
@@ -190,7 +190,7 @@ class Runs:
         return self._hold(self._follow(recipe, scope))
 
     def act_on_context(self, act: ContextAct) -> Refused | None:
-        """Do what concerns the context; without a run, a compaction begins at once, and no run begins until its end."""
+        """Carry out an act on the context; without a run, a compaction begins at once, and runs wait for its end."""
         if not isinstance(act, Compact) or self.going_on:
             return self._context.compaction.do(act)
         run = self._current = Run(self.conversation, self._context, self._token.child())
@@ -205,21 +205,21 @@ class Runs:
         return running
 
     def busy(self) -> bool:
-        """Return whether only the user may begin a run now: one is in progress, or nobody attends."""
+        """Whether only the user may begin a run now: one is in progress, or no user is present."""
         return self.going_on or not self.conversation.attended
 
     def rouse(self) -> None:
-        """Begin one run for all jobs that ended and triggers that fired, if there is a user and the agent is idle."""
+        """Begin one run for all jobs that ended and triggers that fired, if a user is present and the agent is idle."""
         self._context.triggers.look()
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
 
     def close(self) -> None:
-        """Cancel the run, and let no other begin."""
+        """Cancel the run, and begin no other."""
         self._token.cancel("interrupted")
 
     async def ended(self) -> None:
-        """Return once no run is left and the hooks were told of the last one's end."""
+        """Wait until no run is left and the hooks were told of the last one's end."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -230,7 +230,7 @@ class Runs:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
 
     async def _compact(self, run: Run, hint: str) -> None:
-        """Afterwards what the user typed in the meantime begins a run."""
+        """Compact; then begin a run with what the user typed in the meantime."""
         self._context.spending.work()
         try:
             await run.compact(hint)
@@ -288,7 +288,7 @@ class Runs:
             await scope.close()
 
     def _leave_scope(self) -> None:
-        """Take back what held for a step only; idempotent."""
+        """Undo what applied to a step only; idempotent."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.leave()
@@ -301,7 +301,7 @@ class Runs:
             raise
 
     async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
-        """Begin once the hooks allow the prompt; if they deny it, no run begins and nothing is lost: None."""
+        """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and nothing is lost."""
         try:
             why = await run.submit(prompt)
         except (RunCancelled, asyncio.CancelledError):
@@ -319,7 +319,7 @@ class Runs:
         emitter = self._context.emitter
         finished = await run.work()
         if self._recipe is not None and not self._recipe.continues(finished):
-            self._recipe = None  # before anybody is told of the end: then another run may begin
+            self._recipe = None  # before anybody is told of the end, because then another run may begin
         if finished.reason not in ("done", "denied"):
             self._context.queue.rest()
         self._leave(run)
@@ -349,7 +349,7 @@ class SessionModel:
     """Opens models and closes those that are replaced."""
 
     def __init__(self, in_use: ModelInUse | None, opener: ModelOpener | None, runs: Runs, emitter: Emitter) -> None:
-        """`in_use` None: only what the model says of itself is known. `opener` None: the conversation keeps it."""
+        """If `in_use` is None, only the model's own name is known. If `opener` is None, the model cannot be changed."""
         model = runs.conversation.model
         self.in_use = in_use or ModelInUse(model.name, context_window=model.context_window)
         self._opener = opener
@@ -357,9 +357,9 @@ class SessionModel:
         self._emitter = emitter
 
     def change(self, act: SetModel | SetEffort) -> Coroutine[Any, Any, None]:
-        """What puts another model, or the same with another effort, in use from the next run on; it is told then.
+        """Use another model, or the same with another effort, from the next run on; the change is reported then.
 
-        If it fails the present model is kept. Raises CodeagentError.
+        If that fails, the present model is kept. Raises CodeagentError.
         """
         if self._opener is None:
             raise CodeagentError(_KEPT)
@@ -370,7 +370,7 @@ class SessionModel:
         return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
 
     async def open_for_step(self, name: str) -> Model:
-        """Another model for one step; it stays with the server of the present one if the provider is the same.
+        """Open another model for one step, at the server of the present one if the provider is the same.
 
         Raises CodeagentError.
         """

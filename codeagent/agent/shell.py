@@ -1,4 +1,4 @@
-"""Runs the user's own commands in the sandbox: as tool events, which the model only reads if they are shared."""
+"""Runs the user's own commands in the sandbox; they show as tool events that the model reads only if shared."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ from codeagent.tools.shell.run import run_command
 
 
 class Shell:
-    """Runs a command at once while the agent is idle, or else as soon as no call that may change something is running.
+    """Runs a command at once while the agent is idle, otherwise once no call that may change something is running.
 
-    Such calls wait for the command in turn, while the model can go on answering.
+    Such calls wait for the command in turn; the model keeps answering.
     """
 
     def __init__(

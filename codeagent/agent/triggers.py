@@ -1,4 +1,4 @@
-"""The triggers of one session (the TriggerBook of `core.triggers`): they fire only between turns."""
+"""The triggers of one session (the TriggerBook of `core.triggers`), which fire only between turns."""
 
 import asyncio
 import time
@@ -25,13 +25,13 @@ if TYPE_CHECKING:  # most agents neither write to each other nor watch files
 
 MOST_TRIGGERS = 20
 SHORTEST = 10.0
-"""Seconds from one time that a trigger fires to the next."""
+"""The fewest seconds between two times that a trigger fires."""
 _POLL = 5.0
 """Seconds between two looks at watched files."""
 _LONGEST_WAIT = 30.0
-"""Seconds after which the clock is looked at again: it may have been set, or the machine may have slept."""
+"""Seconds after which the clock is read again: it may have been set, or the machine may have slept."""
 _LATE = 60.0
-"""Seconds of delay from which the model is told that a trigger fires late."""
+"""Seconds of delay after which the model is told that a trigger fires late."""
 
 
 class Clock:
@@ -48,22 +48,22 @@ class Clock:
 
 
 class Triggers:
-    """Made before the tools that set triggers; it has none until it is connected.
+    """The triggers of one session. Made before the tools that set them, and empty until it is connected.
 
-    A trigger fires when the agent would stop, or while it rests: then it begins a run if there is a user. A note tells
+    A trigger fires when the agent would stop or is idle, and then begins a run if there is a user. A note tells
     the model. A trigger whose note has not been delivered yet does not fire again.
     """
 
     def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None) -> None:
-        """`awaited`: a run without a user ends only once no trigger is left. `inbox`: that of their agent."""
+        """`awaited`: a run without a user ends only once no trigger is left. `inbox` is the inbox of their agent."""
         self.inbox = inbox
         self._clock = clock or Clock()
         self._awaited = awaited
         self._active: dict[str, Trigger] = {}
         self._told: dict[str, UserMessage] = {}
-        """The last note about each."""
+        """The last note about each trigger."""
         self._quiet: dict[str, float] = {}
-        """Until when each does not fire again."""
+        """The time before which each must not fire again."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._made = 0
@@ -77,7 +77,7 @@ class Triggers:
         wake: Callable[[], None],
         busy: Callable[[], bool],
     ) -> None:
-        """`past`: those of an earlier process. `wake` begins a run, which it must not while `busy`."""
+        """`past` are those of an earlier process. `wake` begins a run; it is not called while `busy`."""
         self._emitter = emitter
         self._queue = queue
         self._workspace = workspace
@@ -145,16 +145,16 @@ class Triggers:
         return trigger
 
     def begin(self) -> None:
-        """Fire from now on while the agent rests; an event loop is running."""
+        """Fire from now on while the agent is idle; needs a running event loop."""
         if self._active and self._task is None:
             self._task = asyncio.create_task(self._work())
 
     def look(self) -> None:
-        """Something changed: a trigger, or a run has ended."""
+        """Look again now: a trigger was changed, or a run has ended."""
         self._changed.set()
 
     async def at_rest(self, token: CancelToken) -> None:
-        """Fire what is due, now that the agent would stop; if triggers are awaited, the next. Raises RunCancelled."""
+        """Fire what is due when the agent would stop, or wait for the next awaited trigger. Raises RunCancelled."""
         await token.guard(self._fire_due())
         while self._awaited and self._active and not self._queue.wakes:
             self._changed.clear()
@@ -179,7 +179,7 @@ class Triggers:
                 self._wake()
 
     def _delay(self) -> float:
-        """Seconds until something may be due."""
+        """Return the seconds until something may be due."""
         now = self.now()
         times = [
             max(now + _POLL if trigger.due is None else trigger.due, self._quiet.get(trigger.id, now))
@@ -188,7 +188,7 @@ class Triggers:
         return max(0.0, min(times, default=now + _LONGEST_WAIT) - now)
 
     async def _fire_due(self, *, resting: bool = False) -> bool:
-        """Fire what is due; True if something was. `resting`: no run may have begun since."""
+        """Fire what is due; True if something was. `resting`: only if the agent is still idle."""
         happened = [(trigger, await self._happened(trigger)) for trigger in self.triggers()]
         if resting and self._busy():
             return False
@@ -199,7 +199,7 @@ class Triggers:
         return fired
 
     async def _happened(self, trigger: Trigger) -> tuple[str, str] | None:
-        """What happened, as a phrase, and the mark of it; None if it is not due."""
+        """Return what happened, as a phrase, and its mark; None if it is not due."""
         now = self.now()
         if now < self._quiet.get(trigger.id, now):
             return None
@@ -211,7 +211,7 @@ class Triggers:
         return late, ""
 
     def _fire(self, trigger: Trigger, what: str, mark: str) -> bool:
-        """Fire it, unless the model has not read the last note of it yet; its next time comes either way."""
+        """Fire it, unless the model has not read its last note yet; its next time is set either way."""
         untold = trigger.id in self._told and self._queue.waits(self._told[trigger.id])
         after = replace(trigger, fired=trigger.fired + (not untold), due=self._next(trigger), mark=mark or trigger.mark)
         self._active[trigger.id] = after
@@ -226,7 +226,7 @@ class Triggers:
         return True
 
     def _next(self, trigger: Trigger) -> float | None:
-        """When it is due again; times that have already passed are left out."""
+        """Return when it is due again; times that have already passed are skipped."""
         now = self.now()
         if trigger.kind == "schedule":
             with suppress(Failed):
@@ -239,13 +239,13 @@ class Triggers:
 
 
 def next_time(words: str, after: float) -> float:
-    """The next time of a schedule in the five words of cron, local time. Raises Failed."""
+    """Return the next time of a cron schedule with five fields, in local time. Raises Failed."""
     from cronsim import CronSim, CronSimError  # only if a schedule is set
 
     if len(words.split()) != 5:
         raise Failed(f"{words!r} is not a schedule: give minute, hour, day, month and weekday, as in '0 9 * * 1-5'")
     try:
-        return float(next(CronSim(words, datetime.fromtimestamp(after))).timestamp())  # local, as cron
+        return float(next(CronSim(words, datetime.fromtimestamp(after))).timestamp())  # local time, as for cron
     except CronSimError as error:
         raise Failed(f"{words!r} is not a schedule: {error}; nothing was set") from None
     except StopIteration:

@@ -1,4 +1,4 @@
-"""Watches files: which of those that match a pattern changed since the last look."""
+"""Watches files: finds which of those that match a pattern have changed since the last look."""
 
 import hashlib
 from collections import OrderedDict
@@ -21,22 +21,22 @@ Seen = dict[str, tuple[int, int]]
 
 
 class FileWatch:
-    """Looks at files of the workspace, ignored ones left out; every method blocks, and may run in a thread."""
+    """Looks at files of the workspace except ignored ones; every method blocks, and may run in a thread."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._seen: OrderedDict[tuple[str, str], Seen] = OrderedDict()
-        """By pattern and mark, the latest last."""
+        """Files by pattern and mark, the latest last."""
 
     def begin(self, pattern: str) -> str:
-        """The mark of the files as they are now. Raises Failed if there are too many, WorkspaceError."""
+        """Return the mark of the files as they are now. Raises Failed if there are too many, WorkspaceError."""
         found = self._look(pattern)
         if len(found) >= _MOST_FILES:
             raise Failed(f"{pattern} matches {_MOST_FILES} files or more; watch fewer")
         return self._kept(pattern, found)
 
     def changed(self, pattern: str, mark: str) -> tuple[str, str] | None:
-        """What changed since the mark, as a phrase, and the new mark; None if nothing did, or it cannot be seen."""
+        """Return what changed since the mark, as a phrase, and the new mark; None if nothing did or can be read."""
         try:
             found = self._look(pattern)
         except WorkspaceError:
@@ -48,7 +48,7 @@ class FileWatch:
         return "changed while the session was closed" if before is None else _said(before, found), new
 
     def _kept(self, pattern: str, found: Seen) -> str:
-        """The mark of what was found, which is kept for later looks."""
+        """Keep what was found for later looks, and return its mark."""
         mark = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._seen[pattern, mark] = found
         if len(self._seen) > _MOST_LOOKS:
@@ -74,7 +74,7 @@ class FileWatch:
 
 
 def _said(before: Seen, after: Seen) -> str:
-    """Which files are new, changed or gone: the first few by name."""
+    """Say which files are new, changed or gone; the first few by name."""
     said = []
     groups = {
         "new": [path for path in after if path not in before],

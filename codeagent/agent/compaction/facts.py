@@ -14,19 +14,19 @@ from codeagent.session.fold import ToolDetails
 from codeagent.tools.edit.reads import ReadState, content, digest, read_states
 
 _MOST_FILES = 60
-"""Those dealt with last are listed."""
+"""Only the files that were used last are listed."""
 _LONGEST = 300
 
 
 @dataclass(frozen=True)
 class _KnownFile:
     state: ReadState | None = None
-    """What was last known of it; None if a change did not say."""
+    """The last known state; None if a change did not tell it."""
     changed: bool = False
 
 
 class FileFacts:
-    """Every file that the agent read or changed in the session, whether or not it still has what it read."""
+    """Every file that the agent read or changed in the session, whether or not the text is still in its context."""
 
     def __init__(self, workspace: Workspace, details: Iterable[ToolDetails]) -> None:
         self._workspace = workspace
@@ -35,14 +35,14 @@ class FileFacts:
             self.add(item)
 
     def add(self, item: ToolDetails) -> None:
-        """Take in what a call that ran read and changed."""
+        """Record what a finished call read and changed."""
         states = dict(read_states(item.details))
         for path in dict.fromkeys((*states, *item.changed)):
             before = self._files.pop(path, _KnownFile())
             self._files[path] = _KnownFile(states.get(path, before.state), before.changed or path in item.changed)
 
     def lines(self) -> tuple[str, ...]:
-        """A line for each file, the newest last; reads every file that is listed, so not on the event loop."""
+        """Return a line for each file, the newest last. Reads every listed file: not for the event loop."""
         shown = list(self._files.items())[-_MOST_FILES:]
         more = len(self._files) - len(shown)
         return (*((f"{more} more, earlier",) if more else ()), *(self._line(path, known) for path, known in shown))
@@ -66,7 +66,7 @@ class FileFacts:
 
 
 def open_questions(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what the model asked the user and got no answer to, before earlier compactions too."""
+    """Return the questions of the model that the user has not answered, those before earlier compactions included."""
     unanswered = {message.call_id for message in messages if isinstance(message, ToolMessage) and message.is_error}
     calls = (call for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
     asked = (_question(call.arguments) for call in calls if call.name == ASK_USER and call.id in unanswered)

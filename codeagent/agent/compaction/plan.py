@@ -12,16 +12,16 @@ from codeagent.core.tool import ToolDefinition
 LARGE = 2_000
 """Characters from which an old result is pruned."""
 _TAIL_SHARE = 0.25
-"""Of what the conversation may fill, or fills now: so much of its end stays as it is."""
+"""The share of the room, or of the present conversation, that stays unchanged at its end."""
 _ENOUGH = 0.5
-"""Of what the conversation may fill: where pruning alone leaves less, nothing is summarized."""
+"""The share of the room to which pruning has to get, so that nothing is summarized."""
 _PREVIEW = 300
 """Characters that stay of a pruned result; of one that the model has not seen yet, `_PREVIEW_UNSEEN`."""
 _PREVIEW_UNSEEN = 1_500
 _TO_READ_SHARE = 0.85
-"""Of what the conversation may fill: so much is sent to be summarized."""
+"""The share of the room that is sent to be summarized."""
 _SHORTENED = (LARGE, 500, 100)
-"""Characters to which results are shortened, step by step, until what is to be summarized fits."""
+"""Characters to which results are shortened, step by step, until the text to summarize fits."""
 _SEARCHED = "[… what the provider's own tools brought is left out here …]"
 _USUAL_RATIO = 0.3
 _RATIOS = (0.1, 2.0)
@@ -34,7 +34,7 @@ class CompactionPlan:
     tail: int
     """Messages at the end that stay; all of them if pruning is enough."""
     pruned: tuple[ToolMessage, ...]
-    """Results of what stays of which only the beginning is kept."""
+    """The results at the end of which only the beginning is kept."""
     unseen: bool = False
     """The pruned results are the newest: the model has not read them yet."""
 
@@ -46,7 +46,7 @@ class TokenGauge:
         self._ratio = _USUAL_RATIO
 
     def learn(self, sent: int, usage: Usage) -> None:
-        """Take the figures of an answered request of so many characters; one that was not counted teaches nothing."""
+        """Learn from an answered request of this many characters; one that was not counted teaches nothing."""
         if usage.input_tokens > 0 and sent > 0:
             self._ratio = min(max(usage.input_tokens / sent, _RATIOS[0]), _RATIOS[1])
 
@@ -58,7 +58,7 @@ class TokenGauge:
 
 
 class GrowingLength:
-    """The characters of a conversation that grows: what was counted before is not counted again."""
+    """Counts the characters of a growing conversation without counting old messages again."""
 
     def __init__(self) -> None:
         self._messages: Sequence[Message] = ()
@@ -77,7 +77,7 @@ class GrowingLength:
 
 
 def request_characters(request: ModelRequest) -> int:
-    """Return the length of everything that is sent."""
+    """Return how many characters a request sends in all."""
     return len(request.system) + _tool_characters(request) + length_of(request.messages)
 
 
@@ -92,7 +92,7 @@ def length_of(messages: Iterable[Message]) -> int:
 def make_plan(messages: Sequence[Message], room: int, *, summarize: bool) -> CompactionPlan | None:
     """Return what stays of the messages; None if nothing can go.
 
-    `room`: characters that the messages may fill. `summarize`: pruning alone is not enough, however much it gains.
+    `room`: how many characters the messages may fill. `summarize`: even if pruning alone would be enough.
     """
     start = _start_of_tail(messages, round(min(room, length_of(messages)) * _TAIL_SHARE))
     old = [message for message in messages[:start] if _is_large(message, LARGE)]
@@ -111,7 +111,7 @@ def _only_the_newest(messages: Sequence[Message], start: int, room: int) -> Comp
 
 
 def _start_of_tail(messages: Sequence[Message], room: int) -> int:
-    """Return where what stays begins: never between a call and its result, never after what the model has not read."""
+    """Return where the kept part begins: never between a call and its result, nor after what the model has not read."""
     newest = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)), 0)
     start = len(messages) if newest == len(messages) - 1 else newest
     length = length_of(messages[start:])
@@ -142,7 +142,7 @@ def _is_large(message: Message, limit: int) -> bool:
 
 
 def to_summarize(messages: Sequence[Message], tail: int, room: int) -> tuple[Message, ...] | None:
-    """Return the messages that the model reads to summarize them; None if they do not fit even if shortened."""
+    """Return the messages that the model has to summarize; None if they do not fit even when shortened."""
     head = tuple(messages[: len(messages) - tail])
     most = room * _TO_READ_SHARE
     for limit in _SHORTENED:
@@ -153,7 +153,7 @@ def to_summarize(messages: Sequence[Message], tail: int, room: int) -> tuple[Mes
 
 
 def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) -> ContextCompacted | None:
-    """Return the event with what it replaces and gains; None if what it leaves is not shorter."""
+    """Return the event, with what it replaces and gains; None if the conversation would not become shorter."""
     after = replace(request, messages=tuple(compacted(request.messages, event)))
     if length_of(after.messages) >= length_of(request.messages):
         return None
@@ -188,13 +188,13 @@ _SUMMARY = "# Summary"
 
 @dataclass(frozen=True)
 class KeptFacts:
-    """What stays word for word beside the user's own messages; a line each."""
+    """What stays word for word beside the user's own messages, one line for each."""
 
     pins: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
-    """Of the model, that nobody answered."""
+    """The model's, that nobody answered."""
     files: tuple[str, ...] = ()
-    """Read and changed, with their state."""
+    """Those read or changed, with their state."""
 
 
 def note_of(facts: KeptFacts, summary: str) -> str:

@@ -1,4 +1,4 @@
-"""Carries out a compaction: asks the hooks and the model, lets the user read, and only then replaces anything."""
+"""Carries out a compaction: asks the hooks and the model, and replaces nothing before the user has read the summary."""
 
 import asyncio
 import re
@@ -43,9 +43,9 @@ from codeagent.session.fold import History, ToolDetails
 
 _HANDLE = re.compile(r'output_read\(id="([^"]+)"\)')
 _SAME = 200
-"""Characters by which a result is known to be the beginning of what is kept under its handle."""
+"""How many characters have to be equal for a result to be the beginning of what its handle holds."""
 _GROWN = 0.05
-"""Of the window: so much must be added after an attempt before the next one is made unasked."""
+"""The share of the window that must be added after an attempt before the next one is made unasked."""
 _NOT_SHORTER = "the summary is not shorter than what it would replace"
 _LONGEST_PIN = 2_000
 _MOST_PINS = 50
@@ -53,13 +53,13 @@ _MOST_PINS = 50
 
 @dataclass(frozen=True)
 class Asking:
-    """What a compaction is made with: the request that would be sent now, to whom, and who counts it."""
+    """What a compaction works with: the request that would be sent now, the model it goes to, and its meter."""
 
     request: ModelRequest
     model: Model
     meter: RunMeter
     attended: bool
-    """Whether the user reads this conversation; that of a child they do not."""
+    """Whether the user reads this conversation; they do not read a child's."""
 
 
 class _NotCompacted(CodeagentError):
@@ -67,7 +67,7 @@ class _NotCompacted(CodeagentError):
 
 
 class Compaction:
-    """The room in the context of one conversation."""
+    """Makes room in the context of one conversation."""
 
     def __init__(
         self,
@@ -89,18 +89,18 @@ class Compaction:
         self._refused: int | None = None
         """Characters of the smallest request that a provider refused as too long."""
         self._quiet_until = 0
-        """Tokens up to which nothing is tried unasked: the last attempt gained no more, or was refused."""
+        """The size in tokens below which nothing is tried unasked, set after an attempt that failed."""
         self._asked: str | None = None
         """The hint of a compaction that the user wants at the next boundary."""
         self._review: asyncio.Future[str | None] | None = None
 
     @property
     def asked(self) -> bool:
-        """Whether the user wants it at the next boundary."""
+        """Whether the user has asked for it at the next boundary."""
         return self._asked is not None
 
     def do(self, act: ContextAct) -> Refused | None:
-        """Compaction is asked for here during a run; without one, `compact` is called."""
+        """Take a user's request during a run; without a run, `compact` is called."""
         match act:
             case Compact(hint):
                 self._asked = hint
@@ -124,22 +124,22 @@ class Compaction:
             self._failed("user", "the run was stopped first")
 
     def note(self, call: ToolCall, result: ToolResult) -> None:
-        """Take note of what a call that ran read or changed."""
+        """Record what a finished call read or changed."""
         if result.executed and (details := ToolDetails.of(call.id, call.name, result)) is not None:
             self._details[call.id] = details
             self._files.add(details)
 
     def answered(self, request: ModelRequest, usage: Usage) -> None:
-        """A request was answered: what it used tells how long tokens are."""
+        """Learn from an answered request how many characters a token has."""
         self._gauge.learn(self._length.of(self._line.items, request), usage)
 
     def overflowed(self, request: ModelRequest) -> None:
-        """A provider refused the request as too long: the window is smaller than that."""
+        """Take note that the provider refused the request as too long: the window is smaller than that."""
         length = request_characters(request)
         self._refused = min(length, self._refused or length)
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
-        """Compact if it is due; True if the conversation is another now. Raises RunCancelled."""
+        """Compact if it is due; True if the conversation was changed. Raises RunCancelled."""
         hint, self._asked = self._asked, None
         if hint is not None:
             return await self.compact("user", asking, token, hint)
@@ -149,7 +149,7 @@ class Compaction:
         return await self.compact("window", asking, token)
 
     async def compact(self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str = "") -> bool:
-        """Replace what can be replaced; False if nothing was, which the user is told. Raises RunCancelled."""
+        """Replace what can be replaced; False if nothing was, and then the user is told. Raises RunCancelled."""
         self._emitter.emit(CompactionBegun(text="compacting the conversation", cause=cause))
         try:
             event = await self._made(cause, asking, token, hint)
@@ -169,14 +169,14 @@ class Compaction:
         return True
 
     def _rest(self, asking: Asking, size: int) -> None:
-        """Try nothing unasked until the request has grown from `size` tokens."""
+        """Try nothing unasked until the request has grown well beyond `size` tokens."""
         self._quiet_until = size + round((self._window(asking) or size) * _GROWN)
 
     def _failed(self, cause: CompactionCause, why: str) -> None:
         self._emitter.emit(CompactionFailed(text=f"not compacted: {why}; the conversation is as it was", cause=cause))
 
     async def _made(self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str) -> ContextCompacted:
-        """What is to replace what. Raises CodeagentError, RunCancelled."""
+        """Make the event that says what replaces what. Raises CodeagentError, RunCancelled."""
         messages = asking.request.messages
         if (why := self._spending.exhausted()) is not None:
             raise _NotCompacted(why)
@@ -222,7 +222,7 @@ class Compaction:
         return min(filter(None, (known, refused)), default=None)
 
     def _room(self, cause: CompactionCause, asking: Asking) -> int:
-        """Characters that the messages may fill; as many as they do if the window is unknown."""
+        """Return how many characters the messages may fill; the present number if the window is unknown."""
         everything = request_characters(asking.request)
         held = length_of(asking.request.messages)
         window = self._window(asking)
@@ -238,7 +238,7 @@ class Compaction:
         token: CancelToken,
         summarized: Callable[[str], ContextCompacted | None],
     ) -> str:
-        """What the model wrote, and the user accepted; they are not asked about one that gains nothing.
+        """Return the summary that the user accepted; they are not asked about one that gains nothing.
 
         Raises CodeagentError, RunCancelled.
         """
@@ -290,7 +290,7 @@ class Compaction:
         return answer
 
     async def _reviewed(self, token: CancelToken) -> str:
-        """Wait for the user's word on the summary. Raises _NotCompacted, RunCancelled."""
+        """Wait until the user accepts, edits or refuses the summary. Raises _NotCompacted, RunCancelled."""
         self._review = asyncio.get_running_loop().create_future()
         try:
             with self._spending.waiting():
@@ -317,7 +317,7 @@ class Compaction:
         return PrunedResult(call_id=message.call_id, text=preview(text, handle, unseen=unseen))
 
     def _handle_of(self, text: str) -> str | None:
-        """Return the handle of a result that was too long from the start; any text may name one that is not its own."""
+        """Return the handle of a result that was cut when it was made, checked: any text may name a handle."""
         outputs, found = self._around.outputs, _HANDLE.findall(text)
         if not found or found[-1] not in outputs.handles():
             return None
@@ -352,7 +352,7 @@ class Compaction:
 
 
 def _wrong_with(message: AssistantMessage) -> str:
-    """Why this is not a summary, as a phrase; empty if it is one."""
+    """Say why this is not a summary, as a phrase; empty if it is one."""
     if message.calls:
         return "the model called a tool in place of a summary"
     if not message.text.strip():

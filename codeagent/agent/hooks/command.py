@@ -28,7 +28,7 @@ from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
 
 _MOST_OUTPUT = 1024 * 1024
-"""Bytes that a program may print on either stream."""
+"""The most bytes that a program may print on either stream."""
 _CHUNK = 64 * 1024
 _CLEANUP_SECONDS = 1.0
 _LONGEST_REASON = 500
@@ -51,7 +51,7 @@ class CallResult(_Strict):
 class BeforeToolInput(_Strict):
     event: Literal["before_tool"] = "before_tool"
     call: ToolCall
-    """`arguments` is text: the model's JSON, as the hooks before this one left it."""
+    """`arguments` is text: the model's JSON, as changed by the hooks before this one."""
 
 
 class AfterToolInput(_Strict):
@@ -85,7 +85,7 @@ class CompactionInput(_Strict):
     cause: CompactionCause
     """The window is nearly full, the provider refused a request as too long, or the user asked for it."""
     hint: str
-    """The user's, for the summary."""
+    """The user's hint for the summary."""
     messages: int
     tokens: int
     """An estimate of the whole request."""
@@ -132,7 +132,7 @@ Told = (
 
 
 def told_of(event: HookEvent, *subjects: Any) -> Told:
-    """Make what a program reads of an event, from the arguments that the callbacks of a `Hook` get."""
+    """Make the JSON that a program reads about an event, from the arguments that the callbacks of a `Hook` get."""
     match event:
         case "before_tool":
             return BeforeToolInput(call=subjects[0])
@@ -162,7 +162,7 @@ def told_of(event: HookEvent, *subjects: Any) -> Told:
 
 
 class AnswerAllow(_Strict):
-    """The same as no output at all."""
+    """Allow; the same as no output at all."""
 
     decision: Literal["allow"]
 
@@ -182,7 +182,7 @@ class AnswerModify(_Strict):
 
 
 class AnswerContext(_Strict):
-    """Allow, and add text that the model reads after the prompt, or before a compaction what the summary must cover."""
+    """Allow, and add text: after a prompt for the model to read, before a compaction what the summary must cover."""
 
     decision: Literal["context"]
     text: str
@@ -201,7 +201,7 @@ TOLD: dict[HookEvent, type[BaseModel]] = {kind.model_fields["event"].default: ki
 
 
 def parse_answer(event: HookEvent, printed: bytes) -> ProgramAnswer:
-    """The program's answer to the event; no output allows. Raises ValueError, in one line, if it is not valid."""
+    """Parse the program's answer to the event; no output allows. Raises ValueError, in one line, if it is not valid."""
     if not printed.strip():
         return AnswerAllow(decision="allow")
     try:
@@ -222,7 +222,7 @@ def _adapter(event: HookEvent) -> TypeAdapter[ProgramAnswer]:
 
 
 def contract_schema() -> dict[str, Any]:
-    """JSON Schema of both sides: for each event what the program reads, and what it may answer."""
+    """Return the JSON Schema of both sides: for each event what the program reads, and what it may answer."""
     inputs: list[Any] = [((event, "told"), "validation", TypeAdapter(told)) for event, told in TOLD.items()]
     inputs += [((event, "answer"), "validation", _adapter(event)) for event in ANSWERS]
     schemas, rest = TypeAdapter.json_schemas(inputs)
@@ -295,7 +295,7 @@ class CommandHook:
         await self._run(told_of(self.event, *subjects))
 
     async def _run(self, told: BaseModel) -> bytes:
-        """The program's standard output. Raises OSError, ValueError, _ProgramFailed."""
+        """Run it and return its standard output. Raises OSError, ValueError, _ProgramFailed."""
         output = await _run_program(self.command, self.folder, json.dumps(told.model_dump()).encode())
         if output.code != 0:
             reason = output.err.decode(errors="replace").strip()[:_LONGEST_REASON]
@@ -304,7 +304,7 @@ class CommandHook:
 
 
 def command_hooks(hooks: Sequence[CommandHook]) -> tuple[Hook, ...]:
-    """The hooks in the order of the configuration, which is the order they are called in."""
+    """Make the hooks, in the order of the configuration; they are called in that order."""
     return tuple(hook.hook() for hook in hooks)
 
 
@@ -358,7 +358,7 @@ async def _read_all(stream: asyncio.StreamReader | None) -> bytes:
 
 
 async def _write(process: Process, told: bytes) -> None:
-    """Write it all, as far as the program reads it."""
+    """Write all of it, or as much as the program reads."""
     assert process.stdin is not None  # it is a pipe
     try:
         process.stdin.write(told)

@@ -17,7 +17,7 @@ from codeagent.core.tool import ToolResult
 PromptSource = Literal["prompt", "steer", "interrupt", "follow_up"]
 T = TypeVar("T")
 _CLEANUP_SECONDS = 2.0
-"""How long a hook that took too long may clean up; then it is left behind."""
+"""Seconds that a hook that took too long gets to clean up; then it is left behind."""
 _LONGEST_REASON = 400
 
 
@@ -32,13 +32,13 @@ class SubmittedPrompt:
 
 @dataclass(frozen=True)
 class PlannedCompaction:
-    """An older part of the conversation is about to give way to a summary."""
+    """A compaction that is about to replace an older part of the conversation with a summary."""
 
     cause: CompactionCause
     hint: str
-    """The user's, for the summary; empty if they gave none."""
+    """The user's hint for the summary; empty if they gave none."""
     messages: int
-    """Of the conversation as it is."""
+    """How many the conversation has now."""
     tokens: int
     """An estimate of the whole request."""
 
@@ -67,7 +67,7 @@ class Deny:
 
     @property
     def why(self) -> str:
-        """The reason, and that it is a hook's."""
+        """The reason, naming the hook."""
         return f"a hook denied it: {self.reason}" if self.by_hook else self.reason
 
 
@@ -115,7 +115,7 @@ class Hook:
     session_start: OnSession | None = None
     session_end: OnSession | None = None
     tools: str = "*"
-    """The names of the tools that the first four are called for: a pattern with `*`, `?` and `[…]`."""
+    """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called for."""
 
 
 class _HookFailed(Exception):
@@ -142,7 +142,7 @@ class Hooks:
         return any(hook.prompt_submit is not None for hook in self.registered)
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
-        """The first denial, or the arguments as the hooks left them; None if they left them unchanged."""
+        """Return the first denial, or the arguments as changed by the hooks; None if they are unchanged."""
         modified: Modify | None = None
         for hook in self._for(call):
             if hook.before_tool is None:
@@ -187,11 +187,11 @@ class Hooks:
         await self._tell([(hook.name, hook.after_update) for hook in self._for(call)], call, text)
 
     async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
-        """The first denial, or the texts that the model reads after the prompt."""
+        """Return the first denial, or the texts that the model reads after the prompt."""
         return await self._judged([(hook.name, hook.prompt_submit) for hook in self.registered], prompt)
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
-        """The first denial, or what the summary has to cover."""
+        """Return the first denial, or what the summary has to cover."""
         return await self._judged([(hook.name, hook.compaction) for hook in self.registered], planned)
 
     async def run_finished(self, finished: RunFinished) -> None:
@@ -209,7 +209,7 @@ class Hooks:
     async def _judged(
         self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[TextAnswer]] | None]], subject: object
     ) -> Deny | tuple[str, ...]:
-        """The first denial, or the texts that the hooks added."""
+        """Return the first denial, or the texts that the hooks added."""
         added: list[str] = []
         for name, callback in callbacks:
             if callback is None:
@@ -239,7 +239,7 @@ class Hooks:
                 self.on_failure(str(failure))
 
     async def _answer(self, name: str, ask: Callable[..., Awaitable[T]], *subjects: object) -> T:
-        """The hook's answer. Raises _HookFailed if it raises, is cancelled or does not answer in time."""
+        """Return the hook's answer. Raises _HookFailed if it raises, is cancelled or does not answer in time."""
 
         async def work() -> T:
             return await ask(*subjects)
@@ -263,7 +263,7 @@ class Hooks:
 
 
 def _denial(name: str, answer: object) -> Deny:
-    """The answer as a denial. Raises _HookFailed if it is not one."""
+    """Return the answer as a denial. Raises _HookFailed if it is not one."""
     match answer:
         case Deny(reason, by_hook):
             return Deny(str(reason) or f"denied by the hook {name}", by_hook)

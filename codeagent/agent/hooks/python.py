@@ -67,7 +67,7 @@ class Registration(NamedTuple):
 
 
 _collecting: ContextVar[list[Registration] | None] = ContextVar("collecting", default=None)
-"""Where the decorator puts what the file that is being loaded registers."""
+"""Collects what the file that is being loaded registers."""
 
 
 @overload
@@ -134,7 +134,7 @@ class HookThreads:
         self._lock = threading.Lock()
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        """The function as one to be awaited in any event loop; even an exit in it is raised as an Exception."""
+        """Wrap the function so that any event loop can await it; even an exit in it is raised as an Exception."""
         if inspect.iscoroutinefunction(function):
 
             async def in_loop(*arguments: object) -> Any:
@@ -216,13 +216,13 @@ class _Broken(Exception):
         super().__init__(what)
         self.line = line
         self.text = text
-        """The text of the file, as far as it could be read."""
+        """The text of the file; empty if it could not be read."""
 
 
 def load_python_hooks(
     folder: Path, workspace: Path | None = None
 ) -> tuple[tuple[Hook, ...], tuple[HookFileProblem, ...]]:
-    """The hooks of `folder/*.py`, sorted by file name and then in the order of the file, and the problems found.
+    """Load the hooks of `folder/*.py`, sorted by file name and then in file order, and return the problems, too.
 
     Runs the files, so it takes as long as they do. The folder is the user's own; a file that lies in the workspace,
     where the agent could write it, is not run. Names that begin with `_` or a dot are skipped. A hook that denies
@@ -251,7 +251,7 @@ def load_python_hooks(
 
 
 def _load(path: Path, workspace: Path | None) -> Sequence[Registration]:
-    """Run the file; what it registered. Raises _Broken."""
+    """Run the file and return what it registered. Raises _Broken."""
     text = _read(path, workspace)
     module = ModuleType(f"codeagent_hook_file_{path.stem}")
     module.__file__ = str(path)
@@ -280,7 +280,7 @@ def _load(path: Path, workspace: Path | None) -> Sequence[Registration]:
 
 
 def _read(path: Path, workspace: Path | None) -> str:
-    """The text of the file. Raises _Broken, also if somebody else could have written it."""
+    """Return the text of the file. Raises _Broken, also if somebody else could have written it."""
     try:
         if not path.is_file():
             raise _Broken(1, "it is not a file")
@@ -296,7 +296,7 @@ def _read(path: Path, workspace: Path | None) -> str:
 
 
 def _line(error: BaseException, path: Path) -> int:
-    """The last line of the file that the error passed through."""
+    """Return the last line of the file in the error's traceback."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
     return lines[-1] if lines else 1
 
@@ -308,7 +308,7 @@ def _hook(path: Path, registration: Registration, threads: HookThreads) -> Hook:
 
 
 def _denying_hook(problem: HookFileProblem, text: str) -> Hook:
-    """Denies at every event that the text names; if it names none, every call."""
+    """Make a hook that denies at every event the text names; if it names none, every call."""
     named = set(_EVENT_NAME.findall(text)) or {"before_tool"}
 
     async def deny(*subjects: object) -> Deny:

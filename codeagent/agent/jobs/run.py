@@ -25,7 +25,7 @@ class JobRun:
     """A job while it runs, and its record afterwards; its output can be read at any time."""
 
     def __init__(self, job: Job, work: CallWork, outputs: OutputStore, printed: Callable[[], None], moved: str) -> None:
-        """`printed` is called after every piece of output; `moved` is what the model reads of a call that was moved."""
+        """`printed` is called after every piece of output; `moved`: what the model reads if the call was moved."""
         self._job = job
         self._moved = moved
         self._outputs = outputs
@@ -53,7 +53,7 @@ class JobRun:
         self._job = replace(self._job, ports=(*self._job.ports, port))
 
     def placeholder(self) -> ToolResult:
-        """The immediate result of the call that became this job, with the output so far."""
+        """Return the immediate result of the call that became this job, with the output so far."""
         promise = "You will be told when it ends."
         job = self._job
         if not job.promoted:
@@ -75,7 +75,7 @@ class JobRun:
         return page_of(self._outputs, self._handle, offset, lines)
 
     async def ended(self, now: Callable[[], float]) -> JobFinished:
-        """Wait until it ends; the event that says how. `now` gives seconds since the epoch."""
+        """Wait until it ends and return the event that says how. `now` gives seconds since the epoch."""
         assert self.work is not None
         result = await self.work.result()
         self.work.token.close()
@@ -114,7 +114,7 @@ class JobRun:
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
 
     def _tail(self, result: ToolResult) -> tuple[str, str | None]:
-        """What the model reads of the result, and the handle of the whole if there is more."""
+        """Return what the model reads of the result, and the handle of the whole if there is more."""
         kept = result.details.get("handle")
         self._handle = kept if isinstance(kept, str) and not self.output.whole else None
         answer = text_of(result.content)
@@ -125,7 +125,7 @@ class JobRun:
         return end_of(answer, TAIL), self._handle or self._handle_of(answer)
 
     def _handle_of(self, answer: str) -> str | None:
-        """The handle of the whole answer: that of the output, or of the answer itself if it is not just output."""
+        """Return the handle of the whole answer: that of the output, or of the answer if that is more than output."""
         if self.output.characters >= len(answer) // 2:
             return self.output.handle
         sink = self._outputs.create(self._job.call_id)
@@ -145,14 +145,14 @@ class JobRun:
 
 
 def moved(after: float | None) -> str:
-    """What the model reads of a call that was moved to the background: by the user, or after so many seconds."""
+    """Word what the model reads about a call that was moved to the background by the user, or after some seconds."""
     if after is None:
         return "The user moved this call to the background"
     return f"This result is partial: the call was still running after {after:g} s and was moved to the background"
 
 
 def page_of(outputs: OutputStore, handle: str, offset: int | None, lines: int) -> OutputPage:
-    """`lines` lines from line `offset`, counted from 1; None: the last ones. Blocks. Raises KeyError."""
+    """Read `lines` lines from line `offset`, counted from 1; None: the last ones. Blocks. Raises KeyError."""
     if offset is None:
         offset = max(1, outputs.read(handle, 1, 0).total - lines + 1)
     return outputs.read(handle, offset, lines)

@@ -25,14 +25,14 @@ TOO_MANY = f"Not started: {TOO_MANY_RUN}. Stop one with job_stop, or wait for on
 _TITLE = 200
 _CLOSING = "the session ended"
 _QUIET_SECONDS = 3.0
-"""Output after this long a silence means that something happened."""
+"""Seconds of silence after which new output means that something happened."""
 _MOST_PORTS = 64
-"""In one session; nobody wants to hear of a program that keeps opening new ports."""
+"""How many ports are reported in one session: a program that keeps opening new ones must not flood it."""
 
 
 @dataclass(frozen=True)
 class PollingPace:
-    """Seconds between two looks at the ports: the first wait, doubled each time up to the longest."""
+    """Seconds between two looks at the ports: the first wait, then twice as long each time, up to the longest."""
 
     first: float = 1.0
     longest: float = 15.0
@@ -55,13 +55,13 @@ class PortWatch:
         self._last_output = 0.0
 
     def begin(self) -> None:
-        """A job has started."""
+        """Take note that a job has started."""
         self._sooner.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
 
     def printed(self) -> None:
-        """A job printed something: after a silence that is a reason to look sooner."""
+        """Take note that a job printed something: after a silence, that is a reason to look sooner."""
         now = time.monotonic()
         if now - self._last_output > _QUIET_SECONDS:
             self._sooner.set()
@@ -104,7 +104,7 @@ class PortWatch:
 
 
 class Jobs:
-    """Made before the tools that ask it; it has no jobs until it is connected.
+    """The jobs of one session. Made before the tools that use it, and empty until it is connected.
 
     The model is told once that a job ended: in a note at the next boundary, or in a result before that.
     """
@@ -146,7 +146,7 @@ class Jobs:
         return self._runs[job_id].job
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """The job once it has ended, after `timeout` seconds, or when text from the user waits for the boundary.
+        """Return the job once it has ended, after `timeout` seconds, or when the user's text waits for the boundary.
 
         Raises KeyError.
         """
@@ -198,7 +198,7 @@ class Jobs:
     def take(self, work: CallWork, moved: str = "") -> JobRun:
         """Turn the work into a job; the caller calls `follow` once the call has its result.
 
-        `moved`: what the model reads of a call that it waited for.
+        `moved` is what the model reads about a call that it waited for.
         """
         call, tool = work.prepared.call, work.prepared.tool
         job = Job(
@@ -232,13 +232,13 @@ class Jobs:
         return self._runs[job_id]
 
     def follow(self, run: JobRun) -> None:
-        """Report its end when it comes; the call's `tool.result` is logged before."""
+        """Report the job's end when it comes; the call's `tool.result` is logged first."""
         task = asyncio.create_task(self._follow(run))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
     def answered(self, result: ToolResultAdded) -> None:
-        """A call has its result: if that tells the model of a job's end, the note is not needed."""
+        """Take note of a call's result: if that tells the model of a job's end, the note is not needed."""
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._queue.drop_note(job_note(finished))

@@ -1,6 +1,6 @@
-"""The work of one call: awaited until it ends or becomes a job; what it prints, and what it is sent.
+"""The work of one call, awaited until it ends or becomes a job: what it prints, and what it is sent.
 
-What it prints can be read by line while it runs: the end is in memory, and of a job all of it is in a file.
+What it prints can be read by line while it runs: the end is in memory; all output of a job is in a file.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.shell.run import readable
 
 _CANCEL_SECONDS = 10.0
-"""How long a caller that is cancelled waits for the work to end."""
+"""Seconds that a cancelled caller waits for the work to end."""
 _CHARACTERS_PER_SECOND = 1 << 20
 _MOST_MESSAGES = 1000
 _KEPT = 32 * 1024
 """Characters in memory, besides the block that is being filled."""
 _BLOCK = 4 * 1024
 _LONGEST_LINE = 16 * 1024
-"""Characters; a longer line is broken, so that what never ends a line stays in bounds."""
+"""Characters; a longer line is broken, so that output without line ends stays in bounds."""
 
 
 class OutputThrottle:
-    """Lets a megabyte of output a second through to the screen, and says how much it held back."""
+    """Lets at most a megabyte of output a second through to the screen, and says how much it held back."""
 
     def __init__(self) -> None:
         self._window = time.monotonic()
@@ -41,7 +41,7 @@ class OutputThrottle:
         self._held_back = 0
 
     def take(self, text: str) -> str:
-        """The part of `text` to show now; may be empty."""
+        """Return the part of `text` to show now; it may be empty."""
         now = time.monotonic()
         if now - self._window >= 1:
             self._window, self._shown = now, 0
@@ -56,7 +56,7 @@ class OutputThrottle:
 
 
 class CallWork:
-    """The work of one call, in a task of its own: only its token ends it early, not that its caller stops waiting.
+    """The work of one call in a task of its own: only its token ends it early, not a caller that stops waiting.
 
     What it prints is kept, and emitted as the output of the call, or of the job that it became.
     """
@@ -69,7 +69,7 @@ class CallWork:
         self.token = context.cancel
         self.output = JobOutput()
         self.over = False
-        """Its result was taken: what it still sends is ignored."""
+        """Whether its result was read: what it still sends is ignored."""
         self._emitter = emitter
         self._hooks = hooks
         self._throttle = OutputThrottle()
@@ -94,18 +94,18 @@ class CallWork:
         return not (ended or self.prepared.tool.waits_for_user)
 
     def after(self, seconds: float, do: Callable[[], object]) -> None:
-        """Do this if it still runs in so many seconds."""
+        """Call `do` if it still runs after so many seconds."""
         timer = asyncio.get_running_loop().call_later(seconds, do)
         self._task.add_done_callback(lambda _: timer.cancel())
 
     def move(self, job_id: str, *, limited: bool) -> None:
-        """Let `settle` return this job's id; unless it stays limited, the time limit no longer applies."""
+        """Make `settle` return this job's id; unless it stays limited, the time limit no longer applies."""
         if not limited:
             self._disarm()
         self._moved.set_result(job_id)
 
     def become(self, job_id: str, printed: Callable[[], None]) -> None:
-        """From now on the output is that of this job; `printed` is called after every piece."""
+        """Treat the output as this job's from now on; `printed` is called after every piece."""
         self._job_id = job_id
         self._printed = printed
 
@@ -151,7 +151,7 @@ class CallWork:
             return result_of_error(odd, executed=True)
 
     async def _talk(self, context: ToolContext) -> ToolResult:
-        """Run a stateful tool: what it yields is output, and it gets what was sent to it. Raises what it raises."""
+        """Run a stateful tool: what it yields is output, and it receives what is sent to it. Raises what it raises."""
         talk = self.prepared.tool.talk(self.prepared.args, replace(context, receive=self._sent.get))
         try:
             text = await talk.asend(None)
@@ -182,7 +182,7 @@ class CallWork:
         await self._hooks.after_update(call, shown)
 
     async def _progress(self, text: str) -> None:
-        """Emit the text, unless the call has become a job: of a job only its output is shown."""
+        """Emit the text, unless the call has become a job: only a job's output is shown."""
         _require_text("on_progress", text)
         if not self.over and self._job_id is None:
             call = self.prepared.call
@@ -201,7 +201,7 @@ def _require_text(what: str, text: object) -> None:
 
 @dataclass
 class _Block:
-    """Whole lines, each with its newline."""
+    """A block of whole lines, each with its newline."""
 
     text: str
     lines: int
@@ -224,7 +224,7 @@ class JobOutput:
         self._store: OutputStore | None = None
         self._sink: OutputSink | None = None
         self._before_file = 0
-        """Lines that went by before there was a file."""
+        """How many lines were dropped before there was a file."""
         self._ended = False
 
     @property
@@ -238,7 +238,7 @@ class JobOutput:
 
     @property
     def whole(self) -> bool:
-        """Whether the store has it from the first line on."""
+        """Whether the store has all of it, from the first line on."""
         return self._before_file == 0
 
     def add(self, text: str, stream: OutputStream = "output") -> None:
@@ -266,7 +266,7 @@ class JobOutput:
                 self._sink.flush()
 
     def end(self) -> None:
-        """Nothing more is printed: finish the last line and close the file. Idempotent."""
+        """Finish the last line and close the file: nothing more is printed. Idempotent."""
         with self._lock:
             if self._ended:
                 return
@@ -285,7 +285,7 @@ class JobOutput:
                 self._kept = 0
 
     def tail(self, characters: int) -> str:
-        """The last whole lines that fit, as a model reads them; the end of the last line if none fits."""
+        """Return the last whole lines that fit, as the model reads them; the end of the last line if none fits."""
         with self._lock:
             text = "".join(block.text for block in self._blocks) + "".join(self._unfinished.values())
         return end_of(readable(text), characters)
@@ -314,7 +314,7 @@ class JobOutput:
 
     @property
     def _first(self) -> int:
-        """Number of the first line in memory."""
+        """Return the number of the first line in memory."""
         return self._lines - sum(block.lines for block in self._blocks) + 1
 
     def _held(self) -> list[str]:
@@ -351,7 +351,7 @@ class JobOutput:
 
 
 def _broken(text: str) -> str:
-    """The text without lines that are too long: of a line that was overwritten, only the last state is kept."""
+    """Break lines that are too long; of a line that was overwritten, keep only the last state."""
     if len(text) <= _LONGEST_LINE:
         return text
     lines = text.split("\n")
@@ -364,7 +364,7 @@ def _in_pieces(line: str) -> str:
 
 
 def end_of(text: str, characters: int) -> str:
-    """The last whole lines that fit; the end of the last line if none fits."""
+    """Return the last whole lines that fit; the end of the last line if none fits."""
     text = text.rstrip("\n")
     if len(text) <= characters:
         return text
