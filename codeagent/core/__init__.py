@@ -1,1 +1,1 @@
-"""The vocabulary: data and Protocols that every other package speaks; no I/O."""
+"""The vocabulary: data and Protocols that all other packages use; no I/O."""

@@ -1,4 +1,4 @@
-"""Acts: everything a user can do to a conversation, and with them a script, `--inject` or a test."""
+"""Acts: everything that a user, a script, `--inject` or a test can do to a conversation."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -13,23 +13,24 @@ if TYPE_CHECKING:  # most conversations run no recipe
     from codeagent.core.recipes import Recipe, Values
 
 QueueKind = Literal["steer", "interrupt", "follow_up"]
-"""Delivered at the next boundary; there, with the rest of the batch skipped; or when the agent would stop."""
+"""When a text is delivered: at the next boundary (steer), there with the rest of the batch skipped (interrupt), or
+when the agent would stop (follow_up)."""
 
 
 @dataclass(frozen=True)
 class Queued:
-    """One text that waits for its boundary."""
+    """A text that waits for its boundary."""
 
     id: str
     kind: QueueKind
     text: str
     taken_out: bool = False
-    """A log says that it left its queue, but not the message it became."""
+    """Whether the log has it leaving the queue without the message it became."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An act that could not be done: nothing was changed."""
+    """The answer to an act that could not be done: nothing was changed."""
 
     reason: str
     """One line for the user."""
@@ -37,7 +38,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Begin a run; None begins it with what is queued."""
+    """Begin a run; None begins one with what is queued."""
 
     text: str | None
 
@@ -52,7 +53,7 @@ class RunRecipe:
     tightens: bool = False
     """Mode and limits were given for this session: even a recipe of the user's own only tightens them."""
     proceed: bool = False
-    """Leave out the steps that the log of this session has as done, with the same inputs."""
+    """Leave out the steps that this session's log shows as done with the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Steer:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Skip the calls that have not started by the strategy's next boundary, then deliver the text."""
+    """Skip the calls that have not started by the next boundary of the strategy, then deliver the text."""
 
     kind: ClassVar[QueueKind] = "interrupt"
     text: str
@@ -88,7 +89,7 @@ class TakeBack:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Replace the words of a queued text; it keeps its place."""
+    """Replace the words of a queued text; it keeps its position."""
 
     queued_id: str
     text: str
@@ -96,7 +97,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Reorder:
-    """Move a queued text to a position, counted from 0, among all that is queued."""
+    """Move a queued text to a position, counted from 0, among all queued texts."""
 
     queued_id: str
     position: int
@@ -128,11 +129,11 @@ class Stop:
 
 @dataclass(frozen=True)
 class CancelCall:
-    """Cancel one running call, or one of the user's own commands; its siblings go on."""
+    """Cancel one running call, or one of the user's own commands; its siblings continue."""
 
     call_id: str
     agent: str = MAIN
-    """Whose call it is: the name on its events."""
+    """The agent whose call it is: the name on its events."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class SkipCall:
 
     call_id: str
     reason: str = ""
-    """Why, for the model to read."""
+    """The reason, for the model to read."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class EditCall:
 
 @dataclass(frozen=True)
 class Background:
-    """Move a call that is waited for to the background, as a job; None takes the one that has run longest."""
+    """Move an awaited call to the background, as a job; None means the one that has run longest."""
 
     call_id: str | None = None
 
@@ -176,14 +177,14 @@ class SetMode:
 
 @dataclass(frozen=True)
 class SetNetwork:
-    """Choose what commands with network access may reach, from the next byte on."""
+    """Choose what commands with network access may reach; takes effect at once, for open connections too."""
 
     level: NetworkLevel
 
 
 @dataclass(frozen=True)
 class AllowRule:
-    """Add an allowing rule, for this session or also for later ones in this workspace."""
+    """Add an allowing rule for this session, or also for later ones in this workspace."""
 
     rule: str
     keep: bool = False
@@ -191,14 +192,14 @@ class AllowRule:
 
 @dataclass(frozen=True)
 class RevokeRule:
-    """Remove a rule of this session, or one that was kept; those of a file or the command line stay."""
+    """Remove a rule of this session or a saved one; those of a file or the command line stay."""
 
     rule: Rule
 
 
 @dataclass(frozen=True)
 class SetBudget:
-    """Pause the run where the next request would pass this amount, counted from now; None removes it."""
+    """Pause the run before a request that would exceed this amount, counted from now; None removes the budget."""
 
     budget: Budget | None
 
@@ -213,16 +214,16 @@ class SetModel:
 
 @dataclass(frozen=True)
 class SetEffort:
-    """Have the model think this much from the next request on; only between runs."""
+    """Set how much the model thinks from the next request on; only between runs."""
 
     effort: Effort
 
 
 @dataclass(frozen=True)
 class RunShell:
-    """Run a command of the user's own in the sandbox, as tool events named `shell`.
+    """Run a command for the user in the sandbox; its tool events are named `shell`.
 
-    During a run it waits for calls under way that may change something, and such calls wait for it.
+    During a run it waits for running calls that may change something, and such calls wait for it.
     """
 
     command: str
@@ -239,7 +240,7 @@ class StopJob:
 
 @dataclass(frozen=True)
 class SendToJob:
-    """Give a running job text to read."""
+    """Send text to a running job."""
 
     job_id: str
     text: str
@@ -247,7 +248,7 @@ class SendToJob:
 
 @dataclass(frozen=True)
 class StopTrigger:
-    """Have a trigger fire no more."""
+    """Stop a trigger: it never fires again."""
 
     trigger_id: str
 
@@ -261,7 +262,7 @@ class TrustTools:
 
 @dataclass(frozen=True)
 class TrustServers:
-    """Start the MCP servers of the project's `.mcp.json` as it is now, or no longer trust it."""
+    """Start the MCP servers of the project's `.mcp.json` as it is now, or stop trusting it."""
 
     trusted: bool
 
@@ -275,7 +276,7 @@ class RestartServer:
 
 @dataclass(frozen=True)
 class AgreeToServer:
-    """Agree to the changed texts of an MCP server."""
+    """Accept the changed texts of an MCP server."""
 
     name: str
     seen: tuple[str, ...]
@@ -287,9 +288,9 @@ ServerAct = TrustServers | RestartServer | AgreeToServer
 
 @dataclass(frozen=True)
 class Restore:
-    """Bring back files, conversation or both to an earlier point; only between runs.
+    """Take files, conversation or both back to an earlier point; only between runs.
 
-    A point of just before is made first, so that `redo` leads back. The model is told what was undone.
+    The present is saved as a point first, so that `redo` leads back. The model is told what was undone.
     """
 
     point: str
@@ -302,7 +303,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class RestoreFile:
-    """Take a hunk back: replace one file that still is `present` by `node`; only between runs."""
+    """Undo a hunk: replace a file that is still `present` by `node`; only between runs."""
 
     path: str
     node: Node | None
@@ -311,7 +312,7 @@ class RestoreFile:
 
 @dataclass(frozen=True)
 class Compact:
-    """Replace the older part of the conversation by a summary: now, or during a run at the next boundary."""
+    """Replace the older part of the conversation with a summary: now, or at the next boundary during a run."""
 
     hint: str = ""
     """What the summary has to cover."""
@@ -319,7 +320,7 @@ class Compact:
 
 @dataclass(frozen=True)
 class AnswerSummary:
-    """Have this summary, as it was shown or edited, replace what it is of; None: keep the conversation as it is."""
+    """Accept the summary, as it was shown or edited; None keeps the conversation as it is."""
 
     summary: str | None
 
@@ -333,7 +334,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Unpin:
-    """No longer keep a pinned line."""
+    """Remove a pin."""
 
     number: int
     """From 1."""

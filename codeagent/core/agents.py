@@ -1,4 +1,4 @@
-"""Agents that an agent can give a task to: what a file says about one, and how a tool reaches them."""
+"""Agents that an agent can give a task to: their definitions, and how a tool starts one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -13,14 +13,14 @@ from codeagent.core.tool import ToolContext, ToolResult
 
 @dataclass(frozen=True)
 class AgentDefinition:
-    """One agent as its file describes it; what is None is as its parent has it."""
+    """One agent as its file describes it; a field that is None is taken from its parent."""
 
     name: str
     """`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, unique."""
     description: str
-    """One line: what to give it, for the model that does."""
+    """One line for the model that chooses it: what it is good for."""
     prompt: str = ""
-    """Markdown that its system prompt ends with."""
+    """Markdown at the end of its system prompt."""
     tools: tuple[str, ...] | None = None
     """Names of tools, or patterns with `*` and `?`."""
     model: str | None = None
@@ -30,17 +30,17 @@ class AgentDefinition:
     network: NetworkLevel | None = None
     """Its commands never reach more than its parent's."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """By the names of `agent.limits.Limits`."""
+    """Keyed by the field names of `agent.limits.Limits`."""
     parallel: bool = False
-    """Its calls run beside other calls even if it may change files."""
+    """Whether its calls run beside other calls even if it may change files."""
     worktree: bool = False
-    """It works in a copy of the workspace, and the user takes over what they want of its changes."""
+    """Whether it works in a copy of the workspace, from which the user takes the changes they want."""
     where: str = ""
-    """Its path as the user would write it; empty for a built-in one."""
+    """Path of its file as the user would write it; empty for a built-in one."""
 
 
 GENERAL = AgentDefinition("general", "any task, with your tools")
-"""The agent that exists without a file."""
+"""The built-in agent, which needs no file."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class CopiedFile:
 
     path: str
     before: Node | None
-    """As it was in the workspace when the worktree was made; None if it did not exist."""
+    """The file in the workspace when the worktree was made; None if it did not exist."""
     after: Node | None
-    """As it is in the worktree; None if it was removed there."""
+    """The file in the worktree; None if it was removed there."""
 
 
 class Worktree(Protocol):
@@ -59,20 +59,20 @@ class Worktree(Protocol):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What `changed` could not look at, a phrase each, as in `Snapshot.left_out`."""
+        """What `changed` could not compare, a phrase each, as in `Snapshot.left_out`."""
 
     async def changed(self) -> tuple[str, ...]:
-        """Return the paths of what was changed in it, in order. Raises CheckpointError."""
+        """Return the paths that were changed in it, in order. Raises CheckpointError."""
 
     async def file(self, path: str) -> CopiedFile:
-        """Return one of these, as it was at that moment. Raises CheckpointError."""
+        """Return one of the changed files, as it was at that moment. Raises CheckpointError."""
 
     async def remove(self) -> None:
         """Remove it from the disk; idempotent."""
 
 
 Check = Callable[[str], str]
-"""Returns what is wrong with an agent's answer, in words that it can repair it from; empty if nothing is."""
+"""Returns what is wrong with an agent's answer, so that the agent can repair it; empty if it is right."""
 
 
 class Agents(Protocol):
@@ -80,11 +80,11 @@ class Agents(Protocol):
 
     @property
     def definitions(self) -> tuple[AgentDefinition, ...]:
-        """In the order of their names, those of files first."""
+        """Sorted by name, those from files first."""
 
     async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
-        """Start a child, wait for its answer, and end it; one whose answer fails the check repairs it once.
+        """Start a child, wait for its answer, and end it; it may repair an answer that fails the check once.
 
-        Whatever does not end in an answer is an error result. Raises NotFound for an unknown name, and Failed if no
+        Any other end is an error result. Raises NotFound for an unknown name, and Failed if no
         child can be started.
         """

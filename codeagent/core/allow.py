@@ -14,7 +14,7 @@ _PATTERN = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
 class AllowList:
     """Lists of tool names and of patterns such as `mcp__github__*`: a tool must be in each; without a list, all may.
 
-    Each list is of one place: the command line or the user's file, the project, a recipe, an agent. So a place can
+    Each list comes from one place: the command line or the user's file, the project, a recipe, an agent. A place can
     only take away from what the others allow.
     """
 
@@ -27,17 +27,17 @@ class AllowList:
         return all(any(fnmatchcase(name, pattern) for pattern in one) for one in self.lists)
 
     def narrowed(self, names: Iterable[str] | None) -> "AllowList":
-        """This list with a further one; None leaves it as it is. Raises ConfigError for what cannot be a name."""
+        """Return this list narrowed by another one; None changes nothing. Raises ConfigError for an impossible name."""
         return self if names is None else AllowList((*self.lists, checked_names(names)))
 
     def unknown(self, names: Collection[str]) -> tuple[str, ...]:
-        """The names and patterns of which none of these tools is."""
+        """Return the names and patterns that match none of these tools."""
         every = dict.fromkeys(pattern for one in self.lists for pattern in one)
         return tuple(pattern for pattern in every if not any(fnmatchcase(name, pattern) for name in names))
 
 
 def checked_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names and patterns without repetitions. Raises ConfigError for what cannot be a tool's name."""
+    """Return the names and patterns without repetitions. Raises ConfigError for an impossible name."""
     every = tuple(dict.fromkeys(names))
     if (wrong := next((name for name in every if _PATTERN.fullmatch(name) is None), None)) is not None:
         raise ConfigError(f"{wrong[:100]!r} is not a tool's name; * and ? may stand for parts of one")
@@ -45,5 +45,5 @@ def checked_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Return the names of `read, bash`. Raises ConfigError for what cannot be a tool's name."""
+    """Split a list such as `read, bash`. Raises ConfigError for an impossible name."""
     return checked_names(filter(None, map(str.strip, text.split(","))))

@@ -1,4 +1,4 @@
-"""A call before it runs, as it is planned, asked about and answered, and the hosts that it then asked for."""
+"""Events about a call before it runs, when it is planned, asked about and answered; and about hosts it asks for."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ class PlannedCall:
     name: str
     target: str
     permission: Permission
-    """What the policy will say, before hooks."""
+    """What the policy says, before any hook."""
     reason: str = ""
     """Why, as a phrase."""
 
@@ -29,13 +29,13 @@ class ApprovalRequested(BaseEvent):
     reason: str
     blocks: tuple[DisplayBlock, ...]
     binding: str
-    """SHA-256 over tool, arguments, root and the preview's base: what the answer is bound to."""
+    """SHA-256 over tool, arguments, root and the preview's base, to which the answer is bound."""
     arguments: str = ""
-    """JSON: what `edit` begins with; empty if they cannot be edited."""
+    """JSON that `edit` begins with; empty if the arguments cannot be edited."""
     proposal: str = ""
-    """A rule that would allow this and its like, for the user to edit; empty if none can be proposed."""
+    """A rule that would allow this call and similar ones, for the user to edit; empty if none can be proposed."""
     by_hunk: bool = False
-    """Its DiffBlock may be answered hunk by hunk."""
+    """Whether its DiffBlock may be answered hunk by hunk."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,20 +47,20 @@ class ApprovalResolved(BaseEvent):
     source: ApprovalSource
     reason: str = ""
     rule: str = ""
-    """The rule that was made of the answer."""
+    """The rule that was made from the answer."""
     keep: bool = False
-    """It holds in later sessions of this workspace, too."""
+    """Whether the rule also holds in later sessions of this workspace."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostDecided(BaseEvent):
-    """What became of a command's requests to one host, unless an answer of the user's says so; once for each reason."""
+    """What became of a command's requests to a host that no answer of the user decided; once for each reason."""
 
     type: Literal["host.decided"] = "host.decided"
     call_id: str
     """Empty for an MCP server in the sandbox."""
     host: str
-    """`example.org`, or `example.org:8443` for a port that is not that of HTTP or HTTPS."""
+    """`example.org`, or `example.org:8443` for a port other than those of HTTP and HTTPS."""
     allowed: bool
     source: ApprovalSource
     reason: str

@@ -1,4 +1,4 @@
-"""A session as an auditor reads it: each call, each decision, and what they add up to (FEATURES F33)."""
+"""The audit of a session: each call, each decision, and their totals (FEATURES F33)."""
 
 import json
 from collections import Counter
@@ -34,7 +34,7 @@ class CallRecord:
     id: str
     tool: str
     arguments: str
-    """JSON as it ran; if it did not run, as the model asked for it."""
+    """JSON of the arguments as it ran; if it did not run, as the model asked for it."""
     at: float
     """When it was asked for, in seconds since the epoch."""
     approval: ApprovalSource | None = None
@@ -42,7 +42,7 @@ class CallRecord:
     sandbox: Literal["docker", "host"] | None = None
     """None if it did not run in one."""
     exit: int | None = None
-    """Of a command; None if there was none, or it was stopped."""
+    """The exit code of a command; None if it was stopped, or the call was not a command."""
     executed: bool = False
     error: ErrorKind | None = None
     duration_ms: int = 0
@@ -54,7 +54,7 @@ class CallRecord:
 
 
 def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]:
-    """In the order in which they were asked for; the user's own commands are among them."""
+    """List the calls in the order in which they were asked for, the user's own commands included."""
     rows: dict[str, CallRecord] = {}
     for event in events:
         match event:
@@ -105,23 +105,23 @@ class LedgerRow:
     target: str
     """One line: the path or the command."""
     what: str
-    """All of it: the whole command, or the arguments as JSON."""
+    """The whole command, or the arguments as JSON."""
     outcome: Literal["allowed", "denied", "cancelled"]
     who: ApprovalSource
     answer: Answer | None = None
     """What the user answered; None if they were not asked."""
     rule: str = ""
-    """The rule that decided, or that was made of the answer."""
+    """The rule that decided, or that was made from the answer."""
     keep: bool = False
-    """That rule holds in later sessions, too."""
+    """Whether that rule also holds in later sessions."""
     reason: str = ""
     """Why it was asked, allowed or denied, as a phrase."""
     proposal: str = ""
-    """A rule that would have allowed it and its like; empty if none can be proposed."""
+    """A rule that would have allowed this call and similar ones; empty if none can be proposed."""
 
 
 def decided_by(row: LedgerRow) -> str:
-    """Who decided, and for how long: `you, once`, `rule`, `you, kept`."""
+    """Say who decided, and for how long: `you, once`, `rule`, `you, kept`."""
     who = "you" if row.who == "user" else row.who
     match row.answer:
         case "deny" if row.rule:
@@ -188,7 +188,7 @@ class _Call:
     row: int | None = None
     """The row of the user's answer."""
     started: bool = False
-    """Questions from now on are about what it did."""
+    """Whether questions from now on are about what it did."""
 
 
 class _Reading:
@@ -320,7 +320,7 @@ class ToolStats:
     calls: int = 0
     successful: int = 0
     failed: int = 0
-    """Errors of every kind, denied and skipped calls among them."""
+    """Errors of every kind, denied and skipped calls included."""
     duration_ms: int = 0
 
 
@@ -346,11 +346,11 @@ class SessionStats:
 
 
 COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached", "notice"})
-"""The types of the events that are counted; others change nothing."""
+"""The types of the events that are counted."""
 
 
 def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
-    """Of one session, or of several one after the other."""
+    """Add up one session, or several one after the other."""
     tools: dict[str, ToolStats] = {}
     errors, approvals, jobs, limits = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     usage, turns = Usage(), 0

@@ -1,4 +1,4 @@
-"""What a user is willing to spend before they are asked again (FEATURES F32)."""
+"""Budgets: what a user is willing to spend before they are asked again (FEATURES F32)."""
 
 import re
 from typing import Literal
@@ -34,7 +34,7 @@ def said_effort(effort: Effort) -> str:
 
 @dataclass(frozen=True)
 class Budget:
-    """Counted from when it is set; `/budget off` takes it away."""
+    """A budget counts from when it is set; `/budget off` removes it."""
 
     kind: BudgetKind
     amount: float
@@ -42,7 +42,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """`$2`, `200k tokens`, `30 min` or `10 batches`. Raises ConfigError."""
+        """Parse `$2`, `200k tokens`, `30 min` or `10 batches`. Raises ConfigError."""
         plain = text.strip().lower()
         found = cls._money(plain) or cls._count(plain) or cls._time(plain)
         if found is None or found.amount <= 0:

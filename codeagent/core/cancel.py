@@ -1,4 +1,4 @@
-"""Cancel tokens: a tree session → run → call → child agent."""
+"""Cancel tokens: a tree of session → run → call → child agent."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class CancelToken:
-    """Fires once, with a reason, and takes every token below it along.
+    """Fires once, with a reason, and fires every token below it.
 
     Cancelling a token never touches its parent or its siblings (FEATURES F10).
     Not thread-safe: `cancel` belongs on the event loop's thread; `cancelled` may be read anywhere.
@@ -42,7 +42,7 @@ class CancelToken:
             callback(reason)
 
     def on_cancel(self, callback: Callable[[str], None]) -> Callable[[], object]:
-        """Call `callback(reason)` on firing, at once if it has fired; returns the undo."""
+        """Call `callback(reason)` when the token fires, at once if it has; return a function that undoes this."""
         if self._reason is not None:
             callback(self._reason)
             return lambda: None

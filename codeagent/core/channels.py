@@ -1,4 +1,4 @@
-"""Messages between agents: the names that can be written to, and how a tool sends (FEATURES F30)."""
+"""Messages between agents: the names they can be sent to, and how a tool sends one (FEATURES F30)."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -6,12 +6,12 @@ from typing import Literal, Protocol
 from codeagent.core.dataclass import dataclass
 
 ChannelKind = Literal["queue", "broadcast"]
-"""A message to a queue goes to one of those who watch it, a broadcast to all of them."""
+"""A message to a queue goes to one of the agents that watch it, a broadcast to all of them."""
 
 
 @dataclass(frozen=True)
 class Addressee:
-    """An agent or a channel that can be written to."""
+    """An agent or a channel that messages can be sent to."""
 
     name: str
     kind: Literal["agent", "queue", "broadcast"]
@@ -21,23 +21,23 @@ class Addressee:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that was taken."""
+    """A message that was accepted."""
 
     id: str
     receivers: tuple[str, ...]
     """The agents that got it."""
     full: tuple[str, ...] = ()
-    """Those that did not, because too much is waiting for them."""
+    """Those that did not get it, because too many messages wait for them."""
 
 
 class Post(Protocol):
-    """Carries messages between the agents of one process; a message that was taken is in the log of its receivers."""
+    """Carries messages between the agents of one process; an accepted message is in the log of its receivers."""
 
     def addressees(self) -> Sequence[Addressee]:
-        """Agents first, each by name."""
+        """Return the agents, then the channels, each sorted by name."""
 
     def send(self, sender: str, to: str, body: str, reply_to: str | None) -> Sent:
-        """Raises ToolError: then nobody got it."""
+        """Send a message. Raises ToolError if nobody got it."""
 
     def watch(self, agent: str, channel: str, on: bool) -> None:
-        """Have the agent get what is sent to the channel, or no longer. Raises ToolError."""
+        """Make the agent watch the channel, or stop watching it. Raises ToolError."""

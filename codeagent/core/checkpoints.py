@@ -17,7 +17,7 @@ class Snapshot:
     """The whole workspace at one moment, except what is ignored, protected or too large."""
 
     id: str
-    """Names the content: two snapshots of the same content have the same id."""
+    """Identifies the content: two snapshots of the same content have the same id."""
     files: int
     left_out: tuple[str, ...] = ()
     """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a repository of its own`."""
@@ -74,10 +74,10 @@ class Checkpoints(Protocol):
         """Replace one file that still is `present`; None removes it. Raises CheckpointError if it has changed."""
 
     async def recover(self) -> str | None:
-        """Finish a restore that a crash broke off; one line about what was done, None if there was none."""
+        """Finish a restore that a crash interrupted; return one line about what was done, None if there was none."""
 
     async def prune(self) -> None:
-        """Drop what is older or larger than the store may be; snapshots of this process stay."""
+        """Remove what exceeds the store's age or size; snapshots of this process stay."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Point:
 
     id: str
     cause: PointCause
-    """Before a prompt's run; before or after a batch that may change files; before going back."""
+    """When it was made: before a prompt's run, before or after a batch that may change files, or before going back."""
     at: float
     """Seconds since the epoch."""
     label: str
     """The prompt, or the targets of the batch, in one line."""
     batch: int | None = None
-    """Within its run, from 1."""
+    """Number within its run, from 1."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ChangedFile:
     change: ChangeKind
     """What happened to it since."""
     edited: bool = False
-    """Somebody other than the agent changed it after the agent did: going back would lose that."""
+    """Whether somebody other than the agent changed it after the agent did: going back would lose that."""
 
 
 @dataclass(frozen=True)
@@ -112,26 +112,26 @@ class Changes:
 
 
 class Rewind(Protocol):
-    """The moments to go back to; the acts `Restore` and `RestoreFile` do it. All raise CheckpointError."""
+    """The points to go back to, for the acts `Restore` and `RestoreFile`. All methods raise CheckpointError."""
 
     @property
     def restored(self) -> tuple[ChangedFile, ...]:
         """The files that the last `Restore` changed."""
 
     def points(self) -> tuple[Point, ...]:
-        """Those on the way to the present, oldest first."""
+        """The points on the way to the present, oldest first."""
 
     def undo_target(self, batches: int = 1) -> Point:
-        """The moment before the last batches that changed something."""
+        """The point before the last batches that changed something."""
 
     def redo_target(self) -> Point:
-        """The moment before the last restore, if nothing was done since."""
+        """The point before the last restore, if nothing was done since."""
 
     async def changes(self, since: str, until: str | None = None) -> Changes:
-        """What differs between two points; `until` None: now."""
+        """List what differs between two points; `until` None means now."""
 
     async def node(self, point: str | None, path: str) -> Node | None:
-        """One file as it was then; `point` None: as it is now."""
+        """Return one file as it was then; `point` None: as it is now."""
 
     async def left_by_agent(self, path: str) -> Node | None:
-        """One file as the agent left it last: any difference now is somebody else's work."""
+        """Return one file as the agent last left it: any difference now is somebody else's work."""

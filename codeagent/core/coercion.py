@@ -1,4 +1,4 @@
-"""Reads text that a model wrote where a tool's schema asks for another type of value."""
+"""Converts text that a model wrote where a tool's schema asks for another type of value."""
 
 import json
 import re
@@ -14,9 +14,9 @@ _DEEPEST = 8
 
 
 def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = False) -> str:
-    """The JSON of the argument `name`: a string wherever the text does not fit, so that validation says so.
+    """Return the JSON of the argument `name`; text that does not fit stays a string, so that validation reports it.
 
-    If the schema says nothing, `typed` text is the JSON it looks like.
+    If the schema gives no type, `typed` text becomes the JSON that it looks like.
     """
     properties = schema.get("properties")
     about = properties.get(name) if isinstance(properties, Mapping) else None
@@ -29,9 +29,9 @@ def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = Fa
 
 
 def reading(text: str, kinds: Collection[str]) -> str | None:
-    """The JSON of the text as a value of one of these kinds; None if it fits none but a string.
+    """Return the text as JSON of one of these kinds; None if it only fits a string.
 
-    An array or object may have come with its quotes escaped once more than its place needed.
+    The quotes of an array or object may have been escaped once too often.
     """
     bare = text.strip()
     if "null" in kinds and bare.lower() == "null":
@@ -56,7 +56,7 @@ def as_string(text: str) -> str:
 
 
 def as_said(text: str) -> str:
-    """The JSON that the text is, or else the text as a string."""
+    """Return the text if it is JSON, otherwise the text as a JSON string."""
     return as_string(text) if _decoded(text) is _NO_JSON else text.strip()
 
 
@@ -71,7 +71,7 @@ def _decoded(text: str) -> object:
 
 
 def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]:
-    """The types a schema allows; empty if it does not say."""
+    """Return the types that a schema allows; empty if it does not say."""
     if not isinstance(about, Mapping) or depth > _DEEPEST:
         return set()
     kinds: set[str] = set()
@@ -93,7 +93,7 @@ def kinds_of(about: object, root: Mapping[str, Any], depth: int = 0) -> set[str]
 
 
 def resolved(target: str, root: Mapping[str, Any]) -> object:
-    """What a reference (`#/$defs/a`) leads to; None if it leads nowhere."""
+    """Return what a reference (`#/$defs/a`) leads to; None if it leads nowhere."""
     found: object = root
     for step in target.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None

@@ -1,4 +1,4 @@
-"""What a commit would hold, and making it: what the `git_commit` tool asks of the user's repository."""
+"""Commits: what one would hold, and making it, for the tool `git_commit`."""
 
 from typing import Literal, Protocol
 
@@ -7,7 +7,7 @@ from codeagent.core.errors import WorkspaceError
 
 
 class CommitRefused(WorkspaceError):
-    """Nothing was committed and nothing was changed; the text says why and what can be done."""
+    """Nothing was committed or changed; the text says why, and what can be done."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class CommitChange:
     path: str
     kind: Literal["new", "changed", "deleted"]
     before: bytes | None
-    """As it is stored in the last commit; None if it is new, or not read (see `left_out`)."""
+    """The text in the last commit; None if the file is new, or was not read (see `left_out`)."""
     after: bytes | None
-    """As it will be stored; None if it is deleted, or not read."""
+    """The text that will be committed; None if the file is deleted, or was not read."""
     note: str = ""
-    """What the contents do not show: `executable`, `link`, …"""
+    """What the text does not show: `executable`, `link`, …"""
     left_out: str = ""
     """Why the contents were not read."""
 
@@ -30,19 +30,19 @@ class CommitChange:
 class CommitPlan:
     branch: str
     parent: str
-    """The commit it follows, forty hex digits; empty for the first of a branch."""
+    """Its parent, forty hex digits; empty for the first commit of a branch."""
     author: str
-    """`Name <address>`, as git will have it."""
+    """`Name <address>`, as git will record it."""
     changes: tuple[CommitChange, ...]
-    """In order of their paths, never empty."""
+    """Sorted by path, never empty."""
     skipped_hooks: tuple[str, ...]
     """Hooks of the repository that do not run for this commit."""
     unsigned: bool
-    """It is not signed, although the user's settings ask for it."""
+    """Whether it is left unsigned although the user's settings ask for a signature."""
     base: str
-    """Changes with anything the commit is made from: the branch, the last commit, author, index, contents."""
+    """A hash of everything the commit is made from: branch, last commit, author, index and contents."""
     around: str = ""
-    """The work tree that the workspace is a folder of; empty if it is the workspace itself."""
+    """The work tree that contains the workspace; empty if it is the workspace itself."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Committed:
     """Forty hex digits."""
     plan: CommitPlan
     notices: tuple[str, ...] = ()
-    """What happened around it."""
+    """What else happened, a sentence each."""
 
 
 class Committer(Protocol):
-    """Commits files of the workspace as they are on disk; what else is staged stays staged. Every method blocks."""
+    """Commits files of the workspace as they are on disk; anything else staged stays staged. Every method blocks."""
 
     def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
-        """Nothing is written. `paths` are files or folders of the workspace. Raises CommitRefused, WorkspaceError."""
+        """Prepare a commit and write nothing. `paths` are files or folders. Raises CommitRefused, WorkspaceError."""
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        """Raises ContentChanged if a plan made now has another `base`, besides what `plan` raises."""
+        """Carry out a plan. Raises what `plan` does, and ContentChanged if a plan made now has another `base`."""

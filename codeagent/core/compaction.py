@@ -1,6 +1,6 @@
-"""Compaction: an older part of a conversation gives way to a summary; what stays is a pure function of the event.
+"""Compaction replaces the older part of a conversation with a summary; the result is a pure function of the event.
 
-So a log, a fork and a replay have the same conversation as the process that compacted it.
+So a log, a fork and a replay get the same conversation as the process that compacted it.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMes
 CompactionCause = Literal["window", "overflow", "user"]
 """The window is nearly full; the provider refused a request as too long; the user asked for it."""
 _PER_IMAGE = 4_000
-"""Characters that an image counts as: about 1,000 tokens."""
+"""How many characters an image counts as: about 1,000 tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrunedResult:
-    """A long result of which only the beginning stays in the conversation."""
+    """A long result that is cut to its beginning."""
 
     call_id: str
     text: str
@@ -33,14 +33,14 @@ class ContextCompacted(BaseEvent):
     type: Literal["context.compacted"] = "context.compacted"
     cause: CompactionCause
     tail: int
-    """How many messages at the end stay as they are, apart from what is pruned of their results."""
+    """How many messages at the end stay unchanged, apart from pruned results."""
     note: str
     """The message that replaces everything before them but the user's own messages; empty: only results were pruned."""
     summary: str
-    """What the model, or the user, wrote of it."""
+    """The summary, as written by the model or edited by the user."""
     pruned: tuple[PrunedResult, ...] = ()
     replaced: int
-    """Messages that are no longer sent."""
+    """How many messages are no longer sent."""
     before_tokens: int
     """Estimates for the whole request."""
     after_tokens: int
@@ -64,7 +64,7 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
 
 
 def compacted_words(event: ContextCompacted) -> str:
-    """Say in one line what a compaction did."""
+    """Describe in one line what a compaction did."""
     gained = f"{event.before_tokens:,} tokens are now about {event.after_tokens:,}"
     results = f"{len(event.pruned)} long result{'s' * (len(event.pruned) != 1)}"
     if not event.note:
@@ -82,7 +82,7 @@ def start_of_tail(messages: Sequence[Message], tail: int) -> int:
 
 
 def is_kept(message: Message) -> bool:
-    """Tell whether no compaction removes the message: it is the user's own."""
+    """Whether the message survives every compaction, because it is the user's own."""
     return isinstance(message, UserMessage) and message.source != "note"
 
 

@@ -1,4 +1,4 @@
-"""The standard library's `dataclass`, with no method compiled before it is used: a start makes hundreds of classes.
+"""The standard library's `dataclass`, compiling no method before it is used: hundreds are defined at every start.
 
 The library compiles up to six methods for every class, which was half of the time that the imports of a run took. Here
 an `__init__` is compiled when it is first looked up, and the other methods are shared. `fields`, `replace`, `asdict`

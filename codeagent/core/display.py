@@ -1,4 +1,4 @@
-"""What a user sees of a tool: a few kinds of block that every front end can show, and the hunks of a diff."""
+"""What a user sees of a tool: a few kinds of block that every front end can show, and the hunks of diffs."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -24,7 +24,7 @@ class MarkdownBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DiffBlock:
-    """A change of one file, as its whole text before and after."""
+    """A change to one file: its text before and after."""
 
     type: Literal["diff"] = "diff"
     path: str
@@ -60,7 +60,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionBlock:
-    """A question to the user, with answers to choose from; another one can always be given."""
+    """A question to the user, with answers to choose from; they can always give another one."""
 
     type: Literal["question"] = "question"
     question: str
@@ -69,11 +69,11 @@ class QuestionBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownBlock:
-    """A block of a newer version: kept as it is, shown by its type."""
+    """A block from a newer version: kept unchanged, shown by its type."""
 
     type: str
     more: JsonObject = field(default_factory=dict)
-    """Its other fields, as they came; in JSON they stand beside its type."""
+    """Its other fields as they came; in JSON they are beside its type."""
 
 
 DisplayBlock = Annotated[
@@ -83,7 +83,7 @@ DisplayBlock = Annotated[
 
 
 def plain_text(blocks: Sequence[DisplayBlock]) -> str:
-    """What would run or change, in full and as text; empty if the blocks say nothing of it."""
+    """Return, in full and as text, what would run or change; empty if the blocks do not say."""
     from difflib import unified_diff  # not needed for the first frame, which imports this module
 
     lines: list[str] = []
@@ -102,13 +102,13 @@ def plain_text(blocks: Sequence[DisplayBlock]) -> str:
 
 
 _STEPS = 30_000_000
-"""The most steps that comparing may take if no line is unique: about a third of a second at worst, far less for
-real files. What is beyond counts as different. Steps and not seconds: every machine must find the same hunks."""
+"""The most steps that a comparison may take if no line is unique: about a third of a second at worst, far less for
+real files. The rest counts as different. Steps and not seconds, since every machine must find the same hunks."""
 
 Match = tuple[int, int, int]
-"""The first line of a run in the old and in the new text, and how many lines it has."""
+"""First line of a run of equal lines in the old and in the new text, and its number of lines."""
 HunkAnswer = bool | tuple[str, ...]
-"""True: taken. False: left as it was. Lines: these in place of the hunk's new ones."""
+"""True: accepted. False: rejected. Lines: accepted with these in place of the hunk's new ones."""
 
 
 def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
@@ -153,7 +153,7 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
 def _anchors(
     old: Sequence[str], first: int, last: int, new: Sequence[str], begin: int, end: int
 ) -> list[tuple[int, int]]:
-    """Return the longest series of lines, unique in both ranges, that come in the same order."""
+    """Return the longest series of lines that are unique in both ranges and in the same order."""
     once = {line for line, count in Counter(old[first:last]).items() if count == 1}
     once &= {line for line, count in Counter(new[begin:end]).items() if count == 1}
     if not once:
@@ -213,7 +213,7 @@ def _matching(old: list[str], new: list[str]) -> list[Match]:
 
 
 def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
-    """Return the text with the hunks as they were answered. Raises ValueError unless there is one answer for each."""
+    """Return the text with the hunks applied as answered. Raises ValueError unless there is one answer for each."""
     lines = before.split("\n")
     out: list[str] = []
     at = 0

@@ -5,9 +5,9 @@ CodeagentError
 ├── ModelError              the model could not answer; carries what a retry needs
 │   └── TranscriptError     messages that no provider would accept
 ├── SandboxError
-│   ├── SandboxUnavailable  no sandbox can be had; carries the remedy
-│   └── SandboxLost         it died during a command; the command's effect is unknown
-├── WorkspaceError          a path the file tools will not touch, or a file that changed
+│   ├── SandboxUnavailable  no sandbox is available; carries the remedy
+│   └── SandboxLost         it was lost during a command, whose effect is unknown
+├── WorkspaceError          a path that the file tools will not touch, or a file that has changed
 │   ├── OutsideWorkspace
 │   ├── ProtectedPath
 │   ├── NotAFile
@@ -42,7 +42,7 @@ ModelErrorKind = Literal[
 
 
 class CodeagentError(Exception):
-    """Base of everything codeagent raises; its text is one line a user can act on."""
+    """Base of all errors that codeagent raises; the text is one line that the user can act on."""
 
 
 class ConfigError(CodeagentError):
@@ -84,7 +84,7 @@ class SandboxError(CodeagentError):
 
 
 class SandboxUnavailable(SandboxError):
-    """No sandbox can be had; `remedy` is what the user can do about it."""
+    """No sandbox is available; `remedy` is what the user can do about it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxLost(SandboxError):
-    """The container or the engine went away during a command: its effect is unknown.
+    """The container or the engine was lost during a command, whose effect is unknown.
 
     What the command printed until then has already been passed on.
     """
@@ -119,7 +119,7 @@ class MissingPath(WorkspaceError):
 
 
 class ContentChanged(WorkspaceError):
-    """The file is not what it was when its change was prepared."""
+    """The file has changed since its change was prepared."""
 
 
 class CheckpointError(CodeagentError):
@@ -135,7 +135,7 @@ class SessionNotFound(SessionError):
 
 
 class SessionInUse(SessionError):
-    """Another process holds the session; `pid` is that process if it is known."""
+    """Another process has the session open; `pid` is that process if it is known."""
 
     def __init__(self, message: str, pid: int | None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""An event as the one line of JSON that the session log and `--output jsonl` share: written, and read again."""
+"""Writes an event as the one line of JSON that the session log and `--output jsonl` share, and reads it."""
 
 import json
 import re
@@ -18,19 +18,19 @@ _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role"
 _KINDS = {kind.__name__: kind for kind in get_args(KnownEvent)}
 _TYPE = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
 TYPE_WITHIN = 300
-"""Bytes from the start of an event's JSON that hold its type."""
+"""How many bytes at the start of an event's JSON hold its type."""
 _reader: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(
     Event, config=ConfigDict(extra="forbid", defer_build=True)
 )
 
 
 def parse_event(value: object) -> KnownEvent | UnknownEvent:
-    """The event a decoded log line stands for. Raises ValueError."""
+    """Return the event of a decoded log line. Raises ValueError."""
     return _in_envelope(_reader.validate_python(value))
 
 
 def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
-    """As `parse_event`, from the line itself. Raises ValueError."""
+    """Return the event of a log line. Raises ValueError."""
     if isinstance(line, bytes) and (validator := _validator(type_near_start(line))) is not None:
         try:
             return _in_envelope(validator.validate_json(line))
@@ -40,21 +40,21 @@ def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
 
 
 def type_near_start(line: bytes) -> str:
-    """The type that an event's JSON names, even if the rest is damaged; empty if it is not where we write it."""
+    """Return the type in an event's JSON even if the rest is damaged; empty if it is not where we write it."""
     found = _TYPE.search(line, 0, TYPE_WITHIN)
     return "" if found is None else found[1].decode()
 
 
 def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    """The event's JSON object on one line, secrets masked and lone surrogates replaced by `?`.
+    """Return the event's JSON object on one line, with secrets masked and lone surrogates replaced by `?`.
 
-    Raises ValueError for an event that was never emitted, or with a field of another type than it says.
+    Raises ValueError for an event that was never emitted, or a field of the wrong type.
     """
     return on_one_line(_cleaned_json(event, redactor))
 
 
 def on_one_line(text: str) -> str:
-    """JSON without what some readers take for a line break inside its strings; it means the same."""
+    """Escape what some readers take for a line break inside JSON strings; the meaning stays the same."""
     return text if text.isascii() else _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -85,7 +85,7 @@ def _written(event: KnownEvent | UnknownEvent) -> str:
 
 @cache
 def _writer(kind: str) -> SchemaSerializer:
-    """Each type has its own, which is faster than searching the union."""
+    """Return the type's own serializer, which is faster than searching the union."""
     serializer = _adapter(kind).serializer
     assert isinstance(serializer, SchemaSerializer)
     return serializer
@@ -93,7 +93,7 @@ def _writer(kind: str) -> SchemaSerializer:
 
 @cache
 def _validator(type_: str) -> SchemaValidator | None:
-    """The same for reading; None for an unknown type, and for notices, whose class depends on their `code`."""
+    """Return the type's own validator; None for an unknown type, and for notices, whose class depends on `code`."""
     if type_ == "notice" or type_ not in EVENT_TYPES:
         return None
     validator = _adapter(EVENT_TYPES[type_].__name__).validator
@@ -115,7 +115,7 @@ def _is_event(text: str) -> bool:
 
 
 def _clean_values(value: Any, clean: Callable[[str], str]) -> Any:
-    """Masks the free text only: a password such as `assistant` must not break the record's own words."""
+    """Mask free text only: a password such as `assistant` must not break the record's own words."""
     match value:
         case str():
             return clean(value)

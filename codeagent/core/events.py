@@ -1,4 +1,4 @@
-"""Everything that happens, as plain data: the session log is made of these (FEATURES, Events).
+"""The events: everything that happens, as plain data; the session log consists of them (FEATURES, Events).
 
 An event holds data only. Durable events are logged and never lost; the others may be merged.
 """
@@ -47,7 +47,7 @@ class RunFinished(BaseEvent):
     type: Literal["run.finished"] = "run.finished"
     reason: RunReason
     text: str
-    """The last thing the model said."""
+    """The last text of the model."""
     usage: Usage
     turns: int
     calls: int
@@ -72,7 +72,7 @@ class TurnFinished(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageAdded(BaseEvent):
-    """A user or assistant message; tool messages follow from `tool.result`."""
+    """A user or assistant message; tool messages are made from `tool.result`."""
 
     type: Literal["message.added"] = "message.added"
     message: Annotated[UserMessage | AssistantMessage, OneOf("role")]
@@ -104,12 +104,12 @@ class ToolCallAdded(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderToolUsed(BaseEvent):
-    """The provider used one of its own tools while it answered; nothing ran here."""
+    """The provider used one of its own tools while answering; nothing ran on this machine."""
 
     type: Literal["provider.used"] = "provider.used"
     tool: str
     target: str = ""
-    """What it was for: the query, the command, the page."""
+    """What it was used for: the query, the command or the page."""
     output: str = ""
     sources: tuple[WebSource, ...] = ()
     images: tuple[str, ...] = ()
@@ -119,9 +119,9 @@ class ProviderToolUsed(BaseEvent):
     error: str = ""
 
     def told(self, most: int | None = _TOLD_SOURCES) -> str:
-        """A line for the use, and one for each source, image and file; what it printed is only counted.
+        """Describe the use in a line, with one for each source, image and file; its output is only counted.
 
-        `most`: sources that are named; None: all.
+        `most`: how many sources are named; None for all.
         """
         printed = f" ({len(self.output.splitlines())} lines of output)" if self.output else ""
         sources = [f"  {source.url}  {source.title}".rstrip() for source in self.sources[:most]]
@@ -225,7 +225,7 @@ class ToolResultAdded(BaseEvent):
     started_at: float | None = None
     duration_ms: int = 0
     approval: ApprovalSource | None = None
-    """Who allowed or denied it; None if it never came that far."""
+    """Who allowed or denied it; None if it never got that far."""
     rule: str | None = None
     """The rule that did."""
     sandbox: Literal["docker", "host"] | None = None
@@ -234,7 +234,7 @@ class ToolResultAdded(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStarted(BaseEvent):
-    """A call keeps running in the background; its `tool.result` is, or was, the placeholder that names the job."""
+    """A call continues in the background; its `tool.result` is the placeholder that names the job."""
 
     type: Literal["job.started"] = "job.started"
     job_id: str
@@ -242,7 +242,7 @@ class JobStarted(BaseEvent):
     name: str
     title: str
     promoted: bool = False
-    """By the user, or by itself as the settings want it: the call had begun in the foreground."""
+    """Whether the call began in the foreground and was moved by the user, or automatically as configured."""
     takes_input: bool = False
 
 
@@ -252,7 +252,7 @@ class JobUpdated(BaseEvent):
     type: Literal["job.updated"] = "job.updated"
     job_id: str
     text: str
-    """A further piece of what it prints."""
+    """A further piece of its output."""
     stream: OutputStream = "output"
 
 
@@ -269,7 +269,7 @@ class JobFinished(BaseEvent):
     summary: str
     """One line."""
     tail: str
-    """The end of what it printed, or its answer; what the model is told."""
+    """The end of its output, or its answer, as the model is told."""
     exit_code: int | None = None
     lines: int = 0
     handle: str | None = None
@@ -279,13 +279,13 @@ class JobFinished(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointCreated(BaseEvent):
-    """A snapshot of the workspace, and a mark in the conversation; `checkpoint.restored` goes back to either."""
+    """A snapshot of the workspace and a mark in the conversation; `checkpoint.restored` goes back to either."""
 
     type: Literal["checkpoint.created"] = "checkpoint.created"
     checkpoint_id: str
-    """Unique within the session; a mark is one moment, even if the content is the same."""
+    """Unique within the session, even if two snapshots have the same content."""
     snapshot: str
-    """The content, in the store."""
+    """The snapshot's id in the store."""
     cause: Literal["prompt", "batch", "after", "restore"]
     """Before a prompt's run; before or after a batch that may change files; before going back."""
     batch: int | None = None
@@ -302,13 +302,13 @@ class CheckpointRestored(BaseEvent):
     type: Literal["checkpoint.restored"] = "checkpoint.restored"
     checkpoint_id: str
     kind: Literal["undo", "redo", "rewind", "files"]
-    """`files`: only some of them."""
+    """`files`: only some files."""
     files: tuple[str, ...]
     """Paths that were changed by it."""
     conversation: bool
-    """What was said after the checkpoint is no longer part of the conversation."""
+    """Whether the conversation went back, too: what was said after the checkpoint is no longer part of it."""
     before: str
-    """Id of the checkpoint of just before, where `redo` leads."""
+    """Id of the checkpoint taken just before, to which `redo` leads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -331,11 +331,11 @@ class Notice(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownEvent(BaseEvent):
-    """An event of a newer version: kept, passed on, never interpreted."""
+    """An event from a newer version: kept, passed on, never interpreted."""
 
     type: str
     more: JsonObject = field(default_factory=dict)
-    """Its other fields, as they came; in JSON they stand beside its type."""
+    """Its other fields as they came; in JSON they are beside its type."""
 
 
 KnownEvent = (

@@ -1,4 +1,4 @@
-"""Groups: agents that begin side by side and write to each other until none of them has anything to do (F30)."""
+"""Groups: agents that work side by side and send each other messages until none has anything to do (F30)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -9,7 +9,7 @@ from codeagent.core.channels import ChannelKind
 from codeagent.core.dataclass import dataclass
 
 MOST_AGENTS = 50
-"""Agents of one group, those that were added among them."""
+"""The most agents in one group, added ones included."""
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,18 @@ class GroupMember:
     """One agent of a group."""
 
     definition: AgentDefinition
-    """What its entry says; its name is its name in the group."""
+    """The agent as its entry defines it; its name is the one in the group."""
     base: str | None = None
-    """The agent, described by a file, that it is unless its entry says otherwise."""
+    """The name of an agent file that supplies whatever the entry does not say."""
     channels: tuple[str, ...] = ()
-    """Those that it watches from the start."""
+    """The channels that it watches from the start."""
     may_add: bool = False
-    """It was given the right to add agents."""
+    """Whether it may add agents."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """What one group file says."""
+    """A group, as its file defines it."""
 
     name: str
     members: tuple[GroupMember, ...]
@@ -36,28 +36,28 @@ class Group:
     start: tuple[str, ...]
     """The members that get the task; the others wait for a message."""
     task: str = ""
-    """What to do if the command line does not say it."""
+    """The task if the command line does not give one."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """By the names of `agent.limits.Limits`; what all members use counts together."""
+    """Keyed by the field names of `agent.limits.Limits`; the use of all members counts together."""
     most_messages: int = 200
     most_agents: int = 10
 
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Have a group work on a task."""
+    """Run a group on a task."""
 
     group: Group
     task: str
 
 
 class Nodes(Protocol):
-    """The agents of a running group, as a tool of one of them adds another."""
+    """The agents of a running group, for the tool that adds another."""
 
     async def add(
         self, adder: str, name: str, prompt: str, task: str, tools: Sequence[str] | None, channels: Sequence[str]
     ) -> None:
         """Add an agent that begins with the task, with at most the tools, the mode and the limits of its adder.
 
-        `tools` None: those of its adder. Raises ToolError, and adds none then.
+        If `tools` is None, it gets those of its adder. Raises ToolError if it cannot be added.
         """

@@ -1,4 +1,4 @@
-"""Goes back without forgetting: a history with branches, and the timeline of the checkpoints of a session."""
+"""History with branches, which goes back without forgetting, and the timeline of a session's checkpoints."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -15,7 +15,7 @@ Effects = tuple[str, ...]
 
 
 class BranchingHistory(Generic[T]):
-    """A list that goes back to earlier lengths without losing what came after.
+    """A list that can go back to earlier states without losing the later ones.
 
     `items` is the current branch; it is appended to and never cut: going back begins another list.
     """
@@ -25,7 +25,7 @@ class BranchingHistory(Generic[T]):
         self._marks: dict[str, tuple[list[T], int]] = {}
 
     def mark(self, name: str, *, like: str | None = None) -> None:
-        """Mark the present, or the place of the mark `like` if it exists; a later mark of the same name replaces it."""
+        """Mark the present, or the position of the mark `like` if it exists; replaces a mark of the same name."""
         moment = None if like is None else self._marks.get(like)
         self._marks[name] = moment or (self.items, len(self.items))
 
@@ -33,7 +33,7 @@ class BranchingHistory(Generic[T]):
         return name in self._marks
 
     def marks(self) -> dict[str, tuple[list[T], int]]:
-        """Return every mark: its list, and the length the list had."""
+        """Return every mark with its list and the length that the list had."""
         return dict(self._marks)
 
     def adopt(self, name: str, items: list[T], length: int) -> None:
@@ -41,7 +41,7 @@ class BranchingHistory(Generic[T]):
         self._marks[name] = (items, length)
 
     def replace(self, items: Iterable[T]) -> None:
-        """Continue with other items; the marks made so far stay where they are, in what these replace."""
+        """Continue with other items; earlier marks still point into the replaced list."""
         self.items = list(items)
 
     def go_back(self, name: str) -> None:
@@ -58,29 +58,29 @@ class Span:
     """Id of a snapshot in the store."""
     after: str
     agents: bool
-    """A batch of the agent, or going back; otherwise any change was made by somebody else."""
+    """Whether it was a batch of the agent or a restore; otherwise any change was made by somebody else."""
 
 
 @dataclass(frozen=True)
 class _Undone:
-    """One restore that can be redone."""
+    """A restore that can be redone."""
 
     before: str
     """Id of the point just before it."""
     effects: Effects
-    """What was in effect then."""
+    """The batches that were in effect then."""
     conversation: bool
 
 
 class CheckpointTimeline:
-    """The points to go back to, and which batches are in effect; fed every event of the main agent."""
+    """Knows the points to go back to and the batches in effect; reads every event of the main agent."""
 
     def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
         self._line: BranchingHistory[Point] = BranchingHistory()
         self._order: list[CheckpointCreated] = []
         self._created: dict[str, CheckpointCreated] = {}
         self._effects: Effects = ()
-        """Ids of the points before each batch that changed something and was not taken back."""
+        """Ids of the points before each batch that changed something and was not undone."""
         self._redo: list[_Undone] = []
         self._before: CheckpointCreated | None = None
         for event in events:
@@ -93,7 +93,7 @@ class CheckpointTimeline:
             case CheckpointRestored():
                 self._restore(event)
             case _:
-                pass  # not a moment to go back to
+                pass  # not a point to go back to
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -107,12 +107,12 @@ class CheckpointTimeline:
 
     @property
     def left_by_agent(self) -> str | None:
-        """The newest snapshot of what the agent, or a restore, left."""
+        """The newest snapshot of what the agent or a restore left."""
         return next((event.snapshot for event in reversed(self._order) if event.cause == "after"), None)
 
     @property
     def redo_covers_conversation(self) -> bool:
-        """The last restore took the conversation with it."""
+        """Whether the last restore also took the conversation back."""
         return bool(self._redo) and self._redo[-1].conversation
 
     @property
@@ -200,6 +200,6 @@ def walk(events: Iterable[KnownEvent | UnknownEvent]) -> BranchingHistory[KnownE
             case CheckpointRestored(conversation=True) if line.marked(event.checkpoint_id):
                 line.go_back(event.checkpoint_id)
             case _:
-                pass  # one more on the line
+                pass  # one more on the branch
         line.items.append(event)
     return line

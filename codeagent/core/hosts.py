@@ -1,4 +1,4 @@
-"""Which hosts a call may reach: rules for names and ports, and the one spelling of each that is understood."""
+"""Rules for the hosts that a call may reach, by name and port, and the canonical spelling of names."""
 
 import ipaddress
 import re
@@ -8,7 +8,7 @@ from typing import Protocol
 from codeagent.core.dataclass import dataclass
 
 WEB_PORTS = (80, 443)
-"""What a rule without a port is for."""
+"""The ports that a rule without a port covers."""
 NETWORK_MEANS = {
     "none": "nothing is reached",
     "allow-list": "only hosts that rules allow",
@@ -20,7 +20,7 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253
 LOCALHOST = re.compile(r"localhost(?::([1-9][0-9]{0,4}))?", re.IGNORECASE)
-"""This machine by its name, with a port; no name that a host is otherwise given by."""
+"""This machine by its name, with a port."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class HostRule:
     """A host name, all names below one, one address, or every public name."""
 
     name: str
-    """In its one spelling; for `below`, what follows `*.`; empty for every name."""
+    """In canonical spelling; for `below`, what follows `*.`; empty for every name."""
     below: bool = False
     port: int | None = None
     """None: WEB_PORTS."""
 
     @classmethod
     def parse(cls, text: str) -> "HostRule":
-        """`pypi.org`, `*.example.org`, `example.org:8443`, `*`, or an address. Raises ValueError with the reason."""
+        """Parse `pypi.org`, `*.example.org`, `example.org:8443`, `*` or an address. Raises ValueError."""
         if text == "*":
             return cls("")
         below = text.startswith("*.")
@@ -50,7 +50,7 @@ class HostRule:
 
     @classmethod
     def configured(cls, text: str) -> "HostRule":
-        """As `parse`, and `localhost` or `localhost:8000`, which only the user names. Raises ValueError."""
+        """Parse as `parse` does, and accept `localhost` and `localhost:8000`, for the user alone. Raises ValueError."""
         if (local := LOCALHOST.fullmatch(text)) is not None:
             return cls("localhost", port=None if local[1] is None else int(local[1]))
         return cls.parse(text)
@@ -60,7 +60,7 @@ class HostRule:
         return not self.name
 
     def matches(self, name: str, port: int) -> bool:
-        """`name` as `host_name` gives it. An address is matched only by a rule that is this address."""
+        """Whether the rule matches `name`, as returned by `host_name`. An address is matched only by a rule for it."""
         if not (port in WEB_PORTS if self.port is None else port == self.port):
             return False
         if self.is_any or self.below:
@@ -68,7 +68,7 @@ class HostRule:
         return name == self.name
 
     def covers(self, other: "HostRule") -> bool:
-        """Everything that `other` lets through, this rule lets through, too."""
+        """Whether this rule allows everything that `other` allows."""
         ports = WEB_PORTS if other.port is None else (other.port,)
         if not all(port in WEB_PORTS if self.port is None else port == self.port for port in ports):
             return False
@@ -81,12 +81,12 @@ class HostRule:
 
 @lru_cache(maxsize=1024)
 def host_rules(pattern: str) -> tuple[HostRule, ...]:
-    """Read `pypi.org, *.pythonhosted.org`. Raises ValueError, with the reason, if one of them is not a host."""
+    """Parse `pypi.org, *.pythonhosted.org`. Raises ValueError, with the reason, if one of them is not a host."""
     return tuple(HostRule.parse(host.strip()) for host in pattern.split(","))
 
 
 def names_host(pattern: str, host: str) -> bool:
-    """Whether the pattern lets `example.org:8443` through, or `example.org` at both WEB_PORTS."""
+    """Whether the pattern allows `example.org:8443`, or `example.org` at both WEB_PORTS."""
     name, port = split_port(host)
     ports = WEB_PORTS if port is None else (port,)
     rules = host_rules(pattern)
@@ -94,31 +94,31 @@ def names_host(pattern: str, host: str) -> bool:
 
 
 class Reach(Protocol):
-    """Decides what one command may reach of its hosts while it runs, and is told what became of its requests."""
+    """Decides which hosts a command may reach while it runs, and records what became of its requests."""
 
     @property
     def is_off(self) -> bool:
-        """The network was turned off: not another byte passes."""
+        """Whether the network was turned off: not another byte passes."""
 
     @property
     def is_open(self) -> bool:
-        """Every public host may be reached, so it does not matter which of them a request is really for."""
+        """Whether every public host may be reached, so that it does not matter which one a request is really for."""
 
     async def admit(self, name: str, port: int, *, named: bool) -> str | None:
         """Return why the request is refused, as a phrase; None if it is not. May wait for the user, for a bounded time.
 
-        `named`: the command's own list names the host.
+        `named`: whether the command's own list names the host.
         """
 
     def note(self, host: str, refused: str | None) -> None:
-        """Take note that requests to a host are passed on, or refused for this reason; once for each."""
+        """Record that requests to a host are passed on, or refused for this reason; once for each."""
 
 
 def host_name(text: str) -> str | None:
-    """The name or address in its one spelling: lower-case ASCII, no dot at the end; None for anything else.
+    """Return the canonical name or address: lower-case ASCII, no dot at the end; None for anything else.
 
-    A name has two labels or more and ends in one that begins with a letter, so that no notation for addresses passes
-    as a name. An address must be written as it is always written: `[…]` around version 6, no zone.
+    A name has at least two labels, and the last begins with a letter, so that no notation for addresses passes
+    as a name. An address must be in its usual form: `[…]` around version 6, no zone.
     """
     if not text.isascii() or len(text) > _LONGEST_NAME:
         return None
@@ -134,12 +134,12 @@ def host_name(text: str) -> str | None:
 
 
 def is_address(name: str) -> bool:
-    """Of a name that `host_name` gave."""
+    """Whether a name returned by `host_name` is an address."""
     return name.startswith("[") or name.rpartition(".")[2].isdigit()
 
 
 def split_port(text: str) -> tuple[str | None, int | None]:
-    """Split `host` or `host:port`: the name in its one spelling, None if not valid; the port, 0 if not valid."""
+    """Split `host` or `host:port`: the canonical name, None if not valid; the port, 0 if not valid."""
     name, colon, digits = text.rpartition(":")
     if not colon or text.endswith("]"):
         return host_name(text), None

@@ -1,4 +1,4 @@
-"""Jobs: calls that keep running in the background, as those who start, read and stop them see them (F6, F7)."""
+"""Jobs, the calls that run in the background: what starts, reads and stops them (F6, F7)."""
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -21,7 +21,7 @@ class Job:
     call_id: str
     tool: str
     title: str
-    """What it is about, in one line: the command."""
+    """What it does, in one line: the command."""
     status: JobStatus
     started: float
     """Seconds since the epoch."""
@@ -30,16 +30,16 @@ class Job:
     """Lines printed so far."""
     exit_code: int | None = None
     summary: str = ""
-    """One line about its end; empty while it runs."""
+    """How it ended, in one line; empty while it runs."""
     ports: tuple[int, ...] = ()
-    """TCP ports it was seen to listen on in the sandbox."""
+    """TCP ports on which it was seen to listen in the sandbox."""
     takes_input: bool = False
-    """It can be sent text."""
+    """Whether it accepts text."""
     promoted: bool = False
-    """It was moved to the background while the model waited for it."""
+    """Whether it was moved to the background while the model waited for it."""
 
     def seconds(self, now: float) -> float:
-        """How long it ran, or runs; `now` in seconds since the epoch."""
+        """How long it ran, or has run until `now`, in seconds since the epoch."""
         return (now if self.ended is None else self.ended) - self.started
 
 
@@ -47,36 +47,36 @@ class Job:
 class EndedJob:
     job: Job
     handle: str | None
-    """Of its output in the store; None if it printed nothing, or `tail` is all."""
+    """The handle of its output in the store; None if it printed nothing, or `tail` is all of it."""
     tail: str = ""
 
 
 class JobBook(Protocol):
-    """The jobs of one session, those of an earlier process (`lost`) among them."""
+    """The jobs of one session, including those of an earlier process (`lost`)."""
 
     def jobs(self) -> tuple[Job, ...]:
-        """All of them, in the order they were started."""
+        """Return all jobs in the order they were started."""
 
     def get(self, job_id: str) -> Job:
         """Raises KeyError."""
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """The job once it has ended, or as it is after `timeout` seconds. Raises KeyError."""
+        """Wait for at most `timeout` seconds until the job has ended, and return it. Raises KeyError."""
 
     def read(self, job_id: str, offset: int | None, lines: int) -> "OutputPage":
-        """What it printed so far, `lines` lines from line `offset` (from 1); None: the last ones. May block on a file.
+        """Read `lines` lines of its output from line `offset` (from 1); None: the last ones. May block on a file.
 
         Raises KeyError.
         """
 
     def returned(self, job_id: str) -> str:
-        """What its call returned, or the end of it and where to find all of it; may include what it printed.
+        """Return what its call returned, or the end of it and where to find the rest; may include what it printed.
 
-        Empty while it runs, and where the model was told of its end before. Raises KeyError.
+        Empty while it runs, and if the model was already told of its end. Raises KeyError.
         """
 
     async def stop(self, job_id: str, reason: str) -> Job:
-        """Stop it and return once nothing of it runs; a job that has ended stays as it is. Raises KeyError."""
+        """Stop it, and return once none of its processes runs; a job that has ended is left alone. Raises KeyError."""
 
     def send(self, job_id: str, text: str) -> bool:
-        """Give it text; False if it takes none, or has ended. Raises KeyError."""
+        """Send it text; False if it accepts none, or has ended. Raises KeyError."""

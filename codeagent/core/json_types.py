@@ -1,6 +1,6 @@
-"""JSON in the vocabulary: any value, the fields of every event, and unions whose members one field tells apart.
+"""JSON in the vocabulary: any value, the envelope of every event, and unions with a discriminating field.
 
-The vocabulary is made of plain dataclasses. Where JSON is read or written, pydantic's `TypeAdapter` takes these same
+The vocabulary consists of plain dataclasses. Where JSON is read or written, pydantic's `TypeAdapter` uses these same
 dataclasses; nothing here imports it before that.
 """
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
     JsonObject = Mapping[str, JsonValue]
 else:
-    JsonValue = Any  # a JSON reader makes nothing else, so there is nothing to validate
+    JsonValue = Any  # a JSON reader produces nothing else, so there is nothing to validate
     JsonObject = dict[str, Any]
 
 UNSTAMPED = -1
-"""Number and time of an event that was not emitted yet."""
+"""Number and time of an event that has not been emitted yet."""
 MAIN = "main"
 """The name of the agent that the user talks to, on its events."""
 _OTHER = "other"
@@ -29,7 +29,7 @@ _MORE = "more"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseEvent:
-    """The envelope of every event. Whoever makes one leaves it out; who emits it fills it in."""
+    """The envelope of every event. Whoever makes an event leaves it out; the emitter fills it in."""
 
     durable: ClassVar[bool] = True
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
@@ -46,7 +46,7 @@ class BaseEvent:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Annotates a union: `field` of the JSON object says which member it is, by the default of that member's own.
+    """Annotates a union: `field` of the JSON object selects the member that has this value as its default.
 
     `then` is a second such field for members that agree in the first. Where the rest does not fit the member that has
     both, the one that has only the first takes it. `other` takes every object no one else does: it has `type`, and the
@@ -58,7 +58,7 @@ class OneOf:
     other: type | None = None
 
     def __get_pydantic_core_schema__(self, union: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema  # only who reads or writes JSON pays for it
+        from pydantic_core import core_schema  # only code that reads or writes JSON pays for it
 
         members = [member for member in get_args(union) if member is not self.other]
         first = {_default(one, self.field): one for one in members if not (self.then and _default(one, self.then))}
@@ -75,7 +75,7 @@ class OneOf:
 
         def tag(value: Any) -> str:
             read = value.get if isinstance(value, dict) else partial(_attribute, value)
-            found = str(read(self.field))  # a line that is not ours may hold anything there
+            found = str(read(self.field))  # a line from elsewhere may hold anything there
             if self.then is not None and (both := f"{found} {read(self.then)}") in choices:
                 return both
             return found if found in first else _OTHER
@@ -85,7 +85,7 @@ class OneOf:
 
 
 def omitting(names: Collection[str], kind: type, handler: Any) -> Any:
-    """The schema of a dataclass that is written without these fields while they are empty, as before it had them."""
+    """Return the schema of a dataclass whose JSON leaves out these fields while they are empty, as in older logs."""
     schema = handler(kind)
     for field in handler.resolve_ref_schema(schema)["schema"]["fields"]:
         if field["name"] in names:
@@ -94,7 +94,7 @@ def omitting(names: Collection[str], kind: type, handler: Any) -> Any:
 
 
 def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
-    """The schema of a dataclass whose own fields are in an object `name` in JSON, all but those `outside` has, too."""
+    """Return the schema of a dataclass whose fields, except those of `outside`, are in an object `name` in JSON."""
     plain = {field.name for field in fields(outside)}
     own = {field.name for field in fields(kind)} - plain
 
@@ -115,7 +115,7 @@ def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
 
 
 def _with_more(kind: type, schema: Any) -> Any:
-    """The schema of a dataclass whose `more` holds all fields of the object that it does not have itself."""
+    """Return the schema of a dataclass whose `more` holds all fields of the object that it does not have itself."""
     own = {field.name for field in fields(kind)} - {_MORE}
 
     def read(value: Any) -> Any:
@@ -143,6 +143,6 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _default(member: Any, field: str | None) -> str | None:
-    """None if the member has no such field, or no default for it."""
+    """Return the field's default; None if the member has no such field, or no default for it."""
     assert is_dataclass(member)
     return next((one.default for one in fields(member) if one.name == field and isinstance(one.default, str)), None)

@@ -1,4 +1,4 @@
-"""An MCP server as it is configured: what to start or to reach, where, and for how long to wait."""
+"""MCP servers as they are configured: what to start or reach, where, and how long to wait."""
 
 import hashlib
 import re
@@ -16,24 +16,24 @@ from codeagent.core.toolbox import SourceState
 ServerPlace = Literal["sandbox", "machine"]
 
 SERVER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}", re.ASCII)
-"""What a server may be called: it is part of its tools' names, `mcp__SERVER__TOOL`, and so neither holds `__` nor
-ends with `_`."""
+"""The valid names of a server. They are part of its tools' names, `mcp__SERVER__TOOL`, and so neither contain `__` nor
+end with `_`."""
 
 
 @dataclass(frozen=True)
 class LoginClient:
-    """The OAuth client that a server knows this program as; without one, each login registers a client by itself."""
+    """The OAuth client by which a server knows this program; without one, each login registers a client."""
 
     client_id: str
     secret: str = ""
-    """Treated as a secret; empty: the client has none."""
+    """Treated as a secret; empty if the client has none."""
     port: int = 0
-    """Of the loopback address to which the browser comes back; 0: any that is free."""
+    """Port of the loopback address to which the browser returns; 0: any free one."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One entry of `mcpServers`; either `command` or `url` is set. Values are as the server gets them: no `${…}`."""
+    """One entry of `mcpServers`; either `command` or `url` is set. Values have no `${…}` left in them."""
 
     name: str
     """Unique; see SERVER_NAME."""
@@ -41,11 +41,11 @@ class ServerConfig:
     """The program of a server on stdio."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """All that it gets beside a minimal base; the values are treated as secrets."""
+    """Its variables beside a minimal environment; the values are treated as secrets."""
     cwd: str = ""
     """Where it runs, relative to the workspace; empty: the workspace itself."""
     url: str = ""
-    """Of a server over streamable HTTP."""
+    """The address of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Sent with every request; the values are treated as secrets."""
     client: LoginClient | None = None
@@ -56,10 +56,10 @@ class ServerConfig:
     timeout: float = 60.0
     """Seconds that one call may take."""
     start_timeout: float = 30.0
-    """Seconds that it may take until its tools are listed."""
+    """Seconds that it may take to start and list its tools."""
     enabled: bool = True
     origin: str = ""
-    """The file that names it, as the user is shown it."""
+    """The file that configures it, as shown to the user."""
 
 
 @dataclass(frozen=True)
@@ -69,56 +69,56 @@ class ServerFacts:
     name: str
     transport: Literal["stdio", "http"]
     place: Literal["user", "project"]
-    """Whose file names it."""
+    """Whether the user's or the project's file configures it."""
     shown: str
-    """What runs or is reached, on one line and without secrets."""
+    """What is run or reached, on one line and without secrets."""
     details: tuple[str, ...]
-    """What it is given and may do besides, one phrase each."""
+    """What else it is given and may do, one phrase each."""
     state: SourceState | Literal["untrusted", "disabled"]
     tools: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is wrong and what would be right, one line each."""
+    """What is wrong and how to mend it, one line each."""
     wrote: tuple[str, ...] = ()
-    """The last lines it wrote besides the protocol."""
+    """The last lines it wrote outside the protocol."""
     changed: tuple[DiffBlock, ...] = ()
-    """Tools, and instructions, that wait for the user's agreement: they say something else than before, or are new."""
+    """Tools and instructions that wait for the user's consent, because they are new or have changed."""
 
 
 @dataclass(frozen=True)
 class ServerText:
-    """Something that a user's prompt takes from a server by naming it: a resource, or a prompt."""
+    """A resource or prompt of a server that the user can name in a prompt."""
 
     name: str
     """`SERVER:RESOURCE` or `SERVER:PROMPT`, as it is typed behind `@` or `/`."""
     about: str = ""
     """One line, in the server's words."""
     inputs: tuple[tuple[str, str], ...] = ()
-    """Of a prompt: its arguments, and words about each."""
+    """The arguments of a prompt, with a description of each."""
 
 
 class ServerBook(Protocol):
-    """The MCP servers of a conversation; the methods raise ConfigError, and change nothing then."""
+    """The MCP servers of a conversation; a method that raises ConfigError has changed nothing."""
 
     def list(self) -> tuple[ServerFacts, ...]: ...
 
     async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
-        """Ask the servers that are ready what a prompt can take from them; one that does not answer is left out."""
+        """Ask the servers that are ready for their resources and prompts; one that does not answer is left out."""
 
     def tell_reads(self, hear: Callable[[str], None]) -> None:
-        """From now on, call `hear` with the name of each server that a prompt takes text from."""
+        """Call `hear`, from now on, with the name of each server that a prompt takes text from."""
 
     async def trust(self, trusted: bool) -> None:
-        """Trust the project's servers as they are now and start them; or no longer, which holds for later sessions."""
+        """Trust the project's servers as they are now and start them, or stop trusting them; later sessions too."""
 
     async def restart(self, name: str) -> None:
-        """End it and start it again; returns before it is ready."""
+        """Restart a server; returns before it is ready."""
 
     async def agree(self, name: str, seen: tuple[str, ...]) -> None:
-        """Use what changed and says what the user has `seen`."""
+        """Accept the changed texts that are equal to those the user has `seen`."""
 
 
 def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
-    """Return what does what the user chose. Raises ConfigError if there are no servers."""
+    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no servers."""
     if book is None:
         raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
     match act:
@@ -133,17 +133,17 @@ def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
 
 
 class SecretStore(Protocol):
-    """Keeps what the login to a server gave, for later sessions; methods may block, and raise ConfigError."""
+    """Keeps the tokens of logins for later sessions; methods may block, and raise ConfigError."""
 
     def find(self, variable: str) -> str | None: ...
 
     def keep_secret(self, variable: str, value: str) -> str:
-        """Return where it is kept, as a phrase."""
+        """Save it; return where it is kept, as a phrase."""
 
     def forget(self, variable: str) -> None: ...
 
 
 def login_name(config: ServerConfig) -> str:
-    """Return the name a login is kept under: one for each address, so that no token goes to another one."""
+    """Return the name under which a login is kept: one for each address, so that no token goes to another one."""
     digest = hashlib.sha256(config.url.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"MCP_{config.name.replace('-', '_')}_{digest}".upper()

@@ -1,4 +1,4 @@
-"""What the model sees: user, assistant and tool messages, and the rule that every call has its one result."""
+"""What the model sees: user, assistant and tool messages, and the rule that every call has exactly one result."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -31,12 +31,12 @@ class Thinking:
     text: str = ""
     signature: str | None = None
     redacted: str | None = None
-    """The opaque payload of a block whose text the provider withholds."""
+    """The opaque data of a block whose text the provider withholds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """One call as the model asked for it."""
+    """A call as the model asked for it."""
 
     id: str
     """Unique within the session, even if the provider's own ids are not."""
@@ -55,21 +55,21 @@ class WebSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderContent:
-    """An answer in which the provider used tools of its own, sent back to it piece by piece as it came."""
+    """The items of an answer in which the provider used its own tools; they are sent back unchanged."""
 
     origin: str
-    """Whose it is: a provider, or the address of a server. To others only the text and the calls are sent."""
+    """The provider, or address of a server, that it came from. Others are sent only the text and the calls."""
     items: tuple[JsonObject, ...]
-    """Everything in the answer, in order; an item of a call only holds its place."""
+    """Everything in the answer, in order; a call of ours is only a placeholder here."""
 
     @property
     def begun(self) -> frozenset[str]:
-        """The ids of the calls of its own tools, which it refuses without their results, here or in a later answer."""
+        """The ids of the calls of its own tools; it rejects them without their results, here or in a later answer."""
         return frozenset(str(item.get("id")) for item in self.items if item.get("type") == "server_tool_use")
 
     @property
     def results(self) -> frozenset[str]:
-        """The ids of the calls of its own tools whose results are in this answer; an earlier one may have made them."""
+        """The ids of the calls of its own tools whose results are in this answer; a call may be in an earlier one."""
         return frozenset(str(item["tool_use_id"]) for item in self.items if "tool_use_id" in item)
 
     @property
@@ -91,11 +91,11 @@ class Usage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     searches: int = 0
-    """Searches of the provider's own, which are charged beside the tokens."""
+    """The provider's own searches, which are charged beside the tokens."""
     cost_usd: float | None = None
     """None if no price is known for the model."""
     estimated: bool = False
-    """True if the provider sent no usage and the figures are estimated from the text."""
+    """Whether the figures are estimated from the text, because the provider sent no usage."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
@@ -173,9 +173,9 @@ class ErrorInfo:
 
 
 def is_at_work(messages: Sequence[Message]) -> bool:
-    """Tell whether the provider's own tools are not done yet.
+    """Whether the provider's own tools are still running.
 
-    Nothing but the results of our calls may follow the last answer then: the next request lets them continue.
+    If so, only results of our calls may follow the last answer, and the next request lets the tools continue.
     """
     answer = next((message for message in reversed(messages) if not isinstance(message, ToolMessage)), None)
     if not isinstance(answer, AssistantMessage):
@@ -186,12 +186,12 @@ def is_at_work(messages: Sequence[Message]) -> bool:
 
 
 def text_of(content: tuple[ContentPart, ...]) -> str:
-    """The text parts joined by newlines; images are left out."""
+    """Return the text parts joined by newlines; images are left out."""
     return "\n".join(part.text for part in content if isinstance(part, TextPart))
 
 
 class TranscriptCheck:
-    """Reads a transcript message by message, so that a growing one is read once."""
+    """Checks a transcript message by message, so that a growing one is read only once."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -199,7 +199,7 @@ class TranscriptCheck:
         self.call_ids: set[str] = set()
 
     def read(self, message: Message) -> list[str]:
-        """What is wrong with the next message, one sentence each."""
+        """Return what is wrong with the next message, one sentence each."""
         self._count += 1
         if isinstance(message, ToolMessage):
             return self._read_result(message)
@@ -212,7 +212,7 @@ class TranscriptCheck:
         return problems
 
     def unanswered(self) -> list[str]:
-        """What is wrong if no message follows."""
+        """Return what is wrong if no further message follows."""
         return [f"call {call_id} has no result" for call_id in self._open]
 
     def _read_result(self, message: ToolMessage) -> list[str]:
@@ -238,7 +238,7 @@ class TranscriptCheck:
 
 
 def transcript_problems(messages: Sequence[Message]) -> list[str]:
-    """What a provider would reject, one sentence each; empty if the transcript is valid.
+    """Return what a provider would reject, one sentence each; empty if the transcript is valid.
 
     Used by the scripted model, by resume and by `codeagent sessions check`.
     """

@@ -9,12 +9,12 @@ from codeagent.core.messages import AssistantMessage, ImagePart, Message, ToolCa
 from codeagent.core.tool import ToolDefinition
 
 PROVIDER_TOOLS = ("web_search", "code_execution", "image_generation")
-"""The tools that some providers run themselves, by our names."""
+"""Tools that some providers run themselves, under our names for them."""
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """Everything a provider is sent; its prefix is byte-identical from turn to turn."""
+    """Everything that is sent to a provider; its prefix is byte-identical from turn to turn."""
 
     system: str
     messages: tuple[Message, ...]
@@ -40,16 +40,16 @@ class CallClosed:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Something came that is not shown yet, such as part of a call's arguments; it only ends the silence."""
+    """Something arrived that is not shown yet, such as part of a call's arguments; the stream is alive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderUse:
-    """The provider used one of its own tools, on its own machines. All texts are harmless to a terminal."""
+    """The provider used one of its own tools, on its own machines. All texts are safe for a terminal."""
 
     tool: str
     target: str = ""
-    """What it was for: the query, the command, the page; on one line."""
+    """The query, command or page, on one line."""
     output: str = ""
     sources: tuple[WebSource, ...] = ()
     images: tuple[ImagePart, ...] = ()
@@ -60,7 +60,7 @@ class ProviderUse:
 
 @dataclass(frozen=True)
 class ToolsLeftOut:
-    """Tools that only a provider could run, which that of `model` does not have: they were not sent."""
+    """Tools that only a provider can run and that the provider of `model` does not have: they were not sent."""
 
     model: str
     names: tuple[str, ...]
@@ -78,16 +78,16 @@ class Retrying:
 
 @dataclass(frozen=True)
 class FellBack:
-    """The model was given up, and another one answers from now on: forget its deltas and calls."""
+    """The model was given up and another one answers from now on: forget its deltas and calls."""
 
     reason: str
     model: str
-    """The name of the one that takes over."""
+    """The name of the model that takes over."""
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The whole answer, once, at the end."""
+    """The whole answer, sent once at the end."""
 
     message: AssistantMessage
     usage: Usage
@@ -101,31 +101,31 @@ ModelEvent = (
 class Model(Protocol):
     @property
     def name(self) -> str:
-        """As the user gave it."""
+        """The name as the user gave it."""
 
     @property
     def context_window(self) -> int | None:
-        """Tokens; None if unknown."""
+        """The context window in tokens; None if unknown."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
+        """Send the request. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
 
     async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class ModelInUse:
-    """What a conversation is held with."""
+    """The model of a conversation, and how it is used."""
 
     name: str
-    """As the user gave it."""
+    """The name as the user gave it."""
     api_base: str | None = None
     effort: Effort | None = None
-    """None: as the provider has it."""
+    """None: the provider's default."""
     context_window: int | None = None
-    """Tokens; None if unknown."""
+    """The context window in tokens; None if unknown."""
     lane: str = ""
-    """How its requests are sent, in a few words; empty if none are."""
+    """How its requests are sent, in a few words; empty if it sends none."""
 
 
 class ModelOpener(Protocol):

@@ -1,6 +1,6 @@
-"""What the model is told of what happened around it: the user's commands, jobs that ended, files taken back.
+"""Notes that tell the model what happened around it: the user's commands, jobs that ended, restored files.
 
-Each note is a pure function of what is logged, so that a log tells which notes were delivered.
+Each note is a pure function of logged events, so that a log tells which notes were delivered.
 """
 
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
@@ -14,13 +14,13 @@ SHELL = "shell"
 JOB_WAIT = "job_wait"
 JOB_STOP = "job_stop"
 ENDED = "job_ended"
-"""In the details of a result of these two tools: the id of the job whose end the result tells."""
+"""A key in the details of these two tools' results: the id of the job whose end the result reports."""
 _MOST_FILES = 20
 _LONGEST_PATH = 500
 
 
 def shell_note(result: ToolResultAdded) -> UserMessage | None:
-    """Return the message a shared command becomes; None for one that is not shared, and for every other result."""
+    """Return the message for a shared command; None for one that is not shared, and for every other result."""
     if result.name != SHELL or result.details.get("shared") is not True:
         return None
     code = result.details.get("exit_code")
@@ -30,12 +30,12 @@ def shell_note(result: ToolResultAdded) -> UserMessage | None:
 
 
 def job_note(finished: JobFinished) -> UserMessage:
-    """Return the message that tells the end of a job."""
+    """Return the message that reports the end of a job."""
     return UserMessage.from_text(f"({job_end(finished)})", source="note")
 
 
 def job_end(finished: JobFinished) -> str:
-    """Say which job ended how, with the end of its output."""
+    """Report which job ended and how, with the end of its output."""
     lines = [f"{finished.job_id}, {finished.name} {finished.title}".strip() + f": {finished.status}"]
     if finished.summary:
         lines[0] += f", {finished.summary}"
@@ -45,7 +45,7 @@ def job_end(finished: JobFinished) -> str:
 
 
 def job_answer(finished: JobFinished) -> list[str]:
-    """Return the end of what it returned or else printed, and where all of it is if there is more."""
+    """Return the end of what it returned or printed, and where the rest is."""
     lines = [finished.tail] if finished.tail else []
     if finished.handle is not None:
         lines.append(f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]')
@@ -53,7 +53,7 @@ def job_answer(finished: JobFinished) -> list[str]:
 
 
 def trigger_note(fired: TriggerFired) -> UserMessage:
-    """Return the message that tells that a trigger fired."""
+    """Return the message that reports that a trigger fired."""
     trigger = fired.trigger
     last = "" if not trigger.over else ", the last time"
     what = f" ({fired.what})" if fired.what else ""
@@ -62,7 +62,7 @@ def trigger_note(fired: TriggerFired) -> UserMessage:
 
 
 def message_note(received: MessageReceived) -> UserMessage:
-    """Return the message that tells what another agent wrote, quoted: no line of it looks like a note of its own."""
+    """Return the message that quotes what another agent wrote, so that no line of it looks like a note itself."""
     answers = f", in answer to {received.reply_to}" if received.reply_to else ""
     head = f"(message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
     quoted = "\n".join(f"> {line}" for line in visible(received.body).split("\n"))
@@ -70,14 +70,14 @@ def message_note(received: MessageReceived) -> UserMessage:
 
 
 def pin_note(changed: PinsChanged) -> UserMessage | None:
-    """Return the message that tells of a line that the user pinned; None if one was removed."""
+    """Return the message about a line that the user pinned; None if one was removed."""
     if not changed.added:
         return None
     return UserMessage.from_text(f"(The user pinned this, so keep to it: {changed.added})", source="note")
 
 
 def told_by(result: ToolResultAdded) -> str | None:
-    """Return the job whose end this result told the model; None for every other result."""
+    """Return the job whose end this result reported to the model; None for every other result."""
     if result.name not in (JOB_WAIT, JOB_STOP) or result.is_error:
         return None
     ended = result.details.get(ENDED)

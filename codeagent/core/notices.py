@@ -1,6 +1,6 @@
-"""Notices that a reader acts on, each a type with its fields; in JSON all are a `notice` with `code` and `data`.
+"""Notices that readers act on, each a type with its fields; in JSON each is a `notice` with `code` and `data`.
 
-So scripts and old logs know them as they always were, and a reader that lacks a case, or a writer that lacks a field,
+Scripts and old logs see them as they always were, and a reader that lacks a case, or a writer that lacks a field,
 fails the type checker. What is only to be read is a plain `core.events.Notice`.
 """
 
@@ -19,7 +19,7 @@ PauseReason = Literal["asked", "step", "budget", "limit"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TypedNotice(BaseEvent):
-    """What all of them have; `code` is stable, `text` is for reading, and the fields of each are the `data` in JSON."""
+    """The common part: `code` is stable, `text` is for reading, and the other fields are the `data` in JSON."""
 
     type: Literal["notice"] = "notice"
     level: NoticeLevel = "info"
@@ -33,7 +33,7 @@ class TypedNotice(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModeChanged(TypedNotice):
-    """What is asked about from the next call on."""
+    """The mode changed: what is asked about from the next call on."""
 
     code: Literal["mode.changed"] = "mode.changed"
     mode: Mode
@@ -41,7 +41,7 @@ class ModeChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkChanged(TypedNotice):
-    """What commands with network access may reach from now on."""
+    """The network level changed: what commands with network access may reach from now on."""
 
     code: Literal["network.changed"] = "network.changed"
     network: NetworkLevel
@@ -49,7 +49,7 @@ class NetworkChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChanged(TypedNotice):
-    """Requests go to another model from now on."""
+    """Requests go to another model, or with another effort, from now on."""
 
     code: Literal["model.changed"] = "model.changed"
     model: str
@@ -60,15 +60,15 @@ class ModelChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRetried(TypedNotice):
-    """The request failed and is made again: what was streamed of its answer is replaced by the next attempt."""
+    """The request failed and is sent again: what was streamed of its answer is replaced by the next attempt."""
 
     level: NoticeLevel = "warning"
     code: Literal["model.retry"] = "model.retry"
     reason: str
     attempt: int
-    """The one that follows, from 2."""
+    """The number of the next attempt, from 2."""
     delay_s: float
-    """Seconds until then."""
+    """Seconds until the next attempt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,11 +84,11 @@ class ModelFellBack(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetChanged(TypedNotice):
-    """The user set a budget, or took it away."""
+    """The user set or removed a budget."""
 
     code: Literal["budget.changed"] = "budget.changed"
     budget: str
-    """Empty if it was taken away."""
+    """Empty if it was removed."""
     left: str
 
 
@@ -106,7 +106,7 @@ class QueueOrdered(TypedNotice):
 
     code: Literal["queue.ordered"] = "queue.ordered"
     ids: tuple[str, ...]
-    """Of those that wait, the next one first."""
+    """Ids of the queued texts, the next one first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +119,7 @@ class CallEdited(TypedNotice):
     """JSON."""
     target: str
     permission: Permission
-    """What the policy will say now."""
+    """What the policy says now."""
     reason: str = ""
     """Why, as a phrase."""
 
@@ -137,15 +137,15 @@ class RunPaused(TypedNotice):
 
     code: Literal["run.paused"] = "run.paused"
     batch: int
-    """The one that runs next, from 1."""
+    """The number of the next batch, from 1."""
     why: PauseReason
     calls: tuple[str, ...]
-    """Ids of the calls that wait; none before a request to the model."""
+    """Ids of the waiting calls; empty before a request to the model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResumed(TypedNotice):
-    """The run continues, or does not pause after all."""
+    """The run continues, or does not have to pause after all."""
 
     code: Literal["run.resumed"] = "run.resumed"
 
@@ -156,7 +156,7 @@ class RunStopped(TypedNotice):
 
     code: Literal["run.stopped"] = "run.stopped"
     stream_closed: bool
-    """The model's answer was still coming."""
+    """Whether the model was still answering."""
     killed: int
     """Processes."""
     edits_kept: tuple[str, ...]
@@ -166,7 +166,7 @@ class RunStopped(TypedNotice):
     left_running: int
     """Processes that could not be ended."""
     jobs_running: int = 0
-    """Jobs that keep running; missing in logs of early versions."""
+    """Jobs that keep running; missing in logs of old versions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +198,7 @@ class SessionNotSaved(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActFailed(TypedNotice):
-    """What the user asked for was begun and could not be done, and nobody waited for it."""
+    """An act was begun and failed, and nobody was waiting for it."""
 
     level: NoticeLevel = "error"
     code: Literal["act.failed"] = "act.failed"
@@ -208,7 +208,7 @@ class ActFailed(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentStarted(TypedNotice):
-    """A call started a child; in the log of its parent and, as its first event, in the child's own."""
+    """A call started a child; logged by the parent and, as the first event, by the child."""
 
     code: Literal["agent.started"] = "agent.started"
     call_id: str
@@ -221,7 +221,7 @@ class AgentStarted(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageReceived(TypedNotice):
-    """Another agent sent a message; the model is told by a message that is a pure function of this."""
+    """Another agent sent a message; the model is told in a note that is a pure function of this event."""
 
     code: Literal["message.received"] = "message.received"
     message_id: str
@@ -231,7 +231,7 @@ class MessageReceived(TypedNotice):
     """This agent, or the channel that it watches."""
     body: str
     reply_to: str | None = None
-    """The id of the message that it answers."""
+    """Id of the message that it answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -246,9 +246,9 @@ class RecipeStepBegun(TypedNotice):
     """From 1."""
     of: int
     digest: str
-    """Of the steps and the inputs: see `core.recipes.Recipe.digest`."""
+    """A hash of the steps and inputs: see `core.recipes.Recipe.digest`."""
     mode: Mode
-    """What holds in this run only; the mode in its `run.started` is that of the session."""
+    """What applies to this run only; the mode in its `run.started` is the session's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,17 +259,17 @@ class RecipeStopped(TypedNotice):
     code: Literal["recipe.stopped"] = "recipe.stopped"
     recipe: str
     step: str
-    """The id of the one that did not end well."""
+    """Id of the step that failed."""
     done: tuple[str, ...]
     left: tuple[str, ...]
-    """Those that were not begun."""
+    """The steps that were not begun."""
     error: str | None = None
     """Why the step's run could not begin; None: its `run.finished` says how it ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextRead(TypedNotice):
-    """The model reads what others wrote, with its next request; told once for each of them."""
+    """The model reads what others wrote with its next request; emitted once for each of them."""
 
     code: Literal["text.read"] = "text.read"
     place: str
@@ -286,21 +286,21 @@ class CompactionBegun(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryWritten(TypedNotice):
-    """The model answered with a summary; nothing is replaced by it yet."""
+    """The model answered with a summary; it has not replaced anything yet."""
 
     code: Literal["compaction.summary"] = "compaction.summary"
     summary: str
     usage: Usage
-    """Of the request for it."""
+    """The usage of the request for it."""
     asked: bool
-    """The user reads it first, and may edit or refuse it."""
+    """Whether the user reads it first and may edit or refuse it."""
     replaces: int
     """Messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactionFailed(TypedNotice):
-    """The conversation is as it was."""
+    """A compaction failed; the conversation is unchanged."""
 
     level: NoticeLevel = "warning"
     code: Literal["compaction.failed"] = "compaction.failed"
@@ -309,13 +309,13 @@ class CompactionFailed(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinsChanged(TypedNotice):
-    """The lines that every compaction keeps; the model is told of a new one by a message made of this."""
+    """The lines that every compaction keeps have changed; the model is told of a new one in a note."""
 
     code: Literal["pins.changed"] = "pins.changed"
     pins: tuple[str, ...]
     """All of them, in the order they were pinned."""
     added: str = ""
-    """The one that is new; empty if one was removed."""
+    """The new line; empty if one was removed."""
 
 
 AnyNotice = (

@@ -1,4 +1,4 @@
-"""Names that are special wherever they appear: protected from writes, likely to hold secrets, or run by others."""
+"""Names that are special everywhere: protected from writes, likely to hold secrets, or run by other programs."""
 
 import re
 import unicodedata
@@ -23,13 +23,13 @@ _TAGS = range(0xE0000, 0xE1000)
 
 
 def ignorable(char: str) -> bool:
-    """Whether the code point is a letter or a mark to a program and nothing to the eye."""
+    """Whether the code point counts for a program but is invisible."""
     return ord(char) in _IGNORABLE or ord(char) in _TAGS
 
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """The name as the most forgiving file system would see it.
+    """Return the name as the most forgiving file system would see it.
 
     NFKC and case folded, without ignorable code points, stream suffix, trailing dots and spaces.
     """
@@ -40,13 +40,13 @@ def plain_name(name: str) -> str:
 
 
 def protected_part(path: str) -> str | None:
-    """The component for which no tool may write the path: any spelling of `.git` or `.codeagent`."""
+    """Return the component that protects the path from every tool: any spelling of `.git` or `.codeagent`."""
     parts = path.replace("\\", "/").split("/")
     return next((part for part in parts if part and _PROTECTED.fullmatch(plain_name(part))), None)
 
 
 def secret_reason(path: str) -> str | None:
-    """Why the file may hold secrets, as a phrase; None if its name does not say so."""
+    """Return why the file may hold secrets, as a phrase; None if its name does not say so."""
     *folders, name = [plain_name(part) for part in path.split("/") if part] or [""]
     if any(folder in _SECRET_FOLDERS for folder in folders):
         return f"{path} is in a folder that usually holds credentials"
@@ -56,14 +56,14 @@ def secret_reason(path: str) -> str | None:
 
 
 def host_reason(path: str) -> str | None:
-    """Why a change of the file may run something outside the sandbox, as a phrase; None if it will not."""
+    """Return why a change to the file may run something outside the sandbox, as a phrase; None if it will not."""
     *folders, name = [part for part in path.split("/") if part] or [""]
     when = next((found for folder in folders if (found := _host_folder(folder))), "") or _host_name(name)
     return f"{path} {when}" if when else None
 
 
 def watched(path: str) -> bool:
-    """Whether the file is compared after every command: it runs outside the sandbox and is not a package's own."""
+    """Whether the file is compared after every command: it may run outside the sandbox and is not a package's own."""
     return installed_in(path) is None and host_reason(path) is not None
 
 
@@ -73,20 +73,20 @@ def watched_folder(path: str) -> bool:
 
 
 def installed_in(path: str) -> str | None:
-    """The outermost folder on the path that a package manager fills; None if no folder on it is one."""
+    """Return the outermost folder on the path that a package manager fills; None if there is none."""
     parts = path.split("/")
     found = next((at for at, part in enumerate(parts) if plain_name(part) in INSTALLED), None)
     return None if found is None else "/".join(parts[: found + 1])
 
 
 GIT_RUNS = ("config", "config.worktree", "commondir", "hooks")
-"""What in a git directory decides what git runs."""
+"""The files of a git directory that decide what git runs."""
 _GIT_NAMES = frozenset({"head", "objects", "refs", "info", *GIT_RUNS})
-"""What a git directory holds and git reads, folded."""
+"""The files that make a folder a git directory, folded."""
 
 
 def git_layout(names: Iterable[str]) -> bool:
-    """Whether git takes a folder that holds these names for a repository, whatever the folder is called."""
+    """Whether git takes a folder with these names in it for a repository, whatever the folder is called."""
     found = {name.lower() for name in names}
     return "head" in found and ("commondir" in found or {"objects", "refs"} <= found)
 
@@ -104,7 +104,7 @@ def _host_folder(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _host_name(name: str) -> str:
-    """When a file of this name runs, as a phrase; a link may have the name of a folder and lead to one."""
+    """Return when a file of this name runs, as a phrase; a link may have a folder's name and lead to one."""
     folded = plain_name(name)
     found = (kind for kind in HOST_FILES if _pattern(kind.names).fullmatch(folded) or folded in kind.folders)
     return next((kind.when for kind in found), "")
@@ -125,7 +125,7 @@ def _names(*patterns: str) -> str:
 
 @cache
 def _pattern(names: str) -> re.Pattern[str]:
-    """Compiled when it is first needed: all of them take 7 ms."""
+    """Compile the pattern when it is first needed: all of them take 7 ms."""
     return re.compile(names)
 
 
@@ -136,9 +136,9 @@ _TOOL = (
     r"|craco|snowpack|panda|drizzle|knip|syncpack|graphql|codegen|apollo|capacitor|electron|electron\.vite|forge|quasar"
     r"|nitro|build|sst|wxt|histoire|size-limit|cspell|release|react-native|ava|release-it)"
 )
-"""Whose configuration is a program, in a file `TOOL.config.EXTENSION`."""
+"""Tools whose configuration is a program, in a file `TOOL.config.EXTENSION`."""
 _VARIANT = r"(\.(?!(py|rs|go|js|ts|rb|java|md|txt)$).+)?"
-"""`Dockerfile.dev`, and not `makefile.py`."""
+"""Matches `Dockerfile.dev`, but not `makefile.py`."""
 
 HOST_FILES: tuple[HostFiles, ...] = (
     HostFiles(
@@ -282,4 +282,4 @@ HOST_FILES: tuple[HostFiles, ...] = (
 )  # fmt: skip
 
 INSTALLED = frozenset({".yarn", ".venv", "venv", "node_modules", "site-packages", ".tox", ".nox", ".terraform"})
-"""Folders of the table that a package manager fills: a write there asks, what a command installs there is reported."""
+"""Folders of the table that a package manager fills: a write there asks, an installation by a command is reported."""

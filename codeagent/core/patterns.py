@@ -1,16 +1,16 @@
-"""The patterns of rules: what one matches for sure, and what it could match where a part of the text is not known."""
+"""Patterns of rules: what one matches, and what it could match if part of the text is unknown."""
 
 import re
 from functools import lru_cache
 
 HOLE = "\0"
-"""Stands for text that nobody knows before a call runs."""
+"""Stands for text that is unknown before a call runs."""
 SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
-"""A program in one of these is the program of that name."""
+"""A program in one of these folders counts as the program of that name."""
 
 
 def meets(pattern: str, text: str) -> bool:
-    """Whether some text in place of each hole makes the pattern match; a blank beside a hole may vanish with it."""
+    """Whether some text in each hole makes the pattern match; a blank beside a hole may vanish with it."""
     free = [
         letter == HOLE or (letter == " " and HOLE in text[max(0, at - 1) : at + 2]) for at, letter in enumerate(text)
     ]
@@ -28,7 +28,7 @@ def meets(pattern: str, text: str) -> bool:
 
 
 def _onward(places: set[int], free: list[bool]) -> set[int]:
-    """With those reached by leaving out what may be empty."""
+    """Add the states that are reached by skipping what may be empty."""
     found = set(places)
     for at in places:
         while at < len(free) and free[at]:
@@ -39,10 +39,10 @@ def _onward(places: set[int], free: list[bool]) -> set[int]:
 
 @lru_cache(maxsize=1024)
 def glob_of(pattern: str, kind: str) -> re.Pattern[str]:
-    """`*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
+    """Compile a pattern with `*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
 
-    ` *` at the end of a command stands for any further words, or none: `pytest *` is `pytest` and not `pytest-x`. `/**`
-    at the end of a path stands for the folder, too.
+    ` *` at the end of a command matches any further words, or none: `pytest *` matches `pytest`, not `pytest-x`. `/**`
+    at the end of a path also matches the folder itself.
     """
     within = "[^/]" if kind == "path" else "."
     out: list[str] = []

@@ -16,20 +16,20 @@ Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 NetworkLevel = Literal["none", "allow-list", "ask", "open"]
-"""What a command with network access may reach: nothing; the hosts that rules allow; besides these, those the user
-allows when it asks for them; every public host."""
+"""What a command with network access may reach: nothing; the hosts that rules allow; also those that the user
+allows when asked; every public host."""
 _TIGHTEST_FIRST: tuple[NetworkLevel, ...] = ("none", "allow-list", "ask", "open")
 ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
-"""`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered in the user's place."""
+"""`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered for the user."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
-"""Where a rule comes from: the command line, an answer for this session, an answer that was kept, the user's own
+"""Where a rule comes from: the command line, an answer for this session, a saved answer, the user's own
 configuration, the project's (which may only tighten)."""
 Answer = Literal["once", "session", "rule", "edit", "deny"]
-"""`session`: this exact call is not asked about again in this session. `rule`: neither is what `Decision.rule` matches.
-`edit`: ask again, about other arguments."""
+"""`session`: this exact call is not asked about again in this session. `rule`: nor is what `Decision.rule` matches.
+`edit`: ask again about other arguments."""
 
 ToolHookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
-"""Around one call; a hook may name the tools it is for (FEATURES F11)."""
+"""The hook events around a call; a hook may name the tools it is for (FEATURES F11)."""
 HookEvent = Literal[
     "before_tool",
     "after_tool",
@@ -47,12 +47,12 @@ ALWAYS_ASKS = "this tool asks"
 SAID_NO = "the user said no"
 """How a denial by the user begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
-"""How an allowing rule begins that is for calls with network access, as in `bash(network: pip install *)`."""
+"""The beginning of an allowing rule for calls with network access, as in `bash(network: pip install *)`."""
 HOSTS = "network"
-"""What a rule about hosts has in place of a tool, as in `network(pypi.org, *.pythonhosted.org)`."""
+"""What stands for the tool in a rule about hosts, as in `network(pypi.org, *.pythonhosted.org)`."""
 _MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
-"""Characters with a hole among them that are compared with a rule; longer ones may match any."""
+"""The longest text with a hole that is compared with a rule; a longer one may match any rule."""
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 _INCLUDES: dict[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ _INCLUDES: dict[str, tuple[str, ...]] = {
     "read": ("list", "search", "glob", "tree", "json_read"),
     "list": ("glob", "tree"),
 }
-"""What may be written may be edited, and what may not be read may not be searched either."""
+"""The tools that a rule for each tool also covers: `write` also covers `edit`, and `read` also covers `search`."""
 
 
 @dataclass(frozen=True)
@@ -77,41 +77,41 @@ class ApprovalKey:
     parts: tuple[str, ...]
     opaque: bool = False
     sensitive: str | None = None
-    """Why a user is asked even if the mode would not ask: shown with the question. For a path, only a rule that
-    names it exactly answers for them."""
+    """Why the user is asked even if the mode would not ask: shown with the question. For a path, only a rule that
+    names it exactly answers in their place."""
     reads_only: bool = False
-    """All of it is known to only read, if it runs confined: asked about only if `Policy.ask_reads` says so."""
+    """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is set."""
     reading: frozenset[str] = frozenset()
-    """Those of `parts` that are known to only read: an allowing rule for the others is enough then."""
+    """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False
-    """The call reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
+    """Whether it reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
     parts after that word; other rules match with the word or without it. Plan mode denies it."""
     server: str = ""
     """The host or the MCP server that answers the call, if it is known."""
     runs: tuple[str, ...] = ()
-    """Further spellings of what the call does, for rules that deny or ask only; `HOLE` is text that nobody knows."""
+    """Further spellings of what the call does, only for rules that deny or ask; `HOLE` is unknown text."""
     host: str = ""
-    """The host that the call itself reaches, as `example.org:443`; empty if a program may reach several, or none."""
+    """The host that the call reaches, as `example.org:443`; empty if there is none, or there may be several."""
     perhaps: tuple[str, ...] = ()
-    """What it may do, for all that can be seen: a rule that denies or asks and matches one of these asks."""
+    """What the call may do, as far as can be seen: a rule that denies or asks and matches one of these asks."""
     unseen: bool = False
-    """It may do more than is listed here: if a rule that denies or asks has a pattern, it is asked about."""
+    """Whether it may do more than is listed here: it is asked about if a rule that denies or asks has a pattern."""
     does: tuple["EquivalentCall", ...] = ()
-    """What the call does by means of other tools: their rules that deny or ask apply to it, too; none allows it."""
+    """What the call does in place of other tools: their rules that deny or ask apply to it, but none allows it."""
 
     @property
     def answered_by(self) -> str:
-        """Who answers the call, if others than this machine do: the model reads what they wrote. Empty: nobody else."""
+        """Who answers the call if this machine does not: the model reads what they wrote. Empty: nobody else."""
         return self.server or ("the network" if self.network else "")
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """What a rule that denies or asks needs to match one of."""
+        """Return the texts of which a rule that denies or asks has to match one."""
         return self._said((*self.parts, *self.runs))
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What such a rule asks about if it could match one of them."""
+        """Return the texts for which such a rule asks if it could match one."""
         return self._said((*(run for run in self.runs if HOLE in run), *self.perhaps))
 
     def _said(self, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class ApprovalKey:
 
 @dataclass(frozen=True)
 class EquivalentCall:
-    """Something that could have been done with another tool, named as that tool would name it."""
+    """What a call does, as another tool that could have done it would name it."""
 
     tool: str
     key: ApprovalKey
@@ -155,11 +155,11 @@ class Rule:
 
     @property
     def is_exact(self) -> bool:
-        """It names one thing: no wildcard."""
+        """Whether it names one thing, without a wildcard."""
         return self.pattern is not None and not any(letter in self.pattern for letter in "*?")
 
     def covers(self, tool: str) -> bool:
-        """Its own tools, and those that do less of the same: see `_INCLUDES`."""
+        """Whether the rule covers the tool: its own one, or one that it includes, see `_INCLUDES`."""
         return any(glob_of(name, "text").fullmatch(tool) for name in (self.tool, *_INCLUDES.get(self.tool, ())))
 
     def reaches(self, host: str) -> bool:
@@ -174,7 +174,7 @@ class Rule:
         return self.pattern is None or glob_of(self.pattern, kind).fullmatch(part) is not None
 
     def could_match(self, text: str) -> bool:
-        """A command with holes in it: whether anything in their place would make it one that the rule matches."""
+        """Whether some text in the holes of a command would make it one that the rule matches."""
         if self.pattern is None or len(text) > _LONGEST_UNSURE:
             return True
         pattern = SYSTEM_FOLDER.sub("", self.pattern)
@@ -184,17 +184,17 @@ class Rule:
 
 
 Objection = Callable[[Rule], str | None]
-"""Why an answer must not become this rule, as a phrase; None if it may."""
+"""Returns why an answer must not become this rule, as a phrase; None if it may."""
 
 
 class RuleBook(Protocol):
     """The rules a user keeps for a workspace beyond one session; methods may block on a small file."""
 
     def keep(self, rule: str, *, denies: bool = False) -> str:
-        """Allow or deny what it matches here from now on; returns where it is kept. Raises ConfigError."""
+        """Save the rule for this workspace; return where it is kept. Raises ConfigError."""
 
     def forget(self, rule: str) -> None:
-        """Raises ConfigError if it cannot be taken out; an unknown rule is ignored."""
+        """Remove a saved rule; an unknown one is ignored. Raises ConfigError if it cannot be removed."""
 
 
 @dataclass(frozen=True)
@@ -208,20 +208,20 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was answered to an approval request."""
+    """The answer to an approval request."""
 
     answer: Answer
     reason: str = ""
     """On a denial: what the model is told."""
     source: ApprovalSource = "user"
     rule: str = ""
-    """With `rule`: the rule that allows this call and others like it from now on, as the user left it."""
+    """With `rule`: the rule that allows this call and similar ones from now on, as edited by the user."""
     keep: bool = False
-    """With `rule`: also in later sessions of this workspace."""
+    """With `rule`: whether it also holds in later sessions of this workspace."""
     arguments: str = ""
-    """With `edit`: the arguments the call should have instead, as JSON."""
+    """With `edit`: the arguments that the call should have instead, as JSON."""
     hunks: tuple[HunkAnswer, ...] | None = None
-    """With `once`: what of the change is taken, an answer for each of `core.display.cut`; None: all of it."""
+    """With `once`: which hunks are accepted, an answer for each of `core.display.cut`; None: all of them."""
 
 
 @dataclass(frozen=True)
@@ -231,20 +231,20 @@ class Policy:
     mode: Mode = "ask"
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
-    """Ask about commands that only read, too."""
+    """Whether to ask about commands that only read, too."""
     network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
-    """Who wrote what the model has read so far, other than the user and this machine: see `ApprovalKey.answered_by`."""
+    """Whose text the model has read so far, besides the user's and this machine's: see `ApprovalKey.answered_by`."""
     vouched: Mapping[Rule, int] = field(default_factory=dict)
-    """How many of `heard` there were when the user last made each rule; 0 for one that is not in it."""
+    """The length of `heard` when the user last made each rule; 0 for a rule that is not listed."""
 
     def adding(self, rule: Rule, known: int | None = None) -> "Policy":
-        """With a rule that the user made, or made again, knowing of the first `known` of `heard`; None: of all."""
+        """Return the policy with a rule that the user made knowing of the first `known` of `heard`; None: of all."""
         rules = self.rules if rule in self.rules else (*self.rules, rule)
         return replace(self, rules=rules, vouched={**self.vouched, rule: len(self.heard) if known is None else known})
 
     def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
-        """Judge one call; `default` and `effect` are the tool's own."""
+        """Judge a call; `default` and `effect` are the tool's own."""
         if self.mode == "plan" and effect != "nothing":
             return Verdict("deny", "auto", "plan mode changes nothing")
         if self.mode == "plan" and key.network:
@@ -266,8 +266,8 @@ class Policy:
     def _by_rules_or_mode(self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect) -> Verdict:
         """Judge by the allowing rules and, if they leave something open, by the call and the mode.
 
-        Rules that answers made are suspended for calls that others answer, once the model has read what somebody wrote
-        since (SECURITY.md T40); if only such a rule would have allowed the call, the user is asked and told so.
+        Rules made by answers are suspended for calls that others answer, once the model has read what somebody wrote
+        since then (SECURITY.md T40); if only such a rule would have allowed the call, the user is asked and told so.
         """
         known = [rule for rule in rules if not (key.answered_by and self._is_suspended(rule))]
         verdict = self._allowed(key, known) or self._without_rules(key, default, effect)
@@ -285,7 +285,7 @@ class Policy:
     def reach(self, host: str, *, named: bool = False) -> Verdict:
         """Judge a request of a running command to a host, `example.org:443`.
 
-        `named`: the list of hosts with which the call was allowed names it.
+        `named`: whether the hosts with which the call was allowed include it.
         """
         if self.network == "none":
             return Verdict("deny", "auto", "the network is off")
@@ -309,7 +309,7 @@ class Policy:
                 return Verdict("deny", "auto", "it is not on the allow-list")
 
     def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
-        """The rules that match the call or anything it does; a denying one without a pattern matches everything."""
+        """Return the rules that match the call or what it does; a denying one without a pattern matches everything."""
         found = []
         for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
@@ -319,7 +319,7 @@ class Policy:
         return found
 
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
-        """Why a rule that denies or asks might hold for what cannot be seen of the call; None if none might."""
+        """Return why a rule that denies or asks might match what cannot be seen of the call; None if none might."""
         for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
@@ -331,7 +331,7 @@ class Policy:
         return None
 
     def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
-        """By rules; None if they leave something open."""
+        """Judge by the allowing rules; None if they leave something open."""
         if key.sensitive is not None and key.kind == "path":
             rules = [rule for rule in rules if rule.is_exact]
         if key.network:
@@ -361,12 +361,12 @@ class Policy:
 
 
 def narrower(one: Mode, other: Mode) -> Mode:
-    """The mode that allows less."""
+    """Return the mode that allows less."""
     return min(one, other, key=_NARROWEST_FIRST.index)
 
 
 def tighter(*levels: NetworkLevel) -> NetworkLevel:
-    """The level that lets the least through."""
+    """Return the level that allows the least."""
     return min(levels, key=_TIGHTEST_FIRST.index)
 
 

@@ -1,4 +1,4 @@
-"""What tools reach the world through; the real ones live beside their library, fakes in tests."""
+"""The ports through which tools reach the world; real ones are beside their library, fakes in tests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -34,21 +34,21 @@ class DirEntry:
 
 
 class IgnoreRules(Protocol):
-    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, as one walk of the tree sees it.
+    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, read once for one walk of the tree.
 
-    Parents are asked about before what is in them: a path inside an ignored directory is ignored.
+    Ask about a directory before its entries: a path inside an ignored directory is ignored.
     """
 
     @property
     def from_above(self) -> bool:
-        """Whether rules of folders above the root count, because the root is a folder of a repository."""
+        """Whether ignore files above the root count, because the root is a folder of a repository."""
 
     def ignored(self, path: str, directory: bool) -> bool:
         """`path` is relative to the root. Unreadable ignore files count as empty."""
 
 
 class Workspace(Protocol):
-    """The files below one root, opened once at start (SECURITY.md 4c).
+    """The files below a root directory that is opened once at start (SECURITY.md 4c).
 
     Paths are relative to the root, or absolute inside it. Every operation opens beneath the root
     fd in one step; nothing is checked first and opened later. All raise WorkspaceError.
@@ -59,34 +59,34 @@ class Workspace(Protocol):
         """The root's own path, for display and for the sandbox; never used to open a file."""
 
     def relative(self, path: str) -> str:
-        """The path as shown to people: relative to the root, `.` and `..` folded, `.` for the root.
+        """Return the path as shown to the user: relative to the root, `.` and `..` folded, `.` for the root.
 
         Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
         """
 
     def resolve(self, path: str) -> str:
-        """Where the path leads after every link inside the workspace, relative to the root.
+        """Return where the path leads after every link inside the workspace, relative to the root.
 
-        The last part need not exist. Right at that moment only: open it again beneath the root.
+        The last part need not exist. The answer may be outdated at once: open it again beneath the root.
         """
 
     def descriptor(self) -> int:
         """The root directory's own descriptor, for the working directory of a child process."""
 
     def ignores(self) -> IgnoreRules:
-        """The ignore rules as they are now; read again for each walk."""
+        """Read the ignore rules as they are now; done again for each walk."""
 
     def key(self, path: str) -> str:
-        """One string for all spellings of a file, for scheduling only; never raises."""
+        """Return one string for all spellings of a file, for scheduling only; never raises."""
 
     def stat(self, path: str) -> FileStat:
-        """Links inside the workspace are followed. Raises MissingPath."""
+        """Look at a file or folder; links inside the workspace are followed. Raises MissingPath."""
 
     def open(self, path: str) -> BinaryIO:
-        """A regular file for reading, never blocking on a FIFO. Raises MissingPath, NotAFile."""
+        """Open a regular file for reading, never blocking on a FIFO. Raises MissingPath, NotAFile."""
 
     def entries(self, path: str) -> Iterator[DirEntry]:
-        """What a directory holds, links not followed, in byte order of the names."""
+        """List a directory, links not followed, in byte order of the names."""
 
     def write(self, path: str, data: bytes, *, base: str | None) -> None:
         """Replace or create the file atomically, with its mode, owner and extended attributes.
@@ -101,25 +101,25 @@ class Workspace(Protocol):
     def move(self, path: str, to: str, *, base: str) -> None:
         """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be taken.
 
-        It stays the same file: mode, owner, attributes. Missing folders are made. Raises ContentChanged, ProtectedPath.
+        Mode, owner and attributes stay. Missing folders are made. Raises ContentChanged, ProtectedPath.
         """
 
 
 class OutputSink(Protocol):
-    """The full text of one call's output, as it comes."""
+    """Stores the full text of one call's output as it comes."""
 
     @property
     def handle(self) -> str:
-        """What `output_read` takes."""
+        """The handle for `output_read`."""
 
     def write(self, text: str) -> None:
         """Append; past the store's cap the text is counted and dropped."""
 
     def flush(self) -> None:
-        """Put what was written so far where `read` finds it, even after this process is gone."""
+        """Make what was written so far readable, even after this process has ended."""
 
     def close(self) -> None:
-        """End it; an output that was never written to leaves nothing behind."""
+        """Close it; an output that was never written to leaves nothing behind."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ class OutputPage:
     total: int
     """Lines in the whole output."""
     dropped_bytes: int
-    """Bytes past the store's cap, which are gone."""
+    """Bytes past the store's cap, which were dropped."""
 
 
 class OutputStore(Protocol):
-    """Keeps what is too long for the model's context (FEATURES F29), and images, as files."""
+    """Keeps outputs that are too long for the model's context (FEATURES F29), and images, as files."""
 
     def create(self, call_id: str) -> OutputSink: ...
 
@@ -148,12 +148,12 @@ class OutputStore(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """One command line for the sandbox, run by `bash -c` in the workspace root."""
+    """A command line for the sandbox, run by `bash -c` in the workspace root."""
 
     text: str
     call_id: str
     read_only: bool = False
-    """The workspace is mounted read-only for it: the kernel refuses every change."""
+    """Whether the workspace is mounted read-only for it, so that the kernel refuses every change."""
     hosts: tuple[str, ...] = ()
     """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
     reach: "Reach | None" = None
@@ -166,22 +166,22 @@ class CommandResult:
     """None if the command was stopped before it ended."""
     stopped: bool = False
     killed: int = 0
-    """Processes stopped on cancel, counted in the sandbox."""
+    """How many processes were stopped on cancel, counted in the sandbox."""
     left_running: int = 0
-    """Processes the command left behind on purpose; they hold nothing up."""
+    """How many processes the command left running on purpose; nothing waits for them."""
     out_of_memory: bool = False
     notices: tuple[str, ...] = ()
-    """What the sandbox did about the command's effects, such as a quarantined `.git`."""
+    """What the sandbox did about the command's effects, such as moving a planted `.git` away."""
 
 
 @dataclass(frozen=True)
 class StdioProgram:
-    """A program that is talked to over its standard input and output for as long as it runs."""
+    """A running program with which one communicates over its standard input and output."""
 
     arguments: tuple[str, ...]
     """The program and its arguments; no shell sees them."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What it gets besides a minimal environment."""
+    """Its variables beside a minimal environment."""
     directory: str = ""
     """Where it runs, relative to the workspace's root; empty: the root itself."""
     hosts: tuple[str, ...] = ()
@@ -195,13 +195,13 @@ class RunningProgram(Protocol):
         """Write to its standard input; waits while that is full. Raises SandboxLost if it has ended."""
 
     def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
-        """Yield what it writes, until it has ended; to be read once, and nothing is read ahead."""
+        """Yield what it writes until it has ended; call it once; nothing is read ahead."""
 
     async def outdated(self) -> str:
-        """Why it must be started again before use, as a phrase; empty if it need not. Raises SandboxUnavailable."""
+        """Return why it must be restarted before use, as a phrase; empty if it need not. Raises SandboxUnavailable."""
 
     async def close(self) -> int | None:
-        """End it and all it started; return its exit code, None if that is unknown. Idempotent."""
+        """End it and everything it started; return its exit code, None if that is unknown. Idempotent."""
 
 
 StartProgram = Callable[[StdioProgram], Awaitable[RunningProgram]]
@@ -210,25 +210,25 @@ StartProgram = Callable[[StdioProgram], Awaitable[RunningProgram]]
 
 @dataclass(frozen=True)
 class Swept:
-    """What a look at the workspace from outside the sandbox found."""
+    """The findings of a look at the workspace from outside the sandbox."""
 
     notices: tuple[str, ...] = ()
-    """What commands had planted and is moved out of the workspace, a sentence each."""
+    """What commands had planted and was moved out of the workspace, a sentence each."""
     alive: bool = False
-    """Something that a command started may still run."""
+    """Whether something that a command started may still be running."""
     moment: object = field(default=None, compare=False)
     """Equal to that of an earlier look if nothing has run inside in between; None if that is not known."""
 
 
 @dataclass(frozen=True)
 class SandboxInfo:
-    """What a running sandbox is, for status line, `doctor` and the system prompt."""
+    """Facts about a running sandbox, for the status line, `doctor` and the system prompt."""
 
     kind: Literal["docker", "host", "replay"]
     """`replay`: nothing is run."""
     image: str
     image_origin: str
-    """How the image came about, as a phrase: `configured`, `host toolchain, read-only`, …"""
+    """Where the image comes from, as a phrase: `configured`, `host toolchain, read-only`, …"""
     user: str
     network: str
     warnings: tuple[str, ...] = ()
@@ -240,7 +240,7 @@ OnOutput = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
 
 
 class RunsCommands(Protocol):
-    """Something that commands can be given to: a sandbox, or what listens to one."""
+    """Runs commands: a sandbox, or something that wraps one."""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.
@@ -262,21 +262,21 @@ class Sandbox(RunsCommands, Protocol):
 
     @property
     def exposed(self) -> str:
-        """Why commands may come across files of secrets that are not hidden from them, as a phrase; usually empty."""
+        """Why commands may find files of secrets that are not hidden from them, as a phrase; usually empty."""
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Pause everything inside during the block, so that the workspace stays as it is; nests. Raises SandboxLost."""
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
-        """Start a program in a container of its own, see `StartProgram`."""
+        """Start a program in its own container, see `StartProgram`."""
 
     async def listening(self) -> frozenset[int]:
-        """TCP ports that processes inside listen on now; empty if that cannot be known."""
+        """Return the TCP ports on which processes inside listen now; empty if that cannot be known."""
 
     async def sweep(self) -> Swept:
         """Move away a `.git` or `.codeagent` that appeared at the root since a command ran; costs nothing if none ran.
 
-        After `close` it tells, once, what was found when everything had ended.
+        After `close` it returns, once, what was found when everything had ended.
         """
 
     async def set_aside(self, path: str) -> str:
@@ -288,7 +288,7 @@ class Sandbox(RunsCommands, Protocol):
 
 @dataclass(frozen=True)
 class Reply:
-    """What the user said to a question."""
+    """The user's reply to a question."""
 
     answer: str | None
     """None if they did not answer."""
@@ -297,7 +297,7 @@ class Reply:
 
 
 class Asker(Protocol):
-    """Someone who can be asked in the middle of a run."""
+    """Asks the user a question in the middle of a run."""
 
     async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
         """Wait for the answer, which need not be one of the `options`. Raises RunCancelled."""
@@ -305,7 +305,7 @@ class Asker(Protocol):
 
 @dataclass(frozen=True)
 class Skill:
-    """One folder with a `SKILL.md`, as it is listed; hidden characters are escapes."""
+    """A folder with a `SKILL.md`, as it is listed; hidden characters are escaped."""
 
     name: str
     """`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, unique."""
@@ -313,21 +313,21 @@ class Skill:
     """One line: what it is about and when to use it."""
     place: Literal["user", "project"]
     where: str
-    """Its SKILL.md as people write it: relative to the workspace, or absolute."""
+    """Path of its SKILL.md, relative to the workspace, or absolute."""
 
 
 @dataclass(frozen=True)
 class SkillText:
-    """What is read on demand."""
+    """The text of a skill, read on demand."""
 
     text: str
-    """Markdown without its front matter, or the text of one of the files; hidden characters are escapes."""
+    """Markdown without its front matter, or the text of one of the files; hidden characters are escaped."""
     files: tuple[str, ...] = ()
     """The other files: for a project's skill relative to the workspace, for a user's relative to its folder."""
 
 
 class Skills(Protocol):
-    """The skills there are; a user's come before a project's, each by name."""
+    """The skills that exist, the user's before the project's, each sorted by name."""
 
     @property
     def listed(self) -> tuple[Skill, ...]: ...
@@ -346,7 +346,7 @@ class Hit:
     """Seconds since the epoch."""
     what: Literal["prompt", "answer", "command"]
     snippet: str
-    """One line around the first match; hidden characters are escapes."""
+    """One line around the first match; hidden characters are escaped."""
 
 
 @dataclass(frozen=True)
@@ -354,14 +354,14 @@ class Found:
     hits: tuple[Hit, ...]
     """The newest first."""
     sessions: int
-    """How many sessions of this workspace were looked through."""
+    """How many sessions of this workspace were searched."""
     complete: bool
-    """False if older sessions were left out: enough was found, or it took too long."""
+    """False if older sessions were left out, because enough was found or it took too long."""
 
 
 class Memory(Protocol):
     def search(self, words: tuple[str, ...], limit: int) -> Found:
-        """Find the prompts, answers and commands that hold all the words, in any case. Blocks, for a bounded time."""
+        """Find the prompts, answers and commands with all the words, ignoring case. Blocks for a bounded time."""
 
 
 @dataclass(frozen=True)
@@ -372,9 +372,9 @@ class Note:
 
 
 class Scratchpad(Protocol):
-    """Values by key. Secrets are masked before anything is kept, so `get` may give less than was set.
+    """Values by key. Secrets are masked before anything is kept, so `get` may return less than was set.
 
-    Every method blocks on a small file and raises SessionError; nothing was changed then. A part of one (for a
+    Every method blocks on a small file; if it raises SessionError, nothing was changed. A part of one (for a
     sub-agent) is another Scratchpad that puts a prefix in front of every key.
     """
 
@@ -384,7 +384,7 @@ class Scratchpad(Protocol):
         """Also raises ScratchpadFull."""
 
     def append(self, key: str, value: str) -> None:
-        """On a line of its own, to what is there; a missing key is made. Also raises ScratchpadFull."""
+        """Append on a new line; a missing key is created. Also raises ScratchpadFull."""
 
     def delete(self, key: str) -> bool:
         """False if the key does not exist."""
@@ -394,4 +394,4 @@ class Scratchpad(Protocol):
 
 
 class ScratchpadFull(Exception):
-    """It would be larger than it may be; the text says what is too large and what could go."""
+    """It would become larger than allowed; the text says what is too large and what could be removed."""

@@ -1,4 +1,4 @@
-"""Finds programs to run, never one that lies in the workspace, and what to type to run this one again."""
+"""Finds programs to run, never one in the workspace, and the command that runs this program again."""
 
 import os
 import re
@@ -12,9 +12,9 @@ Version = tuple[int, int, int]
 
 
 def find_program(name: str, workspace: Path) -> str | None:
-    """The first on PATH, by an absolute folder, that is not in the workspace, links followed.
+    """Find the first on PATH, in an absolute folder, that is not in the workspace after following links.
 
-    A name with a slash in it is a path that somebody chose: it is taken as it is, where a program is there.
+    A name with a slash is a path that somebody chose: it is used unchanged if a program is there.
     """
     if "/" in name:
         return shutil.which(name)
@@ -29,7 +29,7 @@ def find_program(name: str, workspace: Path) -> str | None:
 
 
 def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
-    """Why `find_program` gave None, as a clause, and what to do about it."""
+    """Say why `find_program` returned None, as a clause, and what to do about it."""
     found = shutil.which(name)
     if found is None:
         return f"there is no {name} on PATH", f"install {name}"

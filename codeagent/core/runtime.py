@@ -1,4 +1,4 @@
-"""What a front end is handed: an agent to talk to and the sessions there are."""
+"""What a front end gets: an agent to talk to, and the sessions that exist."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
@@ -19,7 +19,7 @@ from codeagent.core.toolbox import Toolbox
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """What a list of sessions shows; the empty string if the log does not say."""
+    """A session in a list; a field is empty if the log does not say."""
 
     id: str
     modified: float
@@ -29,35 +29,35 @@ class SessionSummary:
     workspace: str
     model: str
     prompt: str
-    """What the session began with."""
+    """The first prompt."""
     in_use: bool
     title: str = ""
-    """What the user called it."""
+    """The name that the user gave it."""
 
 
 class AgentHandle(Protocol):
     """One conversation: acts go in, events come out."""
 
     def do(self, act: Act) -> Refused | None:
-        """Do it now, or begin what takes time: that shows as events, its failure as a notice `act.failed`."""
+        """Carry out an act. What takes time is begun and shows as events; its failure is a notice `act.failed`."""
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; if that fails, the act is refused. Runs are not waited for."""
+        """Like `do`, but wait for what it begins; if that fails, the act is refused. Runs are not waited for."""
 
     async def settled(self) -> None:
-        """Return once everything that acts began has ended; runs are not waited for."""
+        """Wait until everything that acts began has ended; runs are not waited for."""
 
     def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
-        """One prompt to its end; the last event is `run.finished`, or a notice `run.not_begun`: a hook denied it.
+        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun` if a hook denied it.
 
-        A recipe is as many runs as it has steps, as long as each ends well. A group is one run of all its agents. None
+        A recipe is one run per step, as long as each ends well. A group is a single run of all its agents. None
         begins with what is queued.
         """
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Every event from now until the agent is closed, outside runs as well; unread deltas are merged.
+        """Yield every event from now until the agent is closed, also outside runs; unread deltas are merged.
 
-        The first reader also gets what was emitted before there was any.
+        The first reader also gets the earlier ones.
         """
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
@@ -70,11 +70,11 @@ class AgentHandle(Protocol):
 
     @property
     def running(self) -> bool:
-        """From the prompt until `run.finished` is emitted, or a hook denied what it was to begin with."""
+        """Whether a run is in progress: from the prompt until `run.finished` is emitted or a hook denied the prompt."""
 
     @property
     def queued(self) -> tuple[Queued, ...]:
-        """What is queued, in the order it was typed or moved to."""
+        """The queued texts, in the order in which they were typed or moved."""
 
     @property
     def model(self) -> ModelInUse: ...
@@ -84,15 +84,15 @@ class AgentHandle(Protocol):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """In force, in the order they were given."""
+        """The rules in force, in the order in which they were given."""
 
     @property
     def rewind(self) -> Rewind | None:
-        """None if no checkpoints can be kept; a notice `checkpoint.unavailable` says why."""
+        """None if no checkpoints can be kept; the notice `checkpoint.unavailable` says why."""
 
     @property
     def jobs(self) -> JobBook:
-        """The calls that run in the background, and those that did. They outlive runs and end with the session."""
+        """The jobs, running or ended. They outlive runs and end with the session."""
 
     @property
     def toolbox(self) -> Toolbox | None:
@@ -111,10 +111,10 @@ class Runtime:
     """None while the sandbox is starting, or if there is none and bash is disabled."""
     outputs: OutputStore
     next_request: Callable[[], ModelRequest]
-    """The system prompt and the tools that the model is sent next; without messages."""
+    """The next request, with the system prompt and the tools, but without messages."""
     close: Callable[[], Awaitable[None]]
     """Ends the agent, the model's connections and the sandbox; idempotent."""
     skills: Skills
-    """Those the model is told of."""
+    """The skills that the model is told about."""
     sandbox_starting: Awaitable[SandboxInfo] | None = None
-    """Done once commands can run; fails if they never will, which is also a notice. None: it is not starting."""
+    """Done once commands can run; fails, with a notice, if they never will. None: no sandbox is starting."""

@@ -1,4 +1,4 @@
-"""Makes text from models, tools and files harmless to a terminal: what would act is shown instead."""
+"""Makes text from models, tools and files safe for a terminal: control characters are shown as escapes."""
 
 import re
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ _ACTS = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay."""
+    """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     return _ACTS.sub(lambda match: _escape(match[0]), text.replace("\r\n", "\n"))
 
 
 def visible_json(text: str) -> str:
-    """JSON that means the same, with every such character as an escape of JSON's own."""
+    """Return equivalent JSON with every such character as a JSON escape."""
     return text if text.isascii() and "\x7f" not in text else _ACTS.sub(lambda match: _json_escape(match[0]), text)
 
 
 class VisibleStream:
-    """Stands in front of a text stream that a terminal reads: nothing written to it acts there."""
+    """Wraps a text stream that a terminal reads, so that nothing written to it acts there."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -47,7 +47,7 @@ class VisibleStream:
 
 
 def one_line(text: str, width: int) -> str:
-    """As `visible`, on one line of at most `width` characters, cut with an ellipsis."""
+    """Return `visible` text on one line of at most `width` characters, cut with an ellipsis."""
     flat = " ".join(visible(text[: 4 * width]).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 

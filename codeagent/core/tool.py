@@ -1,4 +1,4 @@
-"""What a tool is, what one call may touch, and what it answers."""
+"""Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ ToolMode = Literal["direct", "background", "stateful"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolResult:
-    """What one call answered: twice, once for the model and once for the user."""
+    """What a call answered, once for the model and once for the user."""
 
     content: tuple[ContentPart, ...]
     """For the model."""
@@ -33,7 +33,7 @@ class ToolResult:
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
     executed: bool = True
-    """It was started. False if it never was: rejected, denied beforehand, skipped. The executor sees to it."""
+    """Whether the call was started; False if it was rejected, denied beforehand or skipped. Set by the executor."""
     child_session: str | None = None
 
     @classmethod
@@ -46,7 +46,7 @@ class ToolResult:
 
 
 class ToolError(Exception):
-    """A failure a tool raises on purpose; the executor makes the error result of it.
+    """A failure that a tool raises on purpose; the executor turns it into the error result.
 
     The text is what the model reads unless `content` says more (a failed command's output).
     """
@@ -72,13 +72,13 @@ class Failed(ToolError):
 
 
 class NotFound(ToolError):
-    """What the call names does not exist."""
+    """Something that the call names does not exist."""
 
     kind = "not_found"
 
 
 class InvalidArgs(ToolError):
-    """The arguments fit the schema but make no sense together."""
+    """The arguments fit the schema, but make no sense together."""
 
     kind = "invalid_args"
 
@@ -96,7 +96,7 @@ class Skipped(ToolError):
 
 
 class Cancelled(ToolError):
-    """The call was stopped midway: the text says what the stop did, `content` holds the output there was."""
+    """The call was stopped midway: the text says what the stop did, `content` holds the output so far."""
 
     kind = "cancelled"
 
@@ -108,12 +108,12 @@ class TimedOut(ToolError):
 
 
 class BaseChanged(Exception):
-    """What the user approved no longer exists: the executor shows a new preview and asks again."""
+    """What the user approved has changed: the executor shows a new preview and asks again."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a call may disturb, so that calls of one batch give what running them in order gives.
+    """What a call may affect, so that a batch has the same outcome as running its calls in order.
 
     shared reads and keyed writes one `key` (a path); shared without a key reads everything;
     exclusive conflicts with every call.
@@ -136,7 +136,7 @@ EXCLUSIVE = Access("exclusive")
 
 @dataclass(frozen=True)
 class Preview:
-    """What the user is shown before allowing a call."""
+    """What the user sees before allowing a call."""
 
     target: str
     """One line: the path or the command."""
@@ -145,7 +145,7 @@ class Preview:
     """Binds an approval to what the preview was made from: the resolved target and the SHA-256
     of its bytes. A tool that gets another base in `ToolContext.base` raises BaseChanged."""
     by_hunk: bool = False
-    """Its DiffBlocks may be answered hunk by hunk; the tool gets the answers, in order, in `ToolContext.hunks`."""
+    """Whether its DiffBlocks may be answered hunk by hunk; the tool gets the answers in `ToolContext.hunks`."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class ToolDefinition:
     parameters: JsonObject
     """JSON Schema of the arguments, an object."""
     at_provider: bool = False
-    """The model's provider runs it, and knows it by a name of its own."""
+    """Whether the model's provider runs it, under its own name."""
 
 
 class RunCommand(Protocol):
@@ -166,22 +166,22 @@ class RunCommand(Protocol):
     async def __call__(
         self, command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
     ) -> str:
-        """What it printed, both streams, as a model may read it; live output goes to `on_update` as it comes.
+        """Run a command; return both streams as a model may read them. Live output goes to `on_update` as it comes.
 
-        A string is for bash, a sequence is program and arguments, which no shell sees. `timeout` in seconds.
-        Raises Failed if it ends with another code than 0, with its output; TimedOut, Cancelled.
+        A string is for bash, a sequence is a program and its arguments, without a shell. `timeout` is in seconds.
+        Raises Failed, with the output, if the exit code is not 0; TimedOut; Cancelled.
         """
 
 
 async def no_commands(
     command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
 ) -> str:
-    """The `run` of a call that may run nothing. Raises Failed."""
+    """The `run` of a call that may not run commands. Raises Failed."""
     raise Failed("this tool was not given a way to run commands")
 
 
 async def no_input() -> str:
-    """The `receive` of a call that nobody can send to. Raises Failed."""
+    """The `receive` of a call that accepts no input. Raises Failed."""
     raise Failed("only a stateful tool receives input")
 
 
@@ -205,27 +205,27 @@ class ToolContext:
     on_update: Callable[..., Awaitable[None]] = ignore_update
     """`await on_update(text, stream="output")`: a piece of the result, as it comes."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`await on_progress(text)`: a word to the user, never part of the result."""
+    """`await on_progress(text)`: a message to the user, never part of the result."""
     base: str | None = None
     """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
-    """What of the previewed change was taken, an answer for each hunk of its DiffBlock; None: all of it."""
+    """Which hunks of the previewed change were accepted, an answer for each; None: all of them."""
     read_only: bool = False
     """Plan mode: commands get the workspace mounted read-only."""
     session_id: str = ""
-    """Of the session that the call belongs to."""
+    """The id of the session that the call belongs to."""
     agent: str = MAIN
-    """The name of the agent that makes it, as on its events."""
+    """The name of the agent that makes the call, as on its events."""
     scratchpad: Scratchpad | None = None
     """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
     withheld: Callable[[str], bool] = lambda path: False
-    """`withheld(path)`: a rule denies reading the file, or asks about it and nobody was asked."""
+    """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was asked."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
     is_job: Callable[[], bool] = lambda: False
-    """It now runs in the background: a change to the workspace may be anybody's doing."""
+    """Whether it now runs in the background: then any change to the workspace may be somebody else's."""
 
 
 class ToolArgs(BaseModel):
@@ -235,7 +235,7 @@ class ToolArgs(BaseModel):
 
 
 class OpenArgs(BaseModel):
-    """Arguments that were checked against `Tool.schema`: any names, kept as they came."""
+    """Arguments that were checked against `Tool.schema`: any names, kept unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -251,7 +251,7 @@ class Tool(ABC, Generic[ArgsT]):
     """
 
     name: str
-    """`[A-Za-z0-9_-]{1,64}`, what the model calls."""
+    """`[A-Za-z0-9_-]{1,64}`, the name that the model calls."""
     label: str
     """What the user reads."""
     description: str
@@ -269,67 +269,67 @@ class Tool(ABC, Generic[ArgsT]):
     max_calls: int | None = None
     """Calls in one run; None: the run's own limit."""
     repeatable: bool = False
-    """The same call may well give another result later, so a model that asks for it again and again is not stuck."""
+    """Whether the same call may give another result later, so that a model that repeats it is not stuck."""
     waits_for_user: bool = False
-    """It waits for the user: no time limit applies."""
+    """Whether it waits for the user: then no time limit applies."""
     at_provider: bool = False
-    """The model's provider runs it; the executor never does."""
+    """Whether the model's provider runs it; then the executor never does."""
     starts_agents: bool = False
-    """Each call starts an agent, whose own calls are judged, take turns and have time limits: this call does none of
+    """Whether a call starts an agent, whose calls are judged, take turns and have time limits: this call does none of
     that, but the batch gets a checkpoint."""
     output_limit: int | None = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
     concurrency: AccessMode = "exclusive"
     """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
     sandboxed: bool = False
-    """Runs through `ToolContext.sandbox`: in plan mode on a workspace that is mounted read-only."""
+    """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
     in_place_of: "Tool[Any] | None" = None
-    """The built-in tool of the same name that this one narrows, and whose place it takes."""
+    """The built-in tool of the same name that this one narrows and replaces."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """What it must not go beyond, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
+    """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"
-    """`builtin`, `python`, `yaml`, `mcp`: the kind of place it comes from."""
+    """The kind of source it comes from: `builtin`, `python`, `yaml`, `mcp`."""
     origin: str = ""
     """Where exactly, as `file:line` or the name of a package; empty for what is built in."""
     hint: str = ""
     """A sentence for the system prompt."""
     documentation: str = ""
-    """All there is to say, Markdown; the model reads it with `info` (FEATURES F27). Empty: the description is all."""
+    """Full documentation in Markdown, for `info` (FEATURES F27). Empty: there is only the description."""
 
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
-        """What the call may disturb; must not raise."""
+        """Return what the call may affect; must not raise."""
         return SHARED if self.concurrency == "shared" else EXCLUSIVE
 
     def time_limit(self, args: ArgsT) -> float | None:
-        """Seconds this call may take; None: the run's own limit, which holds while it is awaited. Must not raise.
+        """Return the seconds that this call may take; None: the run's own limit, while it is awaited. Must not raise.
 
         No longer applies once the user moved the call to the background; applies to the end if the call began there.
         """
         return self.timeout
 
     def in_background(self, args: ArgsT) -> bool:
-        """The call is to run as a job from its start; must not raise."""
+        """Whether the call runs as a job from its start; must not raise."""
         return self.mode != "direct"
 
     def target(self, args: ArgsT) -> str:
-        """What the call is about, in one line for a list; must not raise."""
+        """Say in one line, for a list, what the call is about; must not raise."""
         return " ".join(self.approval_key(args).parts)
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
-        """What rules are matched against; must not raise."""
+        """Return what rules are matched against; must not raise."""
         return ApprovalKey(kind="text", parts=(args.model_dump_json(),))
 
     def proposal(self, args: ArgsT) -> str:
-        """A rule that would allow this call and others like it, for the user to edit; empty: none can be proposed.
+        """Return a rule that would allow this call and similar ones, for the user to edit; empty if there is none.
 
         Never the bare tool name; must not raise.
         """
         return ""
 
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
-        """What to show before asking. A ToolError raised here becomes the call's result.
+        """Return what to show before asking. A ToolError raised here becomes the call's result.
 
-        `ctx.base` is that of the preview shown before, where this one is to show what has changed since.
+        `ctx.base` is that of the preview shown before, if this one has to show what has changed since.
         """
         return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
 
@@ -343,7 +343,7 @@ class Tool(ABC, Generic[ArgsT]):
         """
 
     def talk(self, args: ArgsT, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
-        """The work of a stateful tool: each text it yields is an update of its job.
+        """Do the work of a stateful tool: each text it yields is an update of its job.
 
         `yield` returns the oldest text sent to the job that it has not received yet, or None;
         `ctx.receive` waits for one. Closed (`aclose`) when the job is stopped. Raises as `run`.

@@ -1,4 +1,4 @@
-"""The tools in use as people see them: where each comes from, what is wrong with which file, what waits for trust."""
+"""The tools in use as the user sees them: where each comes from, which files have problems, what waits for trust."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -9,12 +9,12 @@ from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
 SourceState = Literal["waiting", "starting", "ready", "failed"]
-"""waiting: it starts on first use. failed: it is started again, at growing intervals."""
+"""waiting: it starts on first use. failed: it is retried at growing intervals."""
 
 
 @dataclass(frozen=True)
 class ToolFacts:
-    """One tool in use."""
+    """A tool in use."""
 
     name: str
     label: str
@@ -27,7 +27,7 @@ class ToolFacts:
     mode: ToolMode
     sandboxed: bool
     toolset: str = ""
-    """The set it was turned on with; empty if it is always there."""
+    """The toolset it was turned on with; empty if it is always there."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ToolsetFacts:
     about: str
     """One line."""
     tools: int
-    """How many it has, as far as is known."""
+    """How many tools it has, as far as is known."""
     in_use: int
     """How many of them are turned on."""
     reason: str = ""
@@ -53,7 +53,7 @@ class ToolProblem:
     where: str
     """`file:line`, `file:line: key`, or the name of a package or source."""
     text: str
-    """One line: what is wrong and what would be right."""
+    """What is wrong and how to mend it, in one line."""
     level: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Toolbox:
     tools: tuple[ToolFacts, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
     untrusted: tuple[str, ...] = field(default=())
-    """Files of the project that are not loaded because nobody trusts them as they are now."""
+    """Files of the project that are not loaded because the user has not trusted them as they are now."""
     toolsets: tuple[ToolsetFacts, ...] = field(default=())
 
 
@@ -85,13 +85,13 @@ class ToolsInUse(Protocol):
 
 
 class TrustBook(Protocol):
-    """Which state of a workspace's own tool files the user has said yes to; methods may block on a small file."""
+    """Keeps which state of a workspace's tool files the user trusts; methods may block on a small file."""
 
     def trusts(self, digest: str) -> bool:
-        """This very state of the files, in this very folder. Raises ConfigError if what is kept is damaged."""
+        """Whether the user trusts exactly this state in this folder. Raises ConfigError if the record is damaged."""
 
     def trust(self, digest: str) -> None:
-        """From now on, in place of any state before. Raises ConfigError if it cannot be kept, or must not be."""
+        """Trust this state in place of any earlier one. Raises ConfigError if that cannot, or must not, be saved."""
 
     def forget(self) -> None:
-        """Trust no state. Raises ConfigError."""
+        """Stop trusting any state. Raises ConfigError."""

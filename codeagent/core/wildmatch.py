@@ -1,4 +1,4 @@
-"""Git's glob language as regular expressions: what one line of an ignore file matches."""
+"""Git's glob patterns as regular expressions: what a line of an ignore file matches."""
 
 import re
 
@@ -23,13 +23,13 @@ _NEVER = re.compile(r"(?!)")
 
 @dataclass(frozen=True)
 class IgnoreLine:
-    """One pattern. It matches a path itself; what is below an ignored directory is the walk's business."""
+    """A pattern that matches a path itself; skipping what is below an ignored directory is up to the walk."""
 
     expression: re.Pattern[str]
     negated: bool
     directories_only: bool
     whole_path: bool
-    """Matched against the path from the file's directory, not against the last part alone."""
+    """Whether it is matched against the path from the ignore file's directory, not just against the last part."""
 
     def matches(self, path: str, directory: bool) -> bool:
         if self.directories_only and not directory:
@@ -39,7 +39,7 @@ class IgnoreLine:
 
 
 def ignore_line(line: str) -> IgnoreLine | None:
-    """What one line says; None if it is empty or a comment."""
+    """Parse a line; None if it is empty or a comment."""
     pattern = _without_trailing_blanks(line.removesuffix("\r"))
     if not pattern or pattern.startswith("#"):
         return None
@@ -54,7 +54,7 @@ def ignore_line(line: str) -> IgnoreLine | None:
 
 
 def wildmatch(pattern: str) -> re.Pattern[str]:
-    """`*`, `?` and `[…]` stop at a slash; `**` between slashes does not. A broken pattern matches nothing."""
+    """Translate: `*`, `?` and `[…]` stop at a slash, `**` between slashes does not; a broken one matches nothing."""
     out: list[str] = []
     at = 0
     while at < len(pattern):
@@ -93,7 +93,7 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
-    """The set that opens at `at` and where it ends; None if it is not closed or names no class."""
+    """Return the set that opens at `at`, and where it ends; None if it is not closed or names no class."""
     at += 1
     negated = pattern[at : at + 1] in ("!", "^") and pattern[at : at + 1] != ""
     at += negated
@@ -137,7 +137,7 @@ def _set(items: list[str], negated: bool) -> str:
 
 
 def _without_trailing_blanks(line: str) -> str:
-    """A trailing space counts only if a backslash precedes it."""
+    """Remove trailing spaces except one after a backslash."""
     end = len(line)
     while end and line[end - 1] == " ":
         backslashes = len(line[: end - 1]) - len(line[: end - 1].rstrip("\\"))
