@@ -24,6 +24,7 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
 from codeagent.agent.model_request import StreamedAnswer
+from codeagent.agent.nudges import Nudges
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
@@ -32,23 +33,12 @@ from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, RunCancelled
-from codeagent.core.events import (
-    BatchFinished,
-    LimitReached,
-    MessageAdded,
-    Notice,
-    RunReason,
-    TurnFinished,
-    TurnStarted,
-)
+from codeagent.core.events import BatchFinished, LimitReached, MessageAdded, RunReason, TurnFinished, TurnStarted
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage, is_at_work
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.policy import Mode
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
-
-_NUDGES = 2
-"""How many times in a row the model is told that its answer was empty or cut off."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,7 @@ class Loop:
         self._checkpoints = context.checkpoints
         self._call_ids = context.call_ids
         self._batches = 0
-        self._nudged = 0
+        self._nudges = Nudges(self._emitter)
         self._repeats = RepeatCounter(self._executor.repeatable)
         self._repeated: dict[str, int] = {}
         self._mode: Mode | None = self._permissions.mode
@@ -173,6 +163,7 @@ class Loop:
                     return "limit"
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
                     return reason
+                self._nudge(answer)
                 continue
             if (answer is self._history[-1] and answer.stop == "paused") or self._nudge(answer):
                 continue
@@ -271,7 +262,7 @@ class Loop:
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer to the history unless it is empty: providers reject an empty one when it is sent back."""
-        if not (answer.text or answer.calls or answer.provider_content):
+        if not (answer.text.strip() or answer.calls or answer.provider_content):
             return
         self.text = answer.text or self.text
         self._history.append(answer)
@@ -372,24 +363,8 @@ class Loop:
                 self._checkpoints.after_batch(number, targets)
 
     def _nudge(self, answer: AssistantMessage) -> bool:
-        """Tell the model that its answer was empty or cut off; at most a few times in a row."""
-        if (answer.text or answer.provider_content) and answer.stop != "length":
-            self._nudged = 0
+        """Tell the model once if its answer is no use. Raises ModelError if that did not help."""
+        if (note := self._nudges.after(answer)) is None:
             return False
-        if self._nudged >= _NUDGES:
-            if answer.text:
-                return False
-            raise ModelError("the model answered nothing, several times over; the session is kept", kind="server")
-        self._nudged += 1
-        text = (
-            "(Your answer was cut off by the output limit. Go on from there, in smaller pieces.)"
-            if answer.stop == "length"
-            else "(Your answer was empty. Go on, or say in a sentence that you are done.)"
-        )
-        note = UserMessage.from_text(text, source="note")
         self._history.append(note)
-        why = "was cut off by the output limit" if answer.stop == "length" else "was empty"
-        said = f"the answer {why}: the model was asked to go on"
-        self._emitter.emit(Notice(level="warning", code="model.nudge", text=said))
-        self._emitter.emit(MessageAdded(message=note))
         return True

@@ -120,8 +120,6 @@ class ProviderModel(ABC):
         last, message = accumulator.finish(self._name, target.owner)
         for event in last:
             yield event
-        if message.stop == "content_filter" and not (message.text or message.calls):
-            raise ModelError(f"{self._name}: the model refused to answer", kind="content_policy")
         if figures is None:
             usage = await asyncio.to_thread(estimated_usage, target, request, message)
         else:

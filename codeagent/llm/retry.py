@@ -5,7 +5,8 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from codeagent.core.errors import ModelError, ModelErrorKind
+from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
+from codeagent.core.messages import AssistantMessage
 from codeagent.core.model import FellBack, Heartbeat, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
 
 MAX_ATTEMPTS = 6
@@ -53,9 +54,8 @@ class RetryingModel(ModelWrapper):
     """A model whose requests are repeated after passing failures, with growing pauses or those a provider asks for.
 
     A Retrying event announces each repetition before its pause; what the failed attempt streamed is
-    void from then on. An empty answer is repeated once, then passed on. A model that stays silent is
-    given up after a total time, however many attempts that took. Cancelling works at any time, even in
-    a pause.
+    void from then on. A model that stays silent is given up after a total time, however many attempts
+    that took. Cancelling works at any time, even in a pause.
     """
 
     def __init__(
@@ -81,15 +81,12 @@ class RetryingModel(ModelWrapper):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self.ready()
-        waited, empty_before, heard = 0.0, False, self._clock()
+        waited, heard = 0.0, self._clock()
         for attempt in range(1, self._attempts + 1):
             events = self._inner.stream(request)
             try:
                 while (event := await self._next(events, heard, attempt)) is not None:
                     heard = self._clock()
-                    if isinstance(event, ModelAnswer) and _is_empty(event) and not empty_before:
-                        empty_before = True
-                        raise ModelError(f"{self.name}: the answer was empty", kind="server", retryable=True)
                     if not isinstance(event, Heartbeat):
                         yield event
                 return
@@ -141,14 +138,6 @@ async def _close(events: AsyncIterator[ModelEvent]) -> None:
         await close()
 
 
-def _is_empty(answer: ModelAnswer) -> bool:
-    """Tell whether there is nothing at all, and no reason for it such as a limit."""
-    message = answer.message
-    return message.stop == "end" and not (
-        message.text.strip() or message.calls or message.thinking or message.provider_content
-    )
-
-
 def _given_up(error: ModelError, attempts: int) -> ModelError:
     if attempts == 1 or not error.retryable:
         return error
@@ -162,30 +151,51 @@ def _given_up(error: ModelError, attempts: int) -> ModelError:
 
 
 class FallbackModel(ModelWrapper):
-    """A model, and another that takes over for good once the first cannot answer after all its retries.
+    """A model, and another that takes over for good once the first refuses, or cannot answer after all its retries.
 
     A FellBack event says so; what the first one streamed of that answer is void.
     """
 
     def __init__(self, first: Model, open_second: Callable[[], Awaitable[Model]]) -> None:
-        """`open_second` is called once, when it is needed; it may raise CodeagentError."""
+        """`open_second` is called when it is needed; it may raise CodeagentError."""
         super().__init__(first)
         self._open_second = open_second
         self._first: Model | None = first
         """None once it was given up."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        try:
+        if (first := self._first) is None:
             async for event in self._inner.stream(request):
                 yield event
             return
+        refused = False
+        try:
+            async for event in first.stream(request):
+                refused = isinstance(event, ModelAnswer) and _refuses(event.message)
+                if not refused:
+                    yield event
+            if not refused:
+                return
+            reason = f"{self.name}: the model refused to answer"
         except ModelError as error:
-            if self._first is None or error.kind not in _PASSED_ON:
+            if error.kind not in _PASSED_ON:
                 raise
             reason = str(error)
-        first, second = self._first, await self._open_second()
+        second = await self._opened(reason)
         self._first, self._inner = None, second
         await first.close()
         yield FellBack(reason, second.name)
         async for event in second.stream(request):
             yield event
+
+    async def _opened(self, reason: str) -> Model:
+        """Open the second model. Raises ModelError with both reasons if it cannot be."""
+        try:
+            return await self._open_second()
+        except CodeagentError as error:
+            raise ModelError(f"{reason}; nor can the fallback model be used: {error}", kind="bad_request") from error
+
+
+def _refuses(answer: AssistantMessage) -> bool:
+    """Tell whether the provider let nothing of the answer through."""
+    return answer.stop == "content_filter" and not (answer.text.strip() or answer.calls)

@@ -132,7 +132,7 @@ async def test_depth_is_counted_even_where_a_child_has_the_tool() -> None:
 
 
 _TURNS = "reached its limit max_turns = 2 before it was done"
-_NOTHING = "failed: the model answered nothing, several times over; the session is kept"
+_NOTHING = "failed: the answer was empty, several times over; the session is kept: ask again, or choose another model"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from codeagent.core.events import (
     TurnFinished,
 )
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of, transcript_problems
 from codeagent.core.model import ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
@@ -107,20 +107,51 @@ async def test_an_answer_cut_by_the_output_limit_executes_no_call() -> None:
     assert of(events, RunFinished)[0].reason == "done"
 
 
-async def test_text_cut_by_the_output_limit_is_gone_on_with() -> None:
-    s = scene(Turn("half a sen", stop="length"), Turn("tence"))
+async def test_calls_that_are_cut_off_again_and_again_end_the_run_with_every_call_answered() -> None:
+    s = scene(*[Turn("", (do("ok"),), stop="length")] * 9)
+    finished = of(await s.run(), RunFinished)[0]
+    assert (finished.reason, len(s.model.requests)) == ("failed", 4)
+    assert "was cut off by the output limit, several times over" in finished.error
+    assert transcript_problems(s.agent.history) == [] and s.tools["do"].log == []
+
+
+USELESS = [
+    (Turn(), "was empty"),
+    (Turn(" "), "was empty"),
+    (Turn(stop="length"), "was cut off by the output limit"),
+    (Turn("half a sen", stop="length"), "was cut off by the output limit"),
+    (Turn(stop="content_filter"), "was stopped by the provider because of its content"),
+    (Turn("I can", stop="content_filter"), "was stopped by the provider because of its content"),
+]
+
+
+@for_each("turn, what", USELESS)
+async def test_the_model_is_told_of_an_answer_that_is_no_use(turn: Turn, what: str) -> None:
+    s = scene(turn, Turn("fine"))
     events = await s.run()
-    assert [note.code for note in of(events, Notice)] == ["model.nudge"]
+    assert [note.text for note in of(events, Notice)] == [f"the answer {what}: the model was asked to go on"]
+    assert (of(events, RunFinished)[0].reason, len(s.model.requests)) == ("done", 2)
+    assert text_of(s.model.requests[1].messages[-1].content).startswith("(Your answer was ")
+
+
+@for_each("turn, what", USELESS)
+async def test_the_user_is_told_if_that_did_not_help(turn: Turn, what: str) -> None:
+    s = scene(turn, turn)
+    events = await s.run()
+    finished, notices = of(events, RunFinished)[0], of(events, Notice)
     assert len(s.model.requests) == 2
+    if turn.text.strip():
+        assert (finished.reason, notices[-1].code) == ("done", "model.incomplete")
+        assert f"the answer {what} again, and is not complete: ask for" in notices[-1].text
+    else:
+        assert finished.reason == "failed"
+        assert f"the answer {what}, several times over; the session is kept: ask" in finished.error
+        assert not any(isinstance(m, AssistantMessage) for m in s.agent.history)
 
 
-async def test_an_empty_answer_is_asked_about_and_then_explained() -> None:
-    s = scene(Turn(), Turn(), Turn())
-    events = await s.run()
-    finished = of(events, RunFinished)[0]
-    assert finished.reason == "failed"
-    assert "answered nothing" in finished.error
-    assert not any(isinstance(m, AssistantMessage) for m in s.agent.history)
+async def test_a_useful_answer_in_between_begins_the_count_again() -> None:
+    s = scene(Turn(), Turn("", (do("ok"),)), Turn(), Turn("fine"))
+    assert of(await s.run(), RunFinished)[0].reason == "done"
 
 
 async def test_a_failing_model_ends_the_run_and_keeps_the_text() -> None:

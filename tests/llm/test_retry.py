@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from codeagent.core.errors import ModelError, ModelErrorKind
+from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
 from codeagent.core.model import FellBack, Heartbeat, ModelAnswer, ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.llm.retry import FallbackModel, RetryingModel
@@ -162,15 +162,9 @@ async def test_a_lasting_failure_is_not_repeated() -> None:
     assert clock.slept == []
 
 
-async def test_an_empty_answer_is_repeated_once_and_then_passed_on() -> None:
-    clock = Clock()
-    heard = await ask(retrying(Playing([answer("")], [answer(" \n")]), clock))
-    assert [type(event) for event in heard.events] == [Retrying, ModelAnswer]
-    assert "empty" in heard.retries[0].reason
-
-
-@pytest.mark.parametrize("kept", [answer("", "length"), answer("", thinking=(Thinking(text="hm"),))])
-async def test_an_answer_that_says_why_it_is_short_is_no_failure(kept: ModelAnswer) -> None:
+@pytest.mark.parametrize("kept", [answer(""), answer("", "length"), answer("", thinking=(Thinking(text="hm"),))])
+async def test_an_answer_that_is_no_use_is_no_failure(kept: ModelAnswer) -> None:
+    """The agent tells the model what was wrong with it."""
     assert (await ask(retrying(Playing([kept]), Clock()))).events == [kept]
 
 
@@ -237,4 +231,23 @@ async def test_where_the_second_fails_its_own_error_is_told() -> None:
         return Playing([ModelError("this one, too", kind="overloaded")])
 
     with pytest.raises(ModelError, match="this one, too"):
+        await ask(FallbackModel(Playing([failed("auth")]), open_second))
+
+
+async def test_a_refusal_is_answered_by_the_second_and_by_nobody_else() -> None:
+    refusal, half = answer("", "content_filter"), answer("I can", "content_filter")
+
+    async def open_second() -> Playing:
+        return Playing([refusal])
+
+    model = FallbackModel(Playing([half], [refusal]), open_second)
+    assert (await ask(model)).events == [half]
+    assert (await ask(model)).events == [FellBack("played: the model refused to answer", "played"), refusal]
+
+
+async def test_a_second_that_cannot_be_opened_is_told_beside_why_it_was_needed() -> None:
+    async def open_second() -> Playing:
+        raise ConfigError("no key; set OTHER_API_KEY")
+
+    with pytest.raises(ModelError, match="it failed; nor can the fallback model be used: no key; set OTHER_API_KEY"):
         await ask(FallbackModel(Playing([failed("auth")]), open_second))
