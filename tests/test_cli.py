@@ -117,11 +117,11 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest
     assert cli.main(["--step", "project"]) == 0
     assert cli.main(["--continue"]) == cli.main(["--resume"]) == cli.main(["--resume", "2026", "project"]) == 0
     assert opened == [
-        (tmp_path / "project", {"model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"}),
-        (tmp_path / "project", {"step": True}),
+        (tmp_path / "project", {"named": True, "model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"}),
+        (tmp_path / "project", {"named": True, "step": True}),
         (tmp_path, {"resume": "last"}),
         (tmp_path, {"resume": "last"}),
-        (tmp_path / "project", {"resume": "2026"}),
+        (tmp_path / "project", {"named": True, "resume": "2026"}),
     ]
 
 

@@ -92,7 +92,7 @@ class Agent:
         self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, history.line, history.timeline)
         self._environment, self._done_steps = around, history.steps
         self._context = RunContext(
-            root=around.workspace.root,
+            workspace=around.workspace,
             line=history.line,
             call_ids=set(history.call_ids),
             permissions=self._permissions,
@@ -212,7 +212,7 @@ class Agent:
 
     async def begin_session(self, *, resumed: bool) -> None:
         """Tell the hooks that a session starts; they are told of its end when it is closed."""
-        self._session = HookSession(self.session_id, str(self._context.root), resumed)
+        self._session = HookSession(self.session_id, str(self._context.workspace.root), resumed)
         await self._hooks.session_start(self._session)
         self._triggers.begin()
 

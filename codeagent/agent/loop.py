@@ -10,7 +10,6 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from codeagent.agent.approvals import ASK_USER
@@ -38,6 +37,7 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
 from codeagent.core.model import Model, ModelRequest
 from codeagent.core.policy import Mode
+from codeagent.core.ports import Workspace
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 
 
@@ -45,8 +45,7 @@ from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 class RunContext:
     """What the runs of one agent share."""
 
-    root: Path
-    """The workspace folder."""
+    workspace: Workspace
     line: BranchingHistory[Message]
     """The conversation."""
     call_ids: set[str]
@@ -103,6 +102,7 @@ class Loop:
     def __init__(self, conversation: Conversation, context: RunContext) -> None:
         self._conversation = conversation
         self._line = context.line
+        self._workspace = context.workspace
         self._compaction = context.compaction
         self._overflowed = False
         """Whether the last request was refused as too long and the conversation compacted."""
@@ -135,13 +135,14 @@ class Loop:
         await self._compaction.compact("user", self._asking(), token, hint)
 
     async def run(self, token: CancelToken) -> RunReason:
-        """Run turns until there is a reason to stop. Raises RunCancelled, ModelError or SessionWriteError.
+        """Run turns until there is a reason to stop. Raises RunCancelled, ModelError, SessionWriteError, WorkspaceLost.
 
         Every call has its result even if it raises.
         """
         while True:
             token.raise_if_cancelled()
             await self._gate.wait(self._batches + 1, token)
+            self._workspace.check()
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
             await self._within_budget(token)

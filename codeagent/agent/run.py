@@ -17,6 +17,7 @@ from codeagent.agent.limits import Deadline, RunMeter
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.watching import WorkspaceWatch
 from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
 from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # most conversations run no recipe
     from codeagent.agent.recipes import RecipeProgress, StepScope
     from codeagent.core.recipes import RecipeStep
 
-_CLOSED = "this conversation is closed"
 _KEPT = "this conversation keeps its model"
 
 
@@ -64,7 +64,7 @@ class Run:
         context.emitter.emit(
             RunStarted(
                 model=self._conversation.model.name,
-                workspace=str(context.root),
+                workspace=str(context.workspace.root),
                 mode=context.permissions.own_mode,
                 strategy=str(self._conversation.strategy),
                 codeagent=__version__,
@@ -93,12 +93,12 @@ class Run:
 
     async def work(self) -> RunFinished:
         """Run to the end; return the event for the caller to emit. Raises nothing."""
-        context = self._context
-        started = time.monotonic()
+        context, started = self._context, time.monotonic()
         loop = (self._conversation.begin_work or Loop)(self._conversation, context)
         self.meter = loop.meter
         attended = self._conversation.attended
         deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, context.emitter)
+        watch = WorkspaceWatch(context.workspace, self.token, context.emitter, attended=attended)
         reason: RunReason = "failed"
         error: str | None = None
         context.spending.work()
@@ -106,15 +106,17 @@ class Run:
             reason = await loop.run(self.token)
             await context.emitter.sync()  # what cannot be logged is not done
         except (RunCancelled, asyncio.CancelledError):
-            reason = "limit" if deadline.passed else "interrupted"
+            error = watch.lost
+            reason = "failed" if error else "limit" if deadline.passed else "interrupted"
             context.queue.take_back_all()
             context.compaction.take_back()
             loop.stop_report.tell(context.emitter)
         except CodeagentError as failure:
-            error = str(failure)
+            error = watch.said(failure)
         except Exception as failure:
             error = f"internal error: {type(failure).__name__}: {failure}"
         deadline.close()
+        watch.close()
         try:
             await context.inspection.at_rest(self.token)
         except Exception as failure:
@@ -225,7 +227,7 @@ class Runs:
 
     def _refuse_second(self) -> None:
         if self.closed:
-            raise CodeagentError(_CLOSED)
+            raise CodeagentError("this conversation is closed")
         if self.going_on:
             raise CodeagentError("this agent is already running; steer it, or wait for the end")
 
@@ -378,8 +380,7 @@ class SessionModel:
             raise CodeagentError(_KEPT)
         now = self.in_use
         same = "/" not in name or name.partition("/")[0] == now.name.partition("/")[0]
-        model, _ = await self._opener(name, now.api_base if same else None, now.effort)
-        return model
+        return (await self._opener(name, now.api_base if same else None, now.effort))[0]
 
     def _refuse(self) -> None:
         if self._runs.going_on or self._runs.closed:

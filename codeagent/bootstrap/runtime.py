@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from codeagent.agent.agent import Agent
@@ -392,7 +393,7 @@ def _refuse_other_workspace(
     events: tuple[KnownEvent | UnknownEvent, ...], workspace: Workspace, session_id: str
 ) -> None:
     there = next((event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None)
-    if there is not None and there != str(workspace.root):
+    if there is not None and there != str(workspace.root) and may_exist(Path(there)):
         raise ConfigError(
             f"session {session_id} belongs to another folder; nothing was run: "
             f"codeagent {there} --resume {session_id}, or codeagent run with --cwd {there}"

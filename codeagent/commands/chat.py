@@ -21,7 +21,7 @@ NETWORKS = ("none", "allow-list", "ask", "open")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("path", metavar="PATH", nargs="?", default=".", help="the folder to work in (default: here)")
+    add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
     add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
@@ -87,7 +87,7 @@ def _tools(text: str) -> tuple[str, ...]:
 
 def main(args: argparse.Namespace) -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
-    workspace = _folder(args.path)
+    workspace = _folder(args.path or ".")
     require_terminal("`codeagent run PROMPT` works without a screen")
     return open_screen(
         workspace,
@@ -103,6 +103,7 @@ def main(args: argparse.Namespace) -> int:
         network=args.network,
         theme=args.theme,
         resume=args.resume,
+        named=args.path is not None,
         step=args.step,
     )
 
@@ -137,7 +138,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
     async def open_client(state: "UiState", options: LaunchOptions) -> "SessionClient":
         if options.resume is not None and (end := await asyncio.to_thread(_recorded_end, workspace, options.resume)):
             state.document.show_end(end)
-        return await asyncio.to_thread(_client, workspace, state)
+        return await asyncio.to_thread(_client, workspace, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders)
@@ -161,7 +162,7 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
     return end if end.blocks else None
 
 
-def _client(workspace: Path, state: "UiState") -> "SessionClient":
+def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":
     """Make the client, in a thread after the first frame: these imports take most of the start."""
     try:
         from codeagent.commands.launcher import LocalLauncher
@@ -169,4 +170,4 @@ def _client(workspace: Path, state: "UiState") -> "SessionClient":
     finally:
         gc.freeze()  # modules stay: the collector, which stops everything, need not look at them again
         gc.enable()
-    return SessionClient(LocalLauncher(workspace), state)
+    return SessionClient(LocalLauncher(workspace, named=named), state)

@@ -37,9 +37,9 @@ Events = tuple[KnownEvent | UnknownEvent, ...]
 class LocalLauncher:
     """Implements the Launcher of `tui.launcher` for one workspace."""
 
-    def __init__(self, workspace: Path, keys: KeyStore | None = None) -> None:
-        """`workspace` is absolute; `keys` are those of the user's configuration unless given."""
-        self._workspace = workspace
+    def __init__(self, workspace: Path, keys: KeyStore | None = None, *, named: bool = False) -> None:
+        """`workspace` is absolute, `named` if the user named it; `keys` are those of the configuration unless given."""
+        self._workspace, self._named = workspace, named
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
 
@@ -101,7 +101,7 @@ class LocalLauncher:
     def enter(self, session: str) -> str:
         found = self.find(session)
         self._store.check_free(found)
-        self._workspace = self._store.folder_of(found, self._workspace)
+        self._workspace = self._store.folder_of(found, self._workspace, named=self._named)
         return found
 
     def recorded(self, session_id: str, after: int = 0) -> Events:

@@ -12,7 +12,8 @@ CodeagentError
 │   ├── ProtectedPath
 │   ├── NotAFile
 │   ├── MissingPath
-│   └── ContentChanged
+│   ├── ContentChanged
+│   └── WorkspaceLost
 ├── CheckpointError         a snapshot could not be taken or restored; says what was changed
 ├── SessionError
 │   ├── SessionNotFound
@@ -120,6 +121,17 @@ class MissingPath(WorkspaceError):
 
 class ContentChanged(WorkspaceError):
     """The file has changed since its change was prepared."""
+
+
+class WorkspaceLost(WorkspaceError):
+    """The workspace was moved, replaced, unmounted or removed, or may no longer be entered.
+
+    `moved_to` is where it is now, if that is known.
+    """
+
+    def __init__(self, message: str, moved_to: str | None = None) -> None:
+        super().__init__(message)
+        self.moved_to = moved_to
 
 
 class CheckpointError(CodeagentError):

@@ -70,6 +70,9 @@ class Workspace(Protocol):
         The last part need not exist. The answer may be outdated at once: open it again beneath the root.
         """
 
+    def check(self) -> None:
+        """Raise WorkspaceLost if the root is no longer where it was, or may no longer be entered."""
+
     def descriptor(self) -> int:
         """The root directory's own descriptor, for the working directory of a child process."""
 

@@ -66,7 +66,11 @@ def this_program() -> str:
 
     With `-P`, Python looks for no module in the current folder, which can be a stranger's repository.
     """
-    path = Path(sys.argv[0]).absolute()
+    path = Path(sys.argv[0])
+    try:
+        path = path.absolute()
+    except FileNotFoundError:
+        pass  # the current folder was removed
     if path.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -P -m {__package__.partition('.')[0]}"
     if shutil.which(path.name) == str(path):

@@ -16,7 +16,7 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import may_exist, open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.lock import SessionLock, check_free, is_locked
@@ -223,17 +223,22 @@ class SessionStore:
         """Raise SessionInUse if a process works on it."""
         check_free(self.folder(session_id) / LOCK)
 
-    def folder_of(self, session_id: str, here: Path) -> Path:
+    def folder_of(self, session_id: str, here: Path, *, named: bool = False) -> Path:
         """Return the folder a session works in; `here` if that is the same, or if it has not run anywhere yet.
 
-        Raises SessionError if the folder is gone.
+        If the folder is gone, that is `here` if the user `named` it. Raises SessionError.
         """
         there = self._beginning(session_id).workspace
         if not there or Path(there) == here.resolve():
             return here
-        if not Path(there).is_dir():
-            raise SessionError(f"session {session_id} belongs to {there}, which no longer exists; nothing was changed")
-        return Path(there)
+        if may_exist(Path(there)):
+            return Path(there)
+        if named:
+            return here
+        raise SessionError(
+            f"session {session_id} belongs to {there}, which no longer exists; nothing was changed: to continue it in "
+            f"another folder, name that: codeagent FOLDER --resume {session_id}, or codeagent run with --cwd FOLDER"
+        )
 
     def is_of(self, session_id: str, workspace: str) -> bool:
         """Tell whether its first run was there, from the first bytes of the log."""

@@ -39,6 +39,8 @@ class LaunchOptions:
     theme: str | None = None
     resume: str | None = None
     """A session's id, or the beginning of one."""
+    named: bool = False
+    """The user named the workspace."""
     proceed: bool = False
     """The user agreed to a folder that is not a project."""
     read_git: bool | None = None

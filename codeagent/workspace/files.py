@@ -1,5 +1,6 @@
 """The workspace on this machine's disk: every file operation starts from one open directory."""
 
+import errno
 import os
 import posixpath
 import stat
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError, WorkspaceLost
 from codeagent.core.paths import protected_part
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.disk import atomic
@@ -47,8 +48,18 @@ class LocalWorkspace:
     def root(self) -> Path:
         return self._root
 
+    def check(self) -> None:
+        try:
+            found = self._root.lstat()
+        except OSError as error:
+            raise self._lost(self._gone(error)) from None
+        if (found.st_dev, found.st_ino) != (self._identity.st_dev, self._identity.st_ino):
+            raise self._lost("replaced" if found.st_dev == self._identity.st_dev else "unmounted or replaced")
+        if not os.access(self._root, os.R_OK | os.X_OK, effective_ids=True):
+            raise self._lost(f"closed to this user ({os.strerror(errno.EACCES)})")
+
     def descriptor(self) -> int:
-        self._check_root()
+        self.check()
         return self._fd
 
     def relative(self, path: str) -> str:
@@ -65,7 +76,7 @@ class LocalWorkspace:
 
     def resolve(self, path: str) -> str:
         relative = self.relative(path)
-        self._check_root()
+        self.check()
         try:
             with self._beneath.locate(relative) as location:
                 return location.path
@@ -85,13 +96,13 @@ class LocalWorkspace:
 
     def stat(self, path: str) -> FileStat:
         relative = self.relative(path)
-        self._check_root()
+        self.check()
         found = self._beneath.stat(relative)
         return FileStat(_kind(found.st_mode), found.st_size, found.st_mtime_ns)
 
     def open(self, path: str) -> BinaryIO:
         relative = self.relative(path)
-        self._check_root()
+        self.check()
         fd = self._beneath.open(relative, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
             mode = os.fstat(fd).st_mode
@@ -104,7 +115,7 @@ class LocalWorkspace:
 
     def entries(self, path: str) -> Iterator[DirEntry]:
         relative = self.relative(path)
-        self._check_root()
+        self.check()
         fd = self._beneath.open(relative, os.O_RDONLY | os.O_DIRECTORY)
         try:
             names = sorted(os.listdir(fd), key=os.fsencode)  # noqa: PTH208  # a Path has no descriptor to list
@@ -133,21 +144,32 @@ class LocalWorkspace:
         """Find a file that may be changed. Raises WorkspaceError."""
         relative = self.relative(path)
         _refuse_protected(relative)
-        self._check_root()
+        self.check()
         with self._beneath.locate(relative, make_parents=make_parents) as location:
             _refuse_protected(location.path)
             yield location
 
-    def _check_root(self) -> None:
+    def _lost(self, how: str) -> WorkspaceLost:
+        moved_to = self._where()
+        if moved_to == str(self._root):
+            moved_to = None
+        if moved_to is not None:
+            how = f"moved to {moved_to}"
+        return WorkspaceLost(f"the folder {self._root} was {how}", moved_to)
+
+    def _gone(self, error: OSError) -> str:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            return f"put out of reach ({os.strerror(error.errno or 0)})"
+        return "moved or removed" if os.fstat(self._fd).st_nlink else "removed"
+
+    def _where(self) -> str | None:
+        """Return where the folder is now; None if it was removed or unmounted, or is out of reach."""
         try:
-            found = self._root.lstat()
+            found = os.readlink(f"/proc/self/fd/{self._fd}")  # noqa: PTH115  # compared with the bytes of a path
+            moved = os.lstat(found)
         except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != (self._identity.st_dev, self._identity.st_ino):
-            raise WorkspaceError(
-                f"the folder {self._root} was moved, replaced or removed; nothing was touched: "
-                "put it back, or start again in the new location"
-            )
+            return None
+        return found if (moved.st_dev, moved.st_ino) == (self._identity.st_dev, self._identity.st_ino) else None
 
     def _ignore_file(self, path: str) -> bytes | None:
         try:

@@ -270,6 +270,9 @@ class Place:
 
     root = Path("/somewhere")
 
+    def check(self) -> None:
+        return None
+
 
 @dataclass
 class Scene:

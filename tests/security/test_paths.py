@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.errors import NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError, WorkspaceLost
 from codeagent.core.paths import host_reason, protected_part, secret_reason
 from codeagent.core.tool import ToolError, ToolResult
 from codeagent.tools.arguments import parse_arguments
@@ -273,7 +273,7 @@ def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(repo: Path, 
         lambda: workspace.entries("."),
         lambda: workspace.stat("inside.txt"),
     ):
-        with pytest.raises(WorkspaceError, match="moved, replaced or removed"):
+        with pytest.raises(WorkspaceLost, match=f"was moved to {moved}$"):
             action()
     assert contents(moved) == before
 
