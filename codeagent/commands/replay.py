@@ -2,23 +2,29 @@
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from math import inf
 from pathlib import Path
+from typing import Any
 
 from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.commands.launcher import LocalLauncher
+from codeagent.commands.pictures import PictureRequest, Recorded, add_picture_arguments, draw
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
+from codeagent.core.event_json import event_json, parse_event_json
+from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelRequest
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.player import SessionPlayer, in_time
+from codeagent.session.store import SessionStore
 from codeagent.tui.app import run_app
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing
 from codeagent.tui.session_client import SessionClient
@@ -37,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--step", action="store_true", help="pause before every batch of calls; Enter continues")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
+    add_picture_arguments(parser)
 
 
 def _speed(text: str) -> float:
@@ -81,11 +88,28 @@ class ReplayLauncher(LocalLauncher):
         return ()
 
 
-def main(args: argparse.Namespace) -> int:
-    """Show the screen until the user leaves. Raises SessionNotFound, SessionError, ConfigError."""
+class _PictureLauncher(ReplayLauncher):
+    """Shows the recorded folder, whatever folder the pictures are made in, and nothing that changed since."""
+
+    def __init__(self, recorded: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
+        super().__init__(Path.cwd(), play, outputs)
+        self._recorded = recorded
+
+    @property
+    def workspace(self) -> Path:
+        return self._recorded
+
+    def git_status(self) -> tuple[str, int]:
+        return "", 0
+
+
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError, ConfigError."""
     store = open_store()
     session_id = chosen(store, args)
-    events = in_time(store.with_children(store.read(session_id).events))
+    if (request := PictureRequest.of(args, session_id)) is not None:
+        return _draw(request, args, store, session_id)
+    events, outputs = _recorded(store, session_id), store.folder(session_id) / "outputs"
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
     workspace = Path.cwd()
     play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed, step=args.step)
@@ -93,7 +117,25 @@ def main(args: argparse.Namespace) -> int:
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         if options.resume is not None:
             return SessionClient(LocalLauncher(workspace), state)
-        return SessionClient(ReplayLauncher(workspace, play, store.folder(session_id) / "outputs"), state)
+        return SessionClient(ReplayLauncher(workspace, play, outputs), state)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(theme=args.theme, step=args.step), folders)
+
+
+async def _draw(request: PictureRequest, args: argparse.Namespace, store: SessionStore, session_id: str) -> int:
+    """Write the pictures of a session. Raises SessionError, ConfigError, CodeagentError."""
+    summary, redactor = store.summary(session_id), Redactor(os.environ)
+    masked = [parse_event_json(event_json(event, redactor)) for event in _recorded(store, session_id)]
+    player = SessionPlayer(session_id, masked, Jobs(), speed=args.speed if request.moves else inf, tell=False)
+    workspace = Path(redactor.clean(summary.workspace) or Path.cwd())
+    launcher = _PictureLauncher(workspace, lambda: player, store.folder(session_id) / "outputs")
+    launcher.settings(LaunchOptions(theme=args.theme))  # what is wrong with them is said before anything takes time
+    title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
+    about = Recorded(title, at, workspace, config_dir(), args.theme)
+    return await draw(request, player, partial(SessionClient, launcher), about)
+
+
+def _recorded(store: SessionStore, session_id: str) -> list[KnownEvent | UnknownEvent]:
+    """Read all that is played, in the order in which it happened. Raises SessionError."""
+    return in_time(store.with_children(store.read(session_id).events))

@@ -78,10 +78,14 @@ class SessionPlayer:
         *,
         speed: float = 1.0,
         step: bool = False,
+        tell: bool = True,
         clock: Callable[[], float] = time.time,
         wait: Wait = wait_in_time,
     ) -> None:
-        """`speed`: how many times as fast; `clock`: seconds since the epoch, which the events then carry."""
+        """`speed`: how many times as fast, infinity for all at once; `tell`: say first that it is a replay.
+
+        `clock`: seconds since the epoch, which the events then carry.
+        """
         self.session_id = session_id
         self.jobs = jobs
         self.queued: tuple[Queued, ...] = ()
@@ -99,9 +103,10 @@ class SessionPlayer:
         self._held = ""
         """The agent that is held; empty while none is."""
         about = f"a replay of {session_id}: Esc pauses, Enter continues, Esc twice shows the rest"
-        self._notices = deque([self._notice(Notice, code="session.replayed", text=about)])
+        self._notices = deque([self._notice(Notice, code="session.replayed", text=about)] if tell else [])
         self._observers: list[Callable[[KnownEvent], None]] = []
         self._woken = asyncio.Event()
+        self._taken = asyncio.Event()
         self._closed = False
         self._number = 0
         self._clock = clock
@@ -110,6 +115,19 @@ class SessionPlayer:
     @property
     def running(self) -> bool:
         return self._at < len(self._steps) and not self._closed
+
+    @property
+    def begun(self) -> bool:
+        return self._at > 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes if nobody pauses it."""
+        return sum(step.delay for step in self._steps) / self._speed
+
+    async def played(self) -> None:
+        """Return once the reader of `events` has taken the last one and asks for more."""
+        await self._taken.wait()
 
     def do(self, act: Act) -> Refused | None:
         match act:
@@ -158,6 +176,8 @@ class SessionPlayer:
             if self._notices:
                 yield self._shown(self._notices.popleft())
                 continue
+            if self._at == len(self._steps):
+                self._taken.set()
             if self._held or self._at == len(self._steps):
                 await self._woken.wait()
                 continue
@@ -165,6 +185,8 @@ class SessionPlayer:
             if step.delay / self._speed > 0 and await self._wait(self._woken, step.delay / self._speed):
                 continue
             self._at += 1
+            if isinstance(step.event, TextDelta) and self._speed == float("inf"):
+                continue  # the message that follows has all of the text
             if self._stepping and isinstance(step.event, BatchPlanned):
                 calls = tuple(call.call_id for call in step.event.calls)
                 self._hold(step.event.agent, "step", "before this batch", calls)

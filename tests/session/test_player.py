@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -71,6 +72,37 @@ async def test_every_recorded_event_is_shown_once_in_order_with_the_time_of_now(
     assert recorded(shown) == [event.type for event in events]
     assert [event.seq for event in shown] == list(range(1, len(shown) + 1))
     assert {event.ts for event in shown} == {5000.0}
+
+
+async def test_all_at_once_it_takes_no_time_and_an_answer_comes_whole() -> None:
+    clock = Clock()
+    play = SessionPlayer("s", work(), Jobs(), speed=inf, tell=False, clock=lambda: 5000.0, wait=clock.wait)
+    assert not play.begun and play.seconds == 0.0
+    shown = await rest(play.events(), play)
+    assert [event.type for event in shown] == [event.type for event in work()] and clock.waited == 0.0
+
+
+async def test_it_is_played_once_the_last_event_was_taken() -> None:
+    play = player(work())
+    reading = asyncio.create_task(anext(play.events()))
+    await reading
+    ending = asyncio.create_task(play.played())
+    stream = play.events()
+    shown = await rest(stream, play)
+    await asyncio.sleep(0)
+    assert play.begun and not ending.done() and shown
+    more = asyncio.create_task(anext(stream, None))
+    await ending
+    await play.close()
+    assert await more is None
+
+
+async def test_how_long_it_takes_is_known_before() -> None:
+    clock = Clock()
+    play = player(work(), clock, speed=4)
+    expected = play.seconds
+    await rest(play.events(), play)
+    assert clock.waited == pytest.approx(expected) and expected > 0
 
 
 async def test_an_answer_is_written_letter_by_letter_before_it_is_there() -> None:
