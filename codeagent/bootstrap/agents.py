@@ -130,7 +130,9 @@ class ChildOpener:
     ) -> tuple[ToolDependencies, ToolEnvironment]:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises SandboxUnavailable."""
         place = self.dependencies.place
-        place = replace(place, workspace=worktree.root, agreed_git=frozenset({worktree.git}))
+        image_from = place.image_from or place.workspace
+        agreed = frozenset({worktree.git})
+        place = replace(place, workspace=worktree.root, agreed_git=agreed, image_from=image_from)
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
         around = replace(self.around, workspace=workspace)

@@ -45,6 +45,8 @@ class Place:
     """Configured MCP servers are part of it."""
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories that commands may read, besides those that the user agreed to."""
+    image_from: Path | None = None
+    """The folder whose own image may be used; None: the workspace."""
 
     @cached_property
     def own_folder(self) -> Path | None:
@@ -154,12 +156,14 @@ async def start_sandbox(
 def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> "DockerSandbox":
     """Make the container of one session, not started yet."""
     # A run has either this or the host.
+    from codeagent.bootstrap.image import plan_image
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.sandbox.egress.internet import internet_of
     from codeagent.sandbox.spec import SandboxSpec
 
     elsewhere = git_elsewhere(root, place.config_dir)
     agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
+    plan = plan_image(settings.sandbox.image, place.image_from or root, place.config_dir, accept=place.trust_project)
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,
@@ -170,7 +174,11 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         virtual_env=active_environment(root, place.environment),
         python=None if (python := find_program("python3", root)) is None else Path(python),
         docker_host=place.environment.get("DOCKER_HOST") or None,
-        image=settings.sandbox.image,
+        image=plan.image,
+        repository=plan.repository,
+        withheld=plan.withheld,
+        image_note=plan.note,
+        build_network=settings.sandbox.network == "open",
         per_command=settings.sandbox.lifetime == "command",
         network_bytes=settings.limits.network_bytes,
     )

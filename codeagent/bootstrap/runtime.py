@@ -197,7 +197,7 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
         yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
-    yield from _narrowed(sandbox.info)
+    yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
     if waiting := ", ".join(one.name for one in dependencies.documents if not one.trusted):
@@ -222,13 +222,13 @@ def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
         remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
         agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}")
         return
-    for code, text in _narrowed(starting.result()):
+    for code, text in _told_at_start(starting.result()):
         agent.notify(code, text)
 
 
-def _narrowed(info: SandboxInfo | None) -> Iterator[Told]:
-    for narrowed in () if info is None else info.narrowed:
-        yield "sandbox.narrowed", visible(narrowed)
+def _told_at_start(info: SandboxInfo | None) -> Iterator[Told]:
+    for text in () if info is None else info.told:
+        yield "sandbox.narrowed", visible(text)
 
 
 def _runtime(

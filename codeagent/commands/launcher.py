@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
+from codeagent.bootstrap.image import REPOSITORY, ImageTrust, image_trust, refuse_image
 from codeagent.commands.arguments import settings_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
@@ -17,10 +18,12 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.local_servers import LocalServer, local_servers
 from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.sandbox.repository_image import described
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
@@ -28,6 +31,8 @@ from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 _MOST_FILES = 200_000
+_MOST_ROWS = 10
+"""Of what an image is made of, in a question."""
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
 
@@ -73,6 +78,8 @@ class LocalLauncher:
             return Missing("place", odd)
         if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, options)):
             return Missing("git", asked)
+        if asked := await asyncio.to_thread(self._image_question, settings, options):
+            return Missing("image", asked)
         if settings.model is None:
             return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
@@ -191,6 +198,21 @@ class LocalLauncher:
         elsewhere.keep(options.read_git)
         return ""
 
+    def _image_question(self, settings: Settings, options: LaunchOptions) -> str:
+        """Ask about the image that the repository describes, as it is now; empty if there is nothing to ask."""
+        if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, REPOSITORY):
+            return ""
+        try:
+            found = image_trust(self._workspace, config_dir())
+        except ConfigError:
+            return ""  # the sandbox says so when it starts
+        if found is None or found.answer in ("trusted", "refused"):
+            return ""
+        if options.use_image is None:
+            return "" if found.image.is_plain and found.answer == "unasked" else _described(found)
+        found.trust() if options.use_image else refuse_image(self._workspace, config_dir())
+        return ""
+
     def _odd_place(self) -> str:
         """Return why this is probably not the folder you meant; empty if it may be."""
         folder = self._workspace.resolve()
@@ -219,6 +241,15 @@ class LocalLauncher:
         where = f"at {api_base}" if api_base else "hosted"
         about = where if ready else f"hosted, needs {variables[0]}"
         return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
+
+
+def _described(found: ImageTrust) -> str:
+    """Say what would be built, in as many lines as a small screen has."""
+    shown = [(name, text) for name, text in described(found.image) if name not in ("file", "not applied")]
+    rows = [f"{name:<12}{one_line(text, 60)}" for name, text in shown[:_MOST_ROWS]]
+    more = f"and {len(shown) - _MOST_ROWS} more: codeagent sandbox status" if len(shown) > _MOST_ROWS else ""
+    said = "has changed since you trusted its image" if found.answer == "changed" else "describes an image of its own"
+    return "\n".join([*rows, *filter(None, [more]), "", f"{found.image.file} {said}"])
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

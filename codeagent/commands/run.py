@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--trust-project",
         action="store_true",
-        help="for this run, load the tool files in .codeagent/tools as they are now; Python tools run on this machine",
+        help="for this run, use this project's tool files as they are now, Python tools on this machine, and its image",
     )
     add(
         "--wait-for-triggers",

@@ -4,26 +4,41 @@ import argparse
 import os
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.sandbox_image import build_own_image, distrust_image, own_image, own_image_lines, trust_image
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+    from codeagent.sandbox.image import ImageChoice
+    from codeagent.sandbox.spec import SandboxSpec
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     status = actions.add_parser("status", help="the engine, the image in use and the running containers")
     status.add_argument("--json", action="store_true", help="as one JSON object")
-    build = actions.add_parser("build", help="get an image: pull the default one, or build one")
-    build.add_argument("--offline", action="store_true", help="build from this distribution's packages (root, Debian)")
+    build = actions.add_parser("build", help="build the repository's own image if you trust it, else pull the default")
+    how = build.add_mutually_exclusive_group()
+    how.add_argument("--offline", action="store_true", help="build from this distribution's packages (root, Debian)")
+    how.add_argument(
+        "--network",
+        dest="build_network",
+        action="store_true",
+        help="build the repository's own image with network access",
+    )
     test = actions.add_parser("test", help="start a sandbox here and show its self-test")
     shell = actions.add_parser("shell", help="open a shell in a new sandbox for this workspace")
     prune = actions.add_parser("prune", help="remove containers whose agent has ended")
     prune.add_argument("--images", action="store_true", help="also remove the images built on this machine")
+    trust = actions.add_parser("trust", help="use the image that this repository describes, as it is now")
+    distrust = actions.add_parser("distrust", help="use no image of this repository")
     git = actions.add_parser("git", help="allow or refuse the use of a worktree's or submodule's git directory")
     answers = git.add_mutually_exclusive_group()
     answers.add_argument(
@@ -36,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     answers.add_argument(
         "--refuse", dest="answer", action="store_const", const=False, help="they may not (the default)"
     )
-    add_cwd(status, test, shell, git)
+    add_cwd(status, build, test, shell, trust, distrust, git)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -52,6 +67,10 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
                 return _test(args)
             case "git":
                 return _git(args)
+            case "trust":
+                return trust_image(workspace_of(args.cwd))
+            case "distrust":
+                return distrust_image(workspace_of(args.cwd))
             case _:
                 return _shell(args)
     except SandboxUnavailable as error:
@@ -60,13 +79,13 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 def _status(args: argparse.Namespace) -> int:
     from codeagent.sandbox.engine import LABEL, local_engine, runtime_warning
-    from codeagent.sandbox.image import choose_image
     from codeagent.sandbox.thaw import is_stray
 
     sandbox = _sandbox(args)
+    own = own_image(workspace_of(args.cwd))
     with local_engine(sandbox.spec.docker_host) as engine:
         versions = engine.versions()
-        image = choose_image(engine, replace(sandbox.spec, pull=False), lambda _: None)
+        image, problem = _image_in_use(engine, sandbox.spec)
         containers = [
             {
                 "id": container_id[:12],
@@ -79,8 +98,9 @@ def _status(args: argparse.Namespace) -> int:
     facts = {
         "socket": engine.socket_path,
         **asdict(versions),
-        "image": image.reference,
-        "image_origin": image.origin,
+        "image": None if image is None else image.reference,
+        "image_origin": problem if image is None else image.origin,
+        "repository_image": None if own is None else asdict(own),
         "warning": runtime_warning(versions.runc),
         "containers": containers,
     }
@@ -88,7 +108,9 @@ def _status(args: argparse.Namespace) -> int:
         print_json(facts)
         return 0
     print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {engine.socket_path}")
-    print(f"image       {image.reference} ({image.origin})")
+    print(f"image       none: {problem}" if image is None else f"image       {image.reference} ({image.origin})")
+    for line in () if own is None else own_image_lines(own):
+        print(line)
     print(f"containers  {len(containers)} running")
     for item in containers:
         gone = ", which has ended" if item["stray"] else ""
@@ -98,10 +120,27 @@ def _status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice | None", str]:
+    """Return the image of the next container, or None and why there is none."""
+    from codeagent.sandbox.image import choose_image
+
+    try:
+        return choose_image(engine, replace(spec, pull=False), lambda _: None), ""
+    except SandboxUnavailable as error:
+        return None, f"{error}; {error.remedy}"
+
+
 def _build(args: argparse.Namespace) -> int:
     from codeagent.sandbox.engine import local_engine
-    from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default
+    from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default, require_image
 
+    spec = _sandbox(args).spec
+    if not args.offline:
+        require_image(spec)
+        if spec.repository is not None:
+            return build_own_image(spec, network=args.build_network)
+    if args.build_network:
+        raise ConfigError("--network is for an image that this repository describes and you trust; nothing was built")
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         if args.offline:
             build_offline(engine, state_dir() / "sandbox", say)
@@ -116,8 +155,8 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.build import REPOSITORY
     from codeagent.sandbox.engine import local_engine, reap
-    from codeagent.sandbox.image import REPOSITORY
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         removed = reap(engine)

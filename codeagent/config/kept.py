@@ -227,6 +227,12 @@ class TrustFile(_KeptFile[_KeptTrust]):
         mine = filter(self._is_mine, self._read())
         return any((entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in mine)
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether the user has trusted some state of this very folder, the one now or an earlier one."""
+        mine = filter(self._is_mine, self._read())
+        return self._objection is None and any((entry.device, entry.inode) == self._identity for entry in mine)
+
     def trust(self, digest: str) -> None:
         if self._objection is not None:
             raise ConfigError(f"the tools of {self._workspace} cannot be trusted: {self._objection}")

@@ -133,7 +133,8 @@ class SandboxSettings(Section):
     kind: Literal["docker", "off"] = "docker"
     """`off` comes from the command line only."""
     image: str | None = None
-    """None: found or made as `codeagent sandbox status` says."""
+    """`repository`: the one that the repository describes, and no other. None: found or made as
+    `codeagent sandbox status` says."""
     lifetime: Literal["session", "command"] = "session"
     """`command`: every command gets a fresh container."""
     network: NetworkLevel = "ask"

@@ -235,8 +235,8 @@ class SandboxInfo:
     user: str
     network: str
     warnings: tuple[str, ...] = ()
-    narrowed: tuple[str, ...] = ()
-    """Those of the warnings that say what of the workspace's repository commands cannot use: told at the start."""
+    told: tuple[str, ...] = ()
+    """Those of the warnings that the user is told at the start."""
 
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]

@@ -89,7 +89,7 @@ class SessionContainer:
     async def start(self) -> SandboxInfo:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
         container = await self._ready()
-        return describe(container, self._resources.opened()[0], self._test, self._resources.around.warnings)
+        return describe(container, self._resources.opened()[0], self._test)
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""

@@ -19,7 +19,7 @@ from codeagent.sandbox.engine import Engine, probe_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
-from codeagent.sandbox.image import configured_image
+from codeagent.sandbox.image import configured_image, require_image
 from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.programs import ContainerPrograms
@@ -65,6 +65,7 @@ class DockerSandbox:
         """
         _, engine = self._resources.open()
         await in_thread(partial(probe_socket, engine.socket_path))
+        require_image(self._spec)
         if self._spec.image is not None:
             await in_thread(partial(configured_image, engine, self._spec.image))
 

@@ -7,11 +7,13 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
@@ -30,6 +32,10 @@ _SOCKET_SECONDS = 30
 """Seconds until docker-py gives up a request that is not a pull."""
 _MOST_CONNECTIONS = 256
 """Kept open by docker-py; urllib3 prints a warning for each one beyond."""
+_LAST_LINES = 3
+"""Lines of a failed build that are part of its error."""
+_OF_THE_ENGINE = ("--->", "Removing intermediate container")
+"""Lines of a build that tell only of the engine's own bookkeeping."""
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -41,6 +47,31 @@ class EngineVersions:
     engine: str
     api: str
     runc: str | None
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """An image on this machine."""
+
+    id: str
+    """SHA-256 of its configuration, with `sha256:` in front."""
+    variables: tuple[str, ...]
+    """`NAME=value`."""
+    on_build: tuple[str, ...]
+    """Instructions that would run in a build on top of it."""
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    tag: str
+    target: str = ""
+    """The stage to build; empty: the last one."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    network: bool = False
+    memory_bytes: int = 0
+    """0: no limit."""
 
 
 class EngineError(SandboxError):
@@ -111,17 +142,24 @@ class Engine:
 
     def image(self, reference: str) -> tuple[str, ...] | None:
         """Return the variables (`NAME=value`) that an image sets; None if it is not on this machine."""
+        facts = self.image_facts(reference)
+        return None if facts is None else facts.variables
+
+    def image_facts(self, reference: str) -> ImageFacts | None:
+        """Return what is known of an image; None if it is not on this machine."""
         try:
             facts = self.call(lambda api: api.inspect_image(reference))
         except EngineError as error:
             if error.status == 404:
                 return None
             raise
-        return tuple((facts.get("Config") or {}).get("Env") or ())
+        config = facts.get("Config") or {}
+        variables, on_build = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild"))
+        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {})
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
-        repository, _, tag = reference.partition("@")
+        repository, tag = _split(reference)
         layers: dict[str, tuple[int, int]] = {}
 
         def watch(api: Any) -> str | None:
@@ -151,6 +189,37 @@ class Engine:
             self.call(lambda api: api.import_image_from_file(tar, **names))
         if self.image(tag) is None:
             raise SandboxUnavailable(f"the engine did not keep the image {tag}", "see its log, then try again")
+
+    def build(self, tar: BinaryIO, dockerfile: str, options: BuildOptions, on_line: Callable[[str], None]) -> None:
+        """Build an image from a context that contains `dockerfile`, and report each line of it.
+
+        Its commands run as root in containers of the engine's usual kind, without a network unless `options` say so.
+        Raises EngineError with the last lines.
+        """
+        last: deque[str] = deque(maxlen=_LAST_LINES)
+
+        def watch(api: Any) -> str | None:
+            for entry in api.build(
+                fileobj=tar, custom_context=True, dockerfile=dockerfile, tag=options.tag, target=options.target or None,
+                buildargs=dict(options.arguments), labels=dict(options.labels), rm=True, forcerm=True, pull=False,
+                network_mode=None if options.network else "none", timeout=None, use_config_proxy=False, decode=True,
+                container_limits={"memory": options.memory_bytes, "memswap": options.memory_bytes},
+            ):  # fmt: skip
+                if "error" in entry:
+                    return str(entry["error"])
+                for line in map(str.strip, str(entry.get("stream") or "").splitlines()):
+                    if line and not line.startswith(_OF_THE_ENGINE):
+                        last.append(line)
+                        on_line(line)
+            return None
+
+        if (problem := self.call(watch)) is not None:
+            raise EngineError("; ".join([*last, problem]))
+
+    def tag(self, reference: str, tag: str) -> None:
+        """Give an image a further name, `REPOSITORY:VERSION`."""
+        repository, _, version = tag.partition(":")
+        self.call(lambda api: api.tag(reference, repository, version, force=True))
 
     def images(self, repository: str) -> tuple[str, ...]:
         """Return the tags of the repository's images."""
@@ -191,6 +260,24 @@ class Engine:
         """Return the ids of the containers with this label, and all labels of each."""
         found = self.call(lambda api: api.containers(all=True, filters={"label": label}))
         return {facts["Id"]: facts.get("Labels") or {} for facts in found}
+
+
+def left_out_by(ignore_file: str) -> Callable[[str], bool]:
+    """Return whether a path, relative to the build context, is left out by the text of a `.dockerignore`."""
+    from docker.utils.build import PatternMatcher
+
+    lines = [line for raw in ignore_file.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    matcher: Any = PatternMatcher(lines)
+    return lambda path: bool(matcher.matches(path))
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """Split an image's name into repository and tag or digest; without one, the tag is `latest`."""
+    repository, at, digest = reference.partition("@")
+    if at:
+        return repository, digest
+    start, colon, version = reference.rpartition(":")
+    return (start, version) if colon and "/" not in version else (reference, "latest")
 
 
 def engine_socket(docker_host: str | None) -> str:

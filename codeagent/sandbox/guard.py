@@ -172,7 +172,10 @@ class Container:
     """Files that read as empty inside, as they were when it was made."""
     mounts: tuple[tuple[str, int], ...]
     """Paths and inodes of what is mounted around the workspace."""
+    told: tuple[str, ...]
+    """What the user is told at the start."""
     warnings: tuple[str, ...]
+    """What is shown besides when the user looks."""
     path: str
     """PATH of commands."""
 

@@ -15,17 +15,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.programs import find_program
+from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
 from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
+from codeagent.sandbox.repository_image import RepositoryImage
 from codeagent.sandbox.spec import SandboxSpec
 
-REPOSITORY = "codeagent-sandbox"
 OFFLINE = f"{REPOSITORY}:offline"
 DEFAULT = "python@sha256:9bed8554e926c07c6f908841d5ee88c33e8df9236b191526bbce81a9062ab43a"
 """python:3.12-bookworm, for every architecture: Python, git, make, patch, perl and a C compiler."""
@@ -65,15 +67,22 @@ class ImageChoice:
     binds: tuple[Bind, ...] = ()
     python: Path | None = None
     """What `python3` leads to inside, if the image leaves that open."""
+    note: str = ""
+    """What the user should know about it, as a sentence; empty if there is nothing."""
 
 
 def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
-    """Choose the first of: configured; built here from packages; the default, pulled once; this machine's toolchain.
+    """Choose the first of: configured; the repository's own, once trusted; built here from packages; the default,
+    pulled once; this machine's toolchain.
 
-    Raises SandboxUnavailable if a configured image is missing, or nothing is left to try.
+    Raises SandboxUnavailable if a configured image is missing, the repository's cannot be built, or nothing is left to
+    try.
     """
+    require_image(spec)
     if spec.image is not None:
         return configured_image(engine, spec.image)
+    if spec.repository is not None:
+        return _of_repository(engine, spec, spec.repository, on_progress)
     if (variables := engine.image(OFFLINE)) is not None:
         return _of(OFFLINE, variables, "built here from distribution packages")
     variables = engine.image(DEFAULT)
@@ -82,6 +91,13 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     if variables is not None:
         return _of(DEFAULT, variables, "default, pinned by digest")
     return host_toolchain(engine, spec, on_progress)
+
+
+def require_image(spec: SandboxSpec) -> None:
+    """Raise SandboxUnavailable if no image may be used."""
+    if spec.withheld:
+        problem, _, remedy = spec.withheld.partition("; ")
+        raise SandboxUnavailable(problem, remedy)
 
 
 def configured_image(engine: Engine, reference: str) -> ImageChoice:
@@ -96,6 +112,20 @@ def configured_image(engine: Engine, reference: str) -> ImageChoice:
             f"docker pull {reference}, or remove the image from the configuration",
         )
     return _of(reference, variables, "configured")
+
+
+def _of_repository(
+    engine: Engine, spec: SandboxSpec, image: RepositoryImage, on_progress: Callable[[str], None]
+) -> ImageChoice:
+    if not spec.pull and engine.image(tag_of(image)) is None:
+        raise SandboxUnavailable(f"the image of {image.file} is not built yet", "the next start builds it")
+    limits = BuildLimits(spec.build_network, spec.memory_bytes)
+    facts = build(engine, image, limits, on_progress)
+    main = not (spec.read_only_workspace or spec.per_command or spec.egress_folder)
+    note = ""
+    if main and outdated(facts, image):
+        note = f"files that went into the image of {image.file} have changed; codeagent sandbox build builds it again"
+    return replace(_of(tag_of(image), facts.variables, f"this repository's {image.file}"), note=note)
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:

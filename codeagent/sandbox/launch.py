@@ -77,8 +77,8 @@ def launch(
             remedy = "use an engine on this machine that sees this directory (docker context ls)"
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts
-    warnings = (*resources.around.warnings, *_warnings(hidden))
-    made = (image.reference, image.origin, protected, hidden, mounts, warnings, path)
+    told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
+    made = (image.reference, image.origin, protected, hidden, mounts, told, _warnings(hidden), path)
     return Container(container_id, stdin, processes, *made)
 
 
@@ -276,8 +276,8 @@ def _remove(root: PinnedRoot, name: str) -> None:
         return
 
 
-def describe(container: Container, root: PinnedRoot, test: SelfTest, narrowed: tuple[str, ...]) -> SandboxInfo:
-    """Describe a container that may be used; `narrowed`: see SandboxInfo."""
+def describe(container: Container, root: PinnedRoot, test: SelfTest) -> SandboxInfo:
+    """Describe a container that may be used."""
     absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
     return SandboxInfo(
         kind="docker",
@@ -285,6 +285,6 @@ def describe(container: Container, root: PinnedRoot, test: SelfTest, narrowed: t
         image_origin=container.image_origin,
         user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
         network="none",
-        warnings=container.warnings + absent,
-        narrowed=narrowed,
+        warnings=(*container.told, *container.warnings, *absent),
+        told=container.told,
     )

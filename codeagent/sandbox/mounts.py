@@ -255,8 +255,14 @@ class SecretScan:
         except OSError:
             return True
         with os.fdopen(fd, "rb") as file:
-            head = file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-        return any(mark in head for mark in _MARKS)
+            return is_secret(name, file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(fd).st_mode) else b"")
+
+
+def is_secret(path: str, head: bytes) -> bool:
+    """Whether the file, which begins with `head`, is masked in containers; the folder it is in does not count."""
+    if secret_reason(path) is None:
+        return False
+    return not _OFTEN_PUBLIC.fullmatch(Path(path).name) or any(mark in head[:_LOOKED_AT] for mark in _MARKS)
 
 
 def _joined(folder: str, name: str) -> str:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
+from codeagent.sandbox.repository_image import RepositoryImage
 
 GIB = 1024**3
 
@@ -27,8 +28,16 @@ class SandboxSpec:
     """`unix://…`; None for the usual socket."""
     image: str | None = None
     """An image that exists on this machine; None: see `codeagent.sandbox.image`."""
+    repository: RepositoryImage | None = None
+    """What the repository describes as its image and the user trusts; it is built if it was not yet."""
+    withheld: str = ""
+    """Why there is no image that commands may use, with the next step behind a semicolon; empty if there may be one."""
+    image_note: str = ""
+    """What the user is told about images at the start; empty if there is nothing to say."""
+    build_network: bool = False
+    """Whether building the repository's image may use the network."""
     pull: bool = True
-    """Whether the default image may be pulled."""
+    """Whether an image may be pulled or built."""
     read_only_workspace: bool = False
     per_command: bool = False
     """Every command gets its own container, and the next one is made ready in advance: only files of the workspace

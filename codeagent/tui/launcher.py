@@ -45,6 +45,8 @@ class LaunchOptions:
     """The user agreed to a folder that is not a project."""
     read_git: bool | None = None
     """What the user said about a git directory outside the workspace; None if that was not asked."""
+    use_image: bool | None = None
+    """What the user said about the image that the repository describes; None if that was not asked."""
     prompt: str = ""
     """Text that waits in the composer at the start."""
     step: bool = False
@@ -68,9 +70,9 @@ class ModelRow:
 class Missing:
     """Why no conversation can begin yet, and what would help."""
 
-    kind: Literal["model", "key", "place", "git", "session", "error"]
-    """git: whether commands may read a git directory outside the workspace; session: the one to continue cannot be
-    opened."""
+    kind: Literal["model", "key", "place", "git", "image", "session", "error"]
+    """git: whether commands may read a git directory outside the workspace; image: whether they run in the image that
+    the repository describes; session: the one to continue cannot be opened."""
     text: str
     """One line: what is missing."""
     variable: str = ""

@@ -140,6 +140,25 @@ async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Pa
     assert await LocalLauncher(linked).missing(settings, LaunchOptions()) is None, "a no is kept, too"
 
 
+async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_now(product: Product) -> None:
+    settings, here = Settings(model="demo"), launcher(product)
+    (product.workspace / "Dockerfile").write_text("FROM a\n")
+    assert await here.missing(settings, LaunchOptions()) is None, "it may be meant for something else"
+    described = product.workspace / ".devcontainer.json"
+    described.write_text('{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--privileged"]}')
+    found = await here.missing(settings, LaunchOptions())
+    assert found is not None and found.kind == "image"
+    assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
+    assert await here.missing(settings, LaunchOptions(use_image=True)) is None
+    assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
+    (product.workspace / "Dockerfile").write_text("FROM a\n" + "RUN x\n" * 30)
+    changed = await here.missing(settings, LaunchOptions())
+    assert changed is not None and "has changed since you trusted" in changed.text and "more" in changed.text
+    assert await here.missing(settings, LaunchOptions(use_image=False)) is None
+    described.write_text('{"image": "other"}')
+    assert await here.missing(settings, LaunchOptions()) is None, "a no is for whatever it becomes"
+
+
 async def test_without_a_model_the_local_servers_are_offered(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     async def some() -> tuple[LocalServer, ...]:
         ollama = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3",))

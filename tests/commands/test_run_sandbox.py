@@ -16,7 +16,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
-INFO = SandboxInfo("docker", "image", "configured", "1000:1000", "none", narrowed=("git history cannot be read",))
+INFO = SandboxInfo("docker", "image", "configured", "1000:1000", "none", told=("git history cannot be read",))
 
 
 class Start:

@@ -51,7 +51,7 @@ async def test_a_folder_of_a_repository_has_git_and_the_rest_of_it_read_only(
     assert b"CANARY" not in ran.stdout
     assert ran.stderr.count(b"Read-only file system") == 2
     assert ran.stdout.splitlines()[-1] == b"project", "nothing beside the repository is there"
-    said = (await sandbox.start(lambda _: None)).narrowed
+    said = (await sandbox.start(lambda _: None)).told
     assert [text.partition("are ")[2] for text in said] == ["read-only; only this folder can be changed"]
 
 

@@ -36,6 +36,12 @@ GIT: Asked = (
     "Commands cannot change it, and without it git does not work in bash.",
     ("{question.no} no (the default)", "{question.yes} yes, always for this folder"),
 )
+IMAGE: Asked = (
+    "Use this repository's image?",
+    "may it be built, and commands run in it? Building runs these instructions as root in a container of their own, "
+    "without network unless you turned that on. Any change of the files is asked about again.",
+    ("{question.no} no, the usual image (the default)", "{question.yes} yes, as it is now"),
+)
 _VARIABLES = (
     ("sk-ant-", "ANTHROPIC_API_KEY"),
     ("sk-or-", "OPENROUTER_API_KEY"),
@@ -252,6 +258,9 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
         case "git":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
             return replace(options, read_git=bool(answer))
+        case "image":
+            answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
+            return replace(options, use_image=bool(answer))
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)

@@ -1,0 +1,236 @@
+"""Builds the image that a repository describes, once the user trusts it, from a bounded part of the repository."""
+
+import os
+import stat
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from io import BytesIO
+from typing import BinaryIO
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.paths import protected_part
+from codeagent.core.sanitize import one_line
+from codeagent.disk.opens import open_below, open_file, open_folder
+from codeagent.sandbox.dockerfile import BuildPlan, plan
+from codeagent.sandbox.engine import BuildOptions, Engine, EngineError, ImageFacts, left_out_by
+from codeagent.sandbox.mounts import is_secret
+from codeagent.sandbox.repository_image import RepositoryImage
+
+REPOSITORY = "codeagent-sandbox"
+MIB = 1024**2
+MOST_BYTES = 100 * MIB
+MOST_FILES = 10_000
+_DOCKERFILE = ".codeagent-dockerfile"
+_CONTEXT = "codeagent.context"
+"""The label with the digest of the files that could be copied."""
+_PICK = "repair it, or use the usual image: codeagent sandbox distrust"
+_NETWORK = "codeagent sandbox build --network builds it with network access"
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True)
+class BuildLimits:
+    network: bool
+    """Its commands get a network, and images that are missing are pulled."""
+    memory_bytes: int
+
+
+def tag_of(image: RepositoryImage) -> str:
+    """Return the name of the image that is made of this; the same for every workspace unless files are copied in."""
+    where = str(image.root) if _plan(image).copies else ""
+    return f"{REPOSITORY}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:16]}"
+
+
+def build(
+    engine: Engine,
+    image: RepositoryImage,
+    limits: BuildLimits,
+    on_progress: Callable[[str], None],
+    *,
+    again: bool = False,
+) -> ImageFacts:
+    """Return the image, built now unless it was before; `again`: in any case.
+
+    An image that is only named gets a name of our own, so that nothing but another build changes which one it is.
+    Raises SandboxUnavailable, and then nothing else is to be used instead.
+    """
+    with _ONE_AT_A_TIME:
+        if not again and (facts := engine.image_facts(tag_of(image))) is not None:
+            return facts
+        tag = tag_of(image)
+        try:
+            if image.image:
+                _have(engine, image.image, image, limits, on_progress)
+                engine.tag(image.image, tag)
+            else:
+                _build(engine, image, limits, on_progress)
+            made = engine.image_facts(tag)
+        except EngineError as refusal:
+            raise _failed(image, str(refusal), _PICK if limits.network else f"{_NETWORK}; or {_PICK}") from refusal
+    if made is None:
+        raise _failed(image, "the engine did not keep the image", _PICK)
+    return made
+
+
+def outdated(facts: ImageFacts, image: RepositoryImage) -> bool:
+    """Tell whether the files that were copied into the image may have changed since; blocks while it reads them."""
+    if not _plan(image).copies:
+        return False
+    with tempfile.TemporaryFile() as file:
+        return facts.labels.get(_CONTEXT) != _pack(file, image)
+
+
+def _plan(image: RepositoryImage) -> BuildPlan:
+    return plan(image.text, image.arguments)
+
+
+def _build(engine: Engine, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]) -> None:
+    needs = _plan(image)
+    if needs.fetches and not limits.network:
+        raise _failed(image, f"{one_line(needs.fetches[0], 100)} needs the network", f"{_NETWORK}; or {_PICK}")
+    for base in needs.bases:
+        _have(engine, base, image, limits, on_progress)
+    with tempfile.TemporaryFile() as tar:
+        digest = _pack(tar, image)
+        options = BuildOptions(
+            tag_of(image),
+            image.target,
+            image.arguments,
+            {_CONTEXT: digest},
+            network=limits.network,
+            memory_bytes=limits.memory_bytes,
+        )
+        tar.seek(0)
+        engine.build(tar, _DOCKERFILE, options, lambda line: on_progress(f"building the image: {one_line(line, 160)}"))
+
+
+def _have(
+    engine: Engine, base: str, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]
+) -> None:
+    """Make sure that an image is on this machine: the engine would pull a missing one without being asked."""
+    facts = engine.image_facts(base) if base and "$" not in base else None
+    if facts is None and base and limits.network:
+        if (problem := engine.pull(base, on_progress)) is not None:
+            raise _failed(image, f"{base} cannot be pulled: {one_line(problem, 200)}", _PICK)
+        facts = engine.image_facts(base)
+    if facts is None:
+        remedy = f"docker pull {base}; or {_NETWORK}; or {_PICK}"
+        raise _failed(image, f"{base or 'the image it begins with'} is not on this machine", remedy)
+    if facts.on_build and not image.image:
+        raise _failed(image, f"{base} has instructions for builds on top of it, which are not in the file", _PICK)
+
+
+def _failed(image: RepositoryImage, why: str, remedy: str) -> SandboxUnavailable:
+    return SandboxUnavailable(f"the image of {image.file} cannot be built: {one_line(why, 600)}", remedy)
+
+
+def _pack(file: BinaryIO, image: RepositoryImage) -> str:
+    """Write the build context as a tar; return the digest (hex) of it. Raises SandboxUnavailable if it is too large.
+
+    Links stay links. Nothing protected is in it, nothing that is masked in containers, and nothing that
+    `.dockerignore` leaves out.
+    """
+    seen = sha256()
+    try:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            _add(tar, _entry(_DOCKERFILE, tarfile.REGTYPE, 0o644), image.text.encode())
+            if _plan(image).copies:
+                with closing(_Folder(image)) as folder:
+                    for entry, data in folder.entries():
+                        _add(tar, entry, data)
+                        described = f"{entry.name}\0{entry.mode}\0{entry.linkname}\0{sha256(data).hexdigest()}\n"
+                        seen.update(described.encode("utf-8", "surrogateescape"))
+    except (OSError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it is nested too deeply"
+        raise _failed(image, f"{image.context} cannot be read ({why})", _PICK) from error
+    return seen.hexdigest()
+
+
+def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = kind, mode & 0o777
+    return entry
+
+
+def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, data: bytes) -> None:
+    entry.size = len(data)
+    tar.addfile(entry, BytesIO(data))
+
+
+class _Folder:
+    """The folder of a build context; everything in it is opened from its descriptor, and no link is followed."""
+
+    def __init__(self, image: RepositoryImage) -> None:
+        """Raises OSError."""
+        self._image = image
+        self._prefix = "" if image.context == "." else f"{image.context}/"
+        self._left_out = left_out_by(image.ignore)
+        self._has_exceptions = any(line.lstrip().startswith("!") for line in image.ignore.splitlines())
+        self._bytes = self._files = 0
+        top = open_folder(image.root, follow=True)
+        try:
+            self._fd = open_below(top, [part for part in image.context.split("/") if part != "."], listed=True)
+        finally:
+            os.close(top)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def entries(self) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+        """Yield what goes into the context, in the order of the names. Raises SandboxUnavailable."""
+        yield from self._below(self._fd, "")
+
+    def _below(self, fd: int, folder: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+        for name in sorted(os.listdir(fd)):
+            path = f"{folder}{name}"
+            if protected_part(name) or path == _DOCKERFILE:
+                continue
+            left_out = self._left_out(path)
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                if left_out and not self._has_exceptions:
+                    continue
+                if not left_out:
+                    self._count(0)
+                    yield _entry(path, tarfile.DIRTYPE, status.st_mode), b""
+                yield from self._inside(fd, name, path)
+            elif left_out:
+                continue
+            elif stat.S_ISLNK(status.st_mode):
+                self._count(0)
+                entry = _entry(path, tarfile.SYMTYPE, 0o777)
+                entry.linkname = os.readlink(name, dir_fd=fd)
+                yield entry, b""
+            elif stat.S_ISREG(status.st_mode) and (data := self._content(fd, name, path)) is not None:
+                yield _entry(path, tarfile.REGTYPE, status.st_mode), data
+
+    def _inside(self, fd: int, name: str, path: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+        inner = open_folder(name, within=fd)
+        try:
+            yield from self._below(inner, f"{path}/")
+        finally:
+            os.close(inner)
+
+    def _content(self, fd: int, name: str, path: str) -> bytes | None:
+        """Return what is in the file; None if that may be a secret."""
+        opened = open_file(name, within=fd)
+        with os.fdopen(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                return None
+            data = file.read(MOST_BYTES - self._bytes + 1)
+        self._count(len(data))
+        return None if is_secret(f"{self._prefix}{path}", data) else data
+
+    def _count(self, size: int) -> None:
+        self._files, self._bytes = self._files + 1, self._bytes + size
+        if self._files > MOST_FILES or self._bytes > MOST_BYTES:
+            raise _failed(
+                self._image,
+                f"{self._image.context} has more than {MOST_FILES:,} files or {MOST_BYTES // MIB} MB to copy from",
+                f"leave out what the image does not need in {self._prefix}.dockerignore; or {_PICK}",
+            )

@@ -1,0 +1,128 @@
+"""`codeagent sandbox trust|distrust|status|build`, and which image a run gets before and after."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from codeagent.bootstrap.image import ImagePlan, image_trust, plan_image, refuse_image
+from tests.e2e.product import Product
+from tests.images import small_image
+
+FILE = ".devcontainer/devcontainer.json"
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Iterator[Product]:
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    yield Product(tmp_path / "work", tmp_path / "home")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., ImagePlan]:
+    """What is planned for the folder `work`, given the configured image."""
+    (tmp_path / "work").mkdir()
+
+    def planned(configured: str | None = None, **options: bool) -> ImagePlan:
+        return plan_image(configured, tmp_path / "work", tmp_path / "config", **options)
+
+    return planned
+
+
+def write(folder: Path, text: str = '{"image": "a"}') -> None:
+    (folder / FILE).parent.mkdir(exist_ok=True)
+    (folder / FILE).write_text(text)
+
+
+def trust(folder: Path) -> None:
+    found = image_trust(folder, folder.parent / "config")
+    assert found is not None
+    found.trust()
+
+
+def test_before_trust_it_is_told_of_and_not_used(plan: Callable[..., ImagePlan], tmp_path: Path) -> None:
+    assert plan() == ImagePlan()
+    write(tmp_path / "work")
+    asked = plan()
+    assert (asked.repository, asked.withheld, FILE in asked.note) == (None, "", True)
+    assert "is not trusted; codeagent sandbox status" in plan("repository").withheld
+    refuse_image(tmp_path / "work", tmp_path / "config")
+    assert plan() == ImagePlan()
+    write(tmp_path / "work", '{"image": "b"}')
+    assert plan() == ImagePlan(), "a no is for whatever it becomes"
+
+
+def test_a_dockerfile_alone_is_used_once_trusted_and_not_told_of_before(
+    plan: Callable[..., ImagePlan], tmp_path: Path
+) -> None:
+    (tmp_path / "work/Dockerfile").write_text("FROM a")
+    assert plan() == ImagePlan()
+    trust(tmp_path / "work")
+    assert plan().repository is not None
+
+
+def test_any_change_after_trust_leaves_no_image_until_the_user_says_so(
+    plan: Callable[..., ImagePlan], tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    write(work)
+    trust(work)
+    used = plan().repository
+    assert used is not None and used.image == "a"
+    for text, said in (('{"image": "b"}', "has changed since you trusted"), ("{", "is not JSON")):
+        write(work, text)
+        assert said in plan().withheld and plan().repository is None
+    (work / FILE).unlink()
+    assert "describes no image" in plan().withheld
+    write(work)
+    assert plan().repository == used
+    write(work, '{"image": "b"}')
+    accepted = plan(accept=True).repository
+    assert accepted is not None and accepted.image == "b"
+
+
+def test_a_configured_image_comes_first_and_the_repository_is_not_looked_at(
+    plan: Callable[..., ImagePlan], tmp_path: Path
+) -> None:
+    write(tmp_path / "work", "{")
+    assert plan("mine:1") == ImagePlan("mine:1")
+    assert "is not JSON" in plan().note
+
+
+def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> None:
+    assert "describes no image" in plan("repository").withheld
+
+
+@pytest.mark.docker
+def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
+    with small_image() as base:
+        write(product.workspace, '{"build": {"dockerfile": "D"}, "runArgs": ["--privileged"]}')
+        (product.workspace / ".devcontainer/D").write_text(f"FROM {base}\nENV MADE=here\nRUN : > /made\n")
+        before = product.call("sandbox", "status").out
+        assert f"repository  {FILE}: not used until you trust it" in before
+        assert "builds      RUN : > /made" in before and "not applied runArgs" in before
+        assert "host toolchain" in before or "pinned by digest" in before or "built here" in before
+        assert "not applied runArgs" in product.call("sandbox", "trust").out
+        assert "is not built yet" in product.call("sandbox", "status").out
+        built = product.call("sandbox", "build")
+        assert built.code == 0 and "RUN : > /made" in built.err and "commands run in it" in built.out
+        status = json.loads(product.call("sandbox", "status", "--json").out)
+        assert status["image_origin"] == f"this repository's {FILE}"
+        script = product.script({"calls": [["bash", {"command": "echo $MADE; ls /made"}]]}, {"text": "Done."})
+        ran = product.call("run", "go", "--model", script, "--mode", "auto", "--output", "jsonl")
+        assert "here\\n/made" in ran.out
+        (product.workspace / ".devcontainer/D").write_text(f"FROM {base}\n")
+        changed = product.call("sandbox", "build")
+        assert changed.code == 1 and "has changed since you trusted" in changed.err
+        said = product.call("run", "go", "--model", script, "--mode", "auto")
+        assert "bash is disabled" in said.err and "has changed since you trusted" in said.err
+        product.call("sandbox", "distrust")
+        assert "not used, as you said" in product.call("sandbox", "status").out
+
+
+@pytest.mark.docker
+def test_network_for_a_build_needs_something_to_build(product: Product) -> None:
+    done = product.call("sandbox", "build", "--network")
+    assert done.code == 2 and "nothing was built" in done.err
