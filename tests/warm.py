@@ -261,7 +261,7 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
         sys.path.insert(1, folder)
 
 
-def _end(code: int) -> NoReturn:
+def end(code: int) -> NoReturn:
     """Exit as the interpreter does, but without freeing a million objects one by one, which takes longer than a run."""
     threading._shutdown()  # waits for threads; has no public name
     atexit._run_exitfuncs()
@@ -288,8 +288,8 @@ if __name__ == "__main__":
     asked = _serve(listening, int(os.environ[RUN]))
     if asked["program"]:
         runpy.run_path(asked["program"], run_name="__main__")
-        _end(0)
+        end(0)
     else:
         from codeagent.cli import main
 
-        _end(main(asked["argv"]))
+        end(main(asked["argv"]))
