@@ -11,7 +11,7 @@ import json
 import re
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,6 +179,16 @@ async def openai_server(
 
 
 @asynccontextmanager
+async def responses_server(
+    turns: Sequence[Turn], *, chunk: int = 0, delay: float = 0.0, repeat: bool = False
+) -> AsyncIterator[FakeProvider]:
+    """The responses API at `base_url` + /responses."""
+    fake = FakeProvider(turns, responses_stream, responses_problems, chunk=chunk, delay=delay, repeat=repeat)
+    async with running(fake, "/v1"):
+        yield fake
+
+
+@asynccontextmanager
 async def anthropic_server(
     turns: Sequence[Turn], *, chunk: int = 0, delay: float = 0.0, repeat: bool = False
 ) -> AsyncIterator[FakeProvider]:
@@ -271,20 +281,61 @@ def openai_usage(usage: Json) -> Json:
     }
 
 
-def responses_stream() -> bytes:
-    """Server-sent events of OpenAI's responses API: `hi`, one call of `read`, nine tokens in and three out."""
-    call = '"type":"function_call","id":"fc_1","call_id":"call_abcd1234","name":"read"'
-    done = f'{{{call},"arguments":"{{}}","status":"completed"}}'
-    usage = '{"input_tokens":9,"output_tokens":3,"total_tokens":12}'
-    events = [
-        '{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"hi"}',
-        f'{{"type":"response.output_item.added","output_index":1,"item":{{{call},"arguments":"","status":"in_progress"}}}}',
-        '{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,"delta":"{}"}',
-        f'{{"type":"response.output_item.done","output_index":1,"item":{done}}}',
-        '{"type":"response.completed","response":{"id":"r","object":"response","created_at":1,"model":"m",'
-        f'"status":"completed","parallel_tool_calls":true,"tools":[],"output":[{done}],"usage":{usage}}}}}',
-    ]
-    return "".join(f"data: {event}\n\n" for event in events).encode()
+def responses_stream(turn: Turn) -> bytes:
+    """Server-sent events of OpenAI's responses API: one item after the other, and all of them again at the end."""
+    items = list(_responses_items(turn))
+    events: list[Json] = [{"type": "response.created", "response": _response("in_progress", [])}]
+    for index, item in enumerate(items):
+        place = {"output_index": index, "item_id": item["id"]}
+        events.append({"type": "response.output_item.added", "output_index": index, "item": _begun_item(item)})
+        for kind, texts in _responses_deltas(item):
+            events += [{"type": f"response.{kind}.delta", **place, "delta": text} for text in texts]
+            if kind == "function_call_arguments":
+                events.append({"type": f"response.{kind}.done", **place, "arguments": item["arguments"]})
+        events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    usage = turn.usage and {
+        "input_tokens": turn.usage["input"],
+        "output_tokens": turn.usage["output"],
+        "total_tokens": turn.usage["input"] + turn.usage["output"],
+    }
+    status = "incomplete" if turn.stop else "completed"
+    whole = _response(status, items) | {"usage": usage}
+    if turn.stop:
+        whole["incomplete_details"] = {"reason": turn.stop}
+    events.append({"type": f"response.{status}", "response": whole})
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+
+
+def _response(status: str, items: list[Json]) -> Json:
+    fixed = {"id": "r", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True, "tools": []}
+    return {**fixed, "status": status, "output": items}
+
+
+def _responses_items(turn: Turn) -> Iterator[Json]:
+    if turn.reasoning:
+        yield {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": turn.reasoning}]}
+    if turn.text:
+        part = {"type": "output_text", "text": turn.text, "annotations": []}
+        yield {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    for number, ((name, arguments), call_id) in enumerate(zip(turn.calls, call_ids(turn, "call_"), strict=True)):
+        call = {"type": "function_call", "id": f"fc_{number}", "call_id": call_id, "name": name, "status": "completed"}
+        yield {**call, "arguments": arguments_of(arguments)}
+
+
+def _begun_item(item: Json) -> Json:
+    empty: Json = {"summary": [], "content": [], "arguments": ""}
+    return {name: empty.get(name, value) for name, value in item.items()}
+
+
+def _responses_deltas(item: Json) -> list[tuple[str, list[str]]]:
+    match item:
+        case {"summary": [{"text": text}]}:
+            return [("reasoning_summary_text", pieces(text))]
+        case {"content": [{"text": text}]}:
+            return [("output_text", pieces(text))]
+        case {"arguments": arguments}:
+            return [("function_call_arguments", pieces(arguments))]
+    return []
 
 
 def anthropic_stream(turn: Turn) -> bytes:
@@ -345,9 +396,9 @@ _OPENAI_KEYS = {
 
 
 def openai_problems(body: Json) -> list[str]:
-    """What chat completions would answer with 400; requests to the responses API are taken as they are."""
+    """What chat completions would answer with 400."""
     if "input" in body:
-        return []
+        return responses_problems(body)
     problems: list[str] = []
     waiting: list[str] = []
     for number, message in enumerate(body["messages"]):
@@ -372,6 +423,24 @@ def openai_problems(body: Json) -> list[str]:
     return problems + [f"missing {key}" for key in ("model", "tools") if not body.get(key)]
 
 
+def responses_problems(body: Json) -> list[str]:
+    """What the responses API would answer with 400."""
+    problems = [f"missing {key}" for key in ("model", "input") if not body.get(key)]
+    waiting: list[str] = []
+    for number, item in enumerate(body["input"]):
+        match item["type"]:
+            case "function_call":
+                waiting.append(item["call_id"])
+                problems += _bad_name(item["name"]) + _bad_json(item["call_id"], item["arguments"])
+            case "function_call_output" if item["call_id"] in waiting:
+                waiting.remove(item["call_id"])
+            case "function_call_output":
+                problems.append(f"input[{number}]: no tool call found for {item['call_id']}")
+            case "message" if not all(part.get("text", "an image") for part in item["content"]):
+                problems.append(f"input[{number}]: empty")
+    return problems + [f"no tool output found for {call_id}" for call_id in waiting]
+
+
 def _bad_name(name: str) -> list[str]:
     return [] if re.fullmatch("[A-Za-z0-9_-]{1,64}", name) else [f"{name!r} does not match the pattern of names"]
 
@@ -379,12 +448,16 @@ def _bad_name(name: str) -> list[str]:
 def _bad_arguments(message: Json) -> list[str]:
     bad = []
     for call in message.get("tool_calls") or ():
-        bad += _bad_name(call["function"]["name"])
-        try:
-            json.loads(call["function"]["arguments"])
-        except ValueError:
-            bad.append(f"arguments of {call['id']} are no JSON")
+        bad += _bad_name(call["function"]["name"]) + _bad_json(call["id"], call["function"]["arguments"])
     return bad
+
+
+def _bad_json(call_id: str, arguments: str) -> list[str]:
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return [f"arguments of {call_id} are no JSON"]
+    return []
 
 
 def anthropic_problems(body: Json, sent: Sequence[tuple[str, str]]) -> list[str]:

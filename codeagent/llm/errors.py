@@ -20,6 +20,25 @@ from codeagent.llm.stream import CUT
 MAX_RETRY_AFTER = 120.0
 _LONGEST_QUOTE = 300
 _RETRYABLE = {408, 409, 425, 429}
+_STATUSES = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "insufficient_quota": 429,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Of the codes and types that an error in the middle of a stream has in place of a status."""
 _OVERFLOW = re.compile(
     r"context[ _](?:length|window|size|limit)|maximum (?:context|prompt)|(?:prompt|input) is too long"
     r"|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens|size)"
@@ -45,6 +64,8 @@ _PREFIX = re.compile(
 )
 _ADVICE = re.compile(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
 """The names of litellm's classes, which it adds to a provider's words."""
+_NO_END = "before any terminal event"
+"""What litellm says of a stream of the responses API that was cut."""
 _HANG_UPS = {"ReadError", "WriteError", "RemoteProtocolError", "ServerDisconnectedError", "ClientOSError"}
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_PAGE = 64 << 10
@@ -215,7 +236,7 @@ class _Failure:
             return self._final("bad_request", f"the request could not be sent: {self._quote}")
         if (passing := self._passing()) is not None:
             return passing
-        if any(_is_transport(cause) for cause in self._chain):
+        if any(_is_transport(cause) for cause in self._chain) or _NO_END in self._text:
             return self._error("cut", CUT)
         return self._error("server", f"the provider broke off its answer: {self._quote}")
 
@@ -267,8 +288,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _status_of(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     body = getattr(error, "body", None)
-    code = body.get("code") if isinstance(body, dict) else None
-    for value in (getattr(error, "status_code", None), code, getattr(response, "status_code", None)):
+    names = (body.get("code"), body.get("type")) if isinstance(body, dict) else ()
+    named = (_STATUSES.get(str(name), name) for name in names)
+    for value in (getattr(error, "status_code", None), *named, getattr(response, "status_code", None)):
         if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
             return int(value)
     return None

@@ -15,10 +15,12 @@ from codeagent.core.messages import AssistantMessage, ToolCall, UserMessage
 from codeagent.core.model import Retrying
 from codeagent.llm.errors import FailedRequest, ProviderError, model_error, retry_after
 from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.native.model import NativeModel
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import RetryingModel
 from codeagent.net.http import ProxyError
+from tests.faults.provider_wires import WIRES
 from tests.llm.asking import LANES, LITELLM_WORKER, Heard, ask, request, result
 from tests.servers import FakeProvider, Turn, anthropic_server, behind_tls, openai_server, self_signed
 from tests.table import for_each
@@ -224,6 +226,28 @@ async def test_an_error_in_the_middle_of_an_anthropic_stream(lane: Lane) -> None
     raw = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
     error = await failure(lane, anthropic_server, "anthropic/x", Turn(raw=raw))
     assert (error.kind, error.retryable) == ("overloaded", True)
+
+
+NAMED = {
+    "rate_limit_exceeded": ("rate_limit", True),
+    "overloaded_error": ("overloaded", True),
+    "server_error": ("server", True),
+    "timeout_error": ("server", True),
+    "insufficient_quota": ("rate_limit", False),
+    "authentication_error": ("auth", False),
+    "permission_error": ("auth", False),
+    "invalid_prompt": ("bad_request", False),
+    "invalid_request_error": ("bad_request", False),
+    "of_a_new_kind": ("server", True),
+}
+"""What an error in the middle of a stream calls itself; its kind, and whether asking again may help."""
+
+
+@for_each("name, expected", NAMED.items())
+async def test_an_error_in_the_middle_of_any_stream_is_known_by_its_name(name: str, expected: tuple[str, bool]) -> None:
+    for wire in WIRES:
+        error = await failure(NativeModel, wire.server, wire.model, wire.broken(name, "it says no"))
+        assert (error.kind, error.retryable) == expected, (wire.name, error)
 
 
 HTML = "content-type: text/html; charset=utf-8"

@@ -27,7 +27,7 @@ from codeagent.llm.factory import open_model
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.provider_model import ProviderModel
 from tests.llm.asking import LANES, LITELLM_WORKER, ask, request, result
-from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_stream
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_server
 
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 USER = UserMessage.from_text("fix it")
@@ -415,7 +415,8 @@ async def test_sloppy_servers_are_understood(
 
 
 async def test_models_of_the_responses_api_are_reached_too(model_at: ModelAt) -> None:
-    async with openai_server([Turn(raw=responses_stream())]) as fake:
+    turn = Turn(text="hi", calls=(("read", {}),), usage={"input": 9, "output": 3})
+    async with responses_server([turn]) as fake:
         heard = await ask(model_at(fake, "openai/responses/gpt-5"))
         assert fake.requests[0].path == "/v1/responses"
     assert heard.message.text == "hi"

@@ -31,7 +31,7 @@ from codeagent.core.model import ModelAnswer, ModelRequest
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.retry import RetryingModel
 from tests.llm.asking import BASH, READ
-from tests.servers import Turn, anthropic_server, openai_server, responses_stream
+from tests.servers import Turn, anthropic_server, openai_server, responses_server
 
 REQUEST = ModelRequest("system", (UserMessage.from_text("hi"),), (READ, BASH))
 answers, errors = [], []
@@ -53,7 +53,7 @@ async def main():
         async with server([good, Turn(text="no usage", usage=None), Turn(status=400), Turn(status=401)]) as fake:
             for _ in range(4):
                 await ask(name, fake.base_url, sys.argv[1])
-    async with openai_server([Turn(raw=responses_stream())]) as fake:
+    async with responses_server([Turn(text="hi")]) as fake:
         await ask("openai/responses/gpt-5", fake.base_url, sys.argv[1])
     await ask("gpt-5", None, None)
     cancelled = open_model("openai/x", api_base="http://127.0.0.1:9")

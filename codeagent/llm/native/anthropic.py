@@ -22,18 +22,6 @@ from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, th
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 _NOT_AT_THE_TOP = {"$schema", "$id", "title", "oneOf", "anyOf", "allOf"}
 """Of a tool's schema: refused, or of no use to the model."""
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 _THOUGHTS = ("thinking", "redacted_thinking")
 _OWN = ("text", "tool_use", *_THOUGHTS)
 """The types of blocks that the model itself writes; all others are of tools that the provider runs."""
@@ -222,8 +210,7 @@ class AnthropicReader:
                 return (StreamPiece(self._end("end_turn"), None),)
             case "error":
                 error = event.get("error")
-                body = error if isinstance(error, dict) else {"message": str(error)}
-                raise ProviderError(body, _STATUSES.get(str(body.get("type"))))
+                raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
             case _:
                 return _NOTHING
 

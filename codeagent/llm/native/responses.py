@@ -21,7 +21,6 @@ from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 _CALL = "function_call"
 _THOUGHTS = "reasoning.encrypted_content"
 """Asked for where the provider's own tools are: it refuses what they did without the thoughts that led to it."""
-_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500}
 _NOTHING = StreamPiece(Delta(), None)
 
 
@@ -224,5 +223,4 @@ def _usage(figures: Any, searches: int) -> Usage | None:
 def _failure(event: dict[str, Any]) -> ProviderError:
     response = event.get("response") or event
     error = response.get("error") or response
-    body = error if isinstance(error, dict) else {"message": str(error)}
-    return ProviderError(body, _STATUSES.get(str(body.get("code"))))
+    return ProviderError(error if isinstance(error, dict) else {"message": str(error)})

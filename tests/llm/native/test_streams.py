@@ -78,7 +78,14 @@ STREAMS: Mapping[WireFormat, Mapping[str, bytes]] = {
         "cached": blocks(text("a"), cache_read_input_tokens=700, cache_creation_input_tokens=200),
     },
     "responses": {
-        "everything": responses_stream(),
+        "everything": responses_stream(
+            Turn(
+                reasoning="I wonder, größe?",
+                text="Größe 😀 is fine.",
+                calls=CALLS,
+                ids=("call_abcd1234", "call_abcd5678"),
+            )
+        ),
         "text and calls": responses(
             ("output_text.delta", {"delta": "hi", "content_index": 0}),
             ("output_item.added", {"item": ITEM, "output_index": 1}),
