@@ -30,6 +30,8 @@ _POLL = 5.0
 """Seconds between two looks at watched files."""
 _LONGEST_WAIT = 30.0
 """Seconds after which the clock is read again: it may have been set, or the machine may have slept."""
+_SET = 5.0
+"""Seconds by which the clock must have been set before the times of triggers are moved along."""
 _LATE = 60.0
 """Seconds of delay after which the model is told that a trigger fires late."""
 
@@ -39,6 +41,10 @@ class Clock:
 
     def now(self) -> float:
         return time.time()
+
+    def steady(self) -> float:
+        """Seconds that count on while the machine sleeps, and that setting the clock does not change."""
+        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         """Return after some seconds, or once the event is set; perhaps earlier."""
@@ -67,6 +73,7 @@ class Triggers:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._made = 0
+        self._ahead = self._clock.now() - self._clock.steady()
 
     def connect(
         self,
@@ -180,6 +187,7 @@ class Triggers:
 
     def _delay(self) -> float:
         """Return the seconds until something may be due."""
+        self._follow_clock()
         now = self.now()
         times = [
             max(now + _POLL if trigger.due is None else trigger.due, self._quiet.get(trigger.id, now))
@@ -187,8 +195,25 @@ class Triggers:
         ]
         return max(0.0, min(times, default=now + _LONGEST_WAIT) - now)
 
+    def _follow_clock(self) -> None:
+        """If the clock was set, keep the intervals of timers, and have schedules mean the new time."""
+        now = self.now()
+        moved = now - self._clock.steady() - self._ahead
+        if abs(moved) < _SET:
+            return
+        self._ahead += moved
+        self._quiet = {trigger_id: at + moved for trigger_id, at in self._quiet.items()}
+        for trigger in self.triggers():
+            due = trigger.due
+            if trigger.kind == "timer" and due is not None:
+                due += moved
+            elif trigger.kind == "schedule" and moved < 0:
+                due = self._next(trigger)
+            self._active[trigger.id] = replace(trigger, due=due)
+
     async def _fire_due(self, *, resting: bool = False) -> bool:
         """Fire what is due; True if something was. `resting`: only if the agent is still idle."""
+        self._follow_clock()
         happened = [(trigger, await self._happened(trigger)) for trigger in self.triggers()]
         if resting and self._busy():
             return False

@@ -189,7 +189,7 @@ def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], Non
     """Pull the default image; after a failure not again for an hour, as some networks take minutes to fail."""
     failed = state_dir / "sandbox" / "pull-failed"
     with suppress(OSError):
-        if time.time() - failed.stat().st_mtime < _PULL_AGAIN_SECONDS:
+        if 0 <= time.time() - failed.stat().st_mtime < _PULL_AGAIN_SECONDS:
             return None
     problem = pull_default(engine, on_progress)
     if problem is None:

@@ -292,6 +292,40 @@ async def test_without_a_user_a_run_waits_for_triggers_if_it_is_told_to() -> Non
     await w.agent.close()
 
 
+JUMPS = [days * 86_400.0 for days in (-1, 1, -3650, 3650)]
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_a_timer_keeps_its_interval_while_the_clock_is_set(jump: float) -> None:
+    w = Waiting(Turn("", (TIMER,)), Turn("set"), Turn("looked"))
+    await w.run()
+    w.clock.move(20)
+    w.clock.set(jump)
+    w.clock.move(39)
+    await w.settled()
+    assert w.fired() == []
+    w.clock.move(1)
+    await w.until("run.finished", 2)
+    assert [event.what for event in w.fired()] == [""]
+    assert w.triggers.triggers()[0].due == w.clock.now() + 60
+    await w.agent.close()
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_a_schedule_means_the_time_that_the_clock_shows(jump: float) -> None:
+    """Set forward, it has missed a time, which it makes up for once."""
+    schedule = call("add_schedule", prompt="p", cron="0 9 * * *", max_count=5)
+    w = Waiting(Turn("", (schedule,)), Turn("set"), Turn("looked"))
+    await w.run()
+    w.clock.set(jump)
+    w.triggers.look()
+    await w.settled()
+    due = w.triggers.triggers()[0].due
+    assert due is not None and 0 < due - w.clock.now() <= 86_400
+    assert len(w.fired()) == (jump > 0)
+    await w.agent.close()
+
+
 def test_setting_one_asks_by_default_and_changes_nothing() -> None:
     tool = AddTimer(Waiting().triggers)
     key = tool.approval_key(tool.Args(prompt="p", seconds=60.0, repeat=True))

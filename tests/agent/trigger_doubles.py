@@ -21,10 +21,14 @@ class ManualClock(Clock):
 
     def __init__(self, now: float = START) -> None:
         self._now = now
+        self._set = 0.0
         self._waiting: list[tuple[float, asyncio.Event]] = []
 
     def now(self) -> float:
         return self._now
+
+    def steady(self) -> float:
+        return self._now - self._set
 
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         if seconds <= 0:
@@ -37,6 +41,12 @@ class ManualClock(Clock):
         finally:
             for one in waits:
                 one.cancel()
+
+    def set(self, seconds: float) -> None:
+        """Set it forward, or back, while no time passes."""
+        self._set += seconds
+        self._now += seconds
+        self._waiting = [(when + seconds, over) for when, over in self._waiting]
 
     def move(self, seconds: float) -> None:
         self._now += seconds

@@ -61,6 +61,9 @@ class _QuickClock(Clock):
     def now(self) -> float:
         return self._begun + (time.time() - self._begun) * 1000
 
+    def steady(self) -> float:
+        return self.now()
+
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         await super().wait(seconds / 1000, event)
 

@@ -1,6 +1,7 @@
 """One job of this process: from its start to the event that says how it ended."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -32,6 +33,7 @@ class JobRun:
         self._printed = printed
         self._flushing = False
         self._handle: str | None = None
+        self._began = time.monotonic()
         self.work: CallWork | None = work
         self.output: JobOutput = work.output
         self.sandboxed = work.prepared.tool.sandboxed
@@ -43,7 +45,11 @@ class JobRun:
 
     @property
     def job(self) -> Job:
-        return replace(self._job, lines=self.output.lines)
+        """The job as it is now; while it runs, `started` follows the clock if that is set."""
+        if not self.running:
+            return replace(self._job, lines=self.output.lines)
+        started = round(time.time() - (time.monotonic() - self._began), 3)
+        return replace(self._job, lines=self.output.lines, started=started)
 
     @property
     def running(self) -> bool:
@@ -74,17 +80,17 @@ class JobRun:
             return self.output.read(offset, lines)
         return page_of(self._outputs, self._handle, offset, lines)
 
-    async def ended(self, now: Callable[[], float]) -> JobFinished:
-        """Wait until it ends and return the event that says how. `now` gives seconds since the epoch."""
+    async def ended(self) -> JobFinished:
+        """Wait until it ends and return the event that says how."""
         assert self.work is not None
         result = await self.work.result()
         self.work.token.close()
         self.output.end()
-        finished = self._finished(result, round(now(), 3))
+        finished = self._finished(result, round(time.monotonic() - self._began, 3))
         self.work = None
         return finished
 
-    def _finished(self, result: ToolResult, ended: float) -> JobFinished:
+    def _finished(self, result: ToolResult, seconds: float) -> JobFinished:
         status, code = self._status(result), result.details.get("exit_code")
         exit_code = code if isinstance(code, int) else None
         tail, handle = self._tail(result)
@@ -93,6 +99,7 @@ class JobRun:
             summary = one_line(result.error.message, _SUMMARY)
         elif result.child_session is not None:
             summary = one_line(f"{summary} session {result.child_session}", _SUMMARY)
+        ended = round(self._job.started + seconds, 3)
         job = self._job = replace(self._job, status=status, ended=ended, exit_code=exit_code, summary=summary)
         return JobFinished(
             job_id=job.id,
@@ -105,7 +112,7 @@ class JobRun:
             exit_code=exit_code,
             lines=self.output.lines,
             handle=handle,
-            duration_ms=max(0, round((ended - job.started) * 1000)),
+            duration_ms=round(seconds * 1000),
         )
 
     def _status(self, result: ToolResult) -> Literal["done", "failed", "stopped"]:

@@ -257,7 +257,7 @@ class Jobs:
             await self._ports.close()
 
     async def _follow(self, run: JobRun) -> None:
-        finished = self._emitter.emit(await run.ended(time.time))
+        finished = self._emitter.emit(await run.ended())
         self._untold[finished.job_id] = finished
         self._queue.add_note(job_note(finished), wakes=not run.stopping)
         run.over.set()
