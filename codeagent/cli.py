@@ -19,7 +19,7 @@ COMMANDS = {
     "run": "work on a prompt, without a screen",
     "demo": "watch an agent fix a bug in a throwaway repository; needs no key",
     "sessions": "list, show, export, copy and remove what was recorded",
-    "replay": "a recorded session on the real screen; nothing is run",
+    "replay": "a recorded session on the real screen, as a picture, or again with another model",
     "stats": "calls, durations, tokens and cost of a session",
     "tools": "the tools a model can call",
     "mcp": "servers that bring tools of their own (MCP), and offering ours to other programs",

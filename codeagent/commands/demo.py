@@ -81,11 +81,19 @@ def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    return commit_all(folder, "A project with a bug", environment)
+
+
+def commit_all(folder: Path, message: str, environment: Mapping[str, str]) -> Path:
+    """Make a repository of a folder with one commit of all its files, without the user's own git settings and hooks.
+
+    Raises CodeagentError.
+    """
     guarded = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     guarded |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
     _git(folder, ("init", "-q", "--template="), guarded)
     _git(folder, ("add", "-A"), guarded)
-    _git(folder, (*_AUTHOR, "commit", "-q", "-m", "A project with a bug"), guarded)
+    _git(folder, (*_AUTHOR, "commit", "-q", "--allow-empty", "-m", message), guarded)
     return folder
 
 
@@ -94,7 +102,7 @@ def _git(folder: Path, arguments: tuple[str, ...], environment: Mapping[str, str
     try:
         done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise CodeagentError(f"the demo needs git ({error.strerror}); install it: apt-get install git") from error
+        raise CodeagentError(f"this needs git ({error.strerror}); install it: apt-get install git") from error
     if done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().replace("\n", " ")
         raise CodeagentError(f"git {' '.join(arguments)} failed in {folder}: {reason}")

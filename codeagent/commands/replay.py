@@ -1,4 +1,4 @@
-"""`codeagent replay`: a recorded session on the real screen, without a model, tools or a network."""
+"""`codeagent replay`: a recorded session on the real screen, without a model, tools or a network; or again with one."""
 
 import argparse
 import os
@@ -16,6 +16,7 @@ from codeagent.commands.pictures import PictureRequest, Recorded, add_picture_ar
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelRequest
@@ -44,6 +45,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", action="store_true", help="pause before every batch of calls; Enter continues")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
     add_picture_arguments(parser)
+    _add_against(parser)
+
+
+def _add_against(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--against",
+        metavar="MODEL",
+        help="run the same prompts again with this model, on a copy of the files as the session found them",
+    )
+    add("--api-base", metavar="URL", help="with --against: address of the model's server")
+    add("--yes", action="store_true", help="with --against: approve everything; what is denied stays denied")
+    add(
+        "--sandbox",
+        choices=("docker", "off"),
+        help="with --against: off denies every command, as nothing would keep it in the copy (default: docker)",
+    )
+    add("--output", choices=("text", "json"), default="text", help="with --against: text (default) or one json object")
 
 
 def _speed(text: str) -> float:
@@ -107,7 +126,14 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError, ConfigError."""
     store = open_store()
     session_id = chosen(store, args)
-    if (request := PictureRequest.of(args, session_id)) is not None:
+    request = PictureRequest.of(args, session_id)
+    if args.against is not None:
+        if request is not None or args.step:
+            raise ConfigError("--against shows no screen: leave out --step, --cast, --svg and --gif; nothing was run")
+        from codeagent.commands.against import compare  # a replay loads nothing that runs a model
+
+        return compare(args, store, session_id)
+    if request is not None:
         return _draw(request, args, store, session_id)
     events, outputs = _recorded(store, session_id), store.folder(session_id) / "outputs"
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
