@@ -1,4 +1,4 @@
-"""The one table of what a user can do by a key; Bindings, key sheet and the check of a user's keys come from it."""
+"""The one table of what a user can do with a key; bindings, the key sheet and the check of a user's own keys use it."""
 
 from typing import Literal
 
@@ -11,38 +11,38 @@ Group = Literal["conversation", "model and money", "screen", "about"]
 
 @dataclass(frozen=True)
 class Action:
-    """Something a user can do by a key, a slash command, or both: one row of the table."""
+    """Something a user can do with a key, a slash command, or both: one row of the table."""
 
     id: str
-    """`scope.name`, as `keys.yaml` and the Bindings of Textual have it; the name is that of the slash command."""
+    """`scope.name`, as in `keys.yaml` and in Textual's bindings; the name is also that of the slash command."""
     about: str
     """One line for a user, no full stop."""
     keys: tuple[str, ...] = ()
-    """By default, as Textual spells them."""
+    """The default keys, as Textual spells them."""
     does: str = ""
-    """What it comes to: an action of the class that binds it, or a `module:function` of `tui.pages`. Empty: the action
-    of its name, or without keys the function of its name in `pages.slash`."""
+    """What it runs: an action of the class that binds it, or a `module:function` of `tui.pages`. If empty, the action
+    of the same name or, without keys, the function of that name in `pages.slash`."""
     on: str = ""
-    """The class that has it, if not all classes of the scope do."""
+    """The class that binds it, if not every class of the scope does."""
     priority: bool = False
-    """Its keys go before those of what has the focus."""
+    """Its keys come before those of the focused widget."""
     approves: bool = False
-    """Something runs because of it: never by Enter or Space alone."""
+    """It makes something run, so Enter or Space alone never triggers it."""
     while_writing: bool = False
-    """It is taken while something is written, though the scope is not one to write in."""
+    """It also works while the user types, although the scope is not one for typing."""
     group: Group | None = None
-    """Its heading in /help; None: there is no slash command."""
+    """Its heading in /help; None if there is no slash command."""
     aliases: tuple[str, ...] = ()
     arguments: str = ""
-    """What may follow the command: `[text]`."""
+    """What may follow the command, such as `[text]`."""
     inputs: tuple[tuple[str, str], ...] = ()
-    """What may be written as `name=value` behind the command: names, and words about each."""
+    """The inputs that may follow the command as `name=value`: name and description of each."""
     while_running: bool = True
-    """The command works while the agent does."""
+    """The command can be used while the agent is working."""
     needs_conversation: bool = False
     """The command waits until there is a conversation."""
     same_as: str = ""
-    """The command that does the same as these keys, if they mean more than one thing."""
+    """The command that does the same, if these keys mean more than one thing."""
 
     @property
     def scope(self) -> str:
@@ -54,12 +54,12 @@ class Action:
 
     @property
     def handler(self) -> str:
-        """What it does, never empty."""
+        """`does`, or the action or function that an empty one stands for."""
         return self.does or (self.name if self.keys else f"slash:{self.name}")
 
     @property
     def pressed(self) -> str:
-        """The action of Textual that its keys run."""
+        """The Textual action that its keys run."""
         if ":" in self.handler:
             return f"command('{self.id}')"
         return self.handler
@@ -112,8 +112,8 @@ KEYS = (
     Action(
         "chat.find", "find in the conversation", ("ctrl+f",), priority=True, group="conversation", arguments="[text]"
     ),
-    Action("chat.page_up", "a page of the conversation up", ("pageup",), "turn('page_up')"),
-    Action("chat.page_down", "a page of the conversation down", ("pagedown",), "turn('page_down')"),
+    Action("chat.page_up", "a page up in the conversation", ("pageup",), "turn('page_up')"),
+    Action("chat.page_down", "a page down in the conversation", ("pagedown",), "turn('page_down')"),
     Action("chat.to_start", "to the start of the conversation", ("ctrl+home",), "turn('home')", priority=True),
     Action("chat.to_end", "to its end, and follow it", ("ctrl+end",), "turn('end')", priority=True),
     Action("chat.palette", "command palette", ("ctrl+p",), "slash:palette", priority=True),
@@ -123,7 +123,7 @@ KEYS = (
     Action("composer.send", "send; while the agent works: steer it", ("enter",)),
     Action("composer.follow_up", "send when the agent is done", ("alt+enter",)),
     Action("composer.newline", "new line", ("shift+enter", "ctrl+j")),
-    Action("composer.history", "search what you wrote before", ("ctrl+r",), "search_history", group="conversation"),
+    Action("composer.history", "search what you sent before", ("ctrl+r",), "search_history", group="conversation"),
     Action(
         "composer.editor", "write in your editor: $VISUAL or $EDITOR", ("ctrl+g",), "edit_outside", group="conversation"
     ),
@@ -134,12 +134,16 @@ KEYS = (
     Action("composer.close_choices", "close the list of choices", ("escape",)),
     Action("composer.chord", "then Ctrl+E: write in your editor", ("ctrl+x",), "begin_chord"),
     Action("composer.left", "a character back", ("left",), "cursor_left", on="PromptText"),
-    Action("composer.right", "a character on", ("right",), "cursor_right", on="PromptText"),
+    Action("composer.right", "a character forward", ("right",), "cursor_right", on="PromptText"),
     Action(
         "composer.word_left", "a word back", ("ctrl+left", "alt+left", "alt+b"), "cursor_word_left", on="PromptText"
     ),
     Action(
-        "composer.word_right", "a word on", ("ctrl+right", "alt+right", "alt+f"), "cursor_word_right", on="PromptText"
+        "composer.word_right",
+        "a word forward",
+        ("ctrl+right", "alt+right", "alt+f"),
+        "cursor_word_right",
+        on="PromptText",
     ),
     Action("composer.line_start", "to the start of the line", ("home", "ctrl+a"), "cursor_line_start", on="PromptText"),
     Action("composer.line_end", "to the end of the line", ("end", "ctrl+e"), "cursor_line_end", on="PromptText"),
@@ -156,7 +160,7 @@ KEYS = (
     ),
     Action(
         "composer.select_word_right",
-        "select a word on",
+        "select a word forward",
         ("ctrl+shift+right",),
         "cursor_word_right(True)",
         on="PromptText",
@@ -188,11 +192,7 @@ KEYS = (
         on="PromptText",
     ),
     Action(
-        "composer.kill_word_right",
-        "cut the word behind",
-        ("alt+d", "alt+delete"),
-        "kill('word_right')",
-        on="PromptText",
+        "composer.kill_word_right", "cut the word after", ("alt+d", "alt+delete"), "kill('word_right')", on="PromptText"
     ),
     Action(
         "composer.kill_to_start",
@@ -208,29 +208,29 @@ KEYS = (
     Action("composer.paste", "paste what was copied here", ("ctrl+v",), on="PromptText"),
     Action("composer.undo", "undo", ("ctrl+underscore", "ctrl+shift+minus", "ctrl+slash", "super+z"), on="PromptText"),
     Action("composer.redo", "redo", ("ctrl+shift+z", "shift+super+z"), on="PromptText"),
-    Action("history.take", "take it into the composer", ("enter", "tab")),
-    Action("history.leave", "back to what was written", ("escape", "ctrl+c", "ctrl+g")),
+    Action("history.take", "put it into the composer", ("enter", "tab")),
+    Action("history.leave", "back to what you had typed", ("escape", "ctrl+c", "ctrl+g")),
     Action("history.older", "an older one", ("up", "ctrl+r"), "move(1)"),
     Action("history.newer", "a newer one", ("down", "ctrl+s"), "move(-1)"),
     Action("history.delete", "delete a letter", ("backspace", "ctrl+h")),
     Action("history.delete_all", "start over", ("ctrl+u", "ctrl+w")),
     Action("card.once", "yes, once", ("y",), approves=True),
     Action("card.session", "yes, this call for the session", ("a",), approves=True),
-    Action("card.rule", "yes, and what a rule allows: edit the proposed rule before Enter", ("p",), approves=True),
+    Action("card.rule", "yes, and allow what a rule says: edit the proposed rule before Enter", ("p",), approves=True),
     Action(
         "card.keep",
         "while a rule is written: for this session, or always in this folder",
         ("down", "up"),
         while_writing=True,
     ),
-    Action("card.edit", "be asked about an edited call instead", ("e",)),
+    Action("card.edit", "edit the call; you are then asked about the new one", ("e",)),
     Action("card.hunks", "answer a change hunk by hunk", ("h",), approves=True),
     Action("card.deny", "no", ("n",)),
     Action("card.because", "no, and say why", ("r",)),
     Action("card.never", "no, and never ask about these hosts again in this folder", ("v",)),
     Action("card.all", "yes to the whole batch", ("A",), approves=True),
     Action("boundary.go_on", "continue", ("c", "enter")),
-    Action("boundary.more", "continue, with as much again of a budget or limit", ("plus",)),
+    Action("boundary.more", "continue, with the same budget or limit again", ("plus",)),
     Action("boundary.step", "step mode: continue, and pause before the next batch", ("s",)),
     Action("boundary.run_on", "end step mode and continue", ("S",)),
     Action("boundary.skip", "skip the marked call", ("x",)),
@@ -238,12 +238,12 @@ KEYS = (
     Action("boundary.edit", "edit the marked call: its command here, other arguments in $EDITOR", ("e",)),
     Action("boundary.up", "mark the call above", ("up", "k")),
     Action("boundary.down", "mark the call below", ("down", "j")),
-    Action("plan.start", "start the plan in the mode ask", ("p",), approves=True),
-    Action("plan.start_accepting", "start it in the mode accept-edits", ("P", "a"), approves=True),
-    Action("plan.edit", "edit it in $EDITOR; what you write is what is started", ("e",)),
+    Action("plan.start", "start the plan in ask mode", ("p",), approves=True),
+    Action("plan.start_accepting", "start it in accept-edits mode", ("P", "a"), approves=True),
+    Action("plan.edit", "edit it in $EDITOR; what you save is started", ("e",)),
     Action("plan.keep", "keep planning: put the card away", ("k",)),
     Action("summary.use", "have the summary replace the older part of the conversation", ("c", "enter")),
-    Action("summary.edit", "edit it in $EDITOR; what you write is what is used", ("e",)),
+    Action("summary.edit", "edit it in $EDITOR; what you save is used", ("e",)),
     Action("summary.keep", "keep the conversation as it is", ("k",)),
     Action("find.previous", "match above", ("up", "enter"), priority=True),
     Action("find.next", "match below", ("down", "shift+enter"), priority=True),
@@ -278,12 +278,12 @@ KEYS = (
     Action("queue.edit", "edit the marked text", ("e", "enter")),
     Action("queue.later", "read it later", ("J", "alt+down"), "shift(1)"),
     Action("queue.earlier", "read it earlier", ("K", "alt+up"), "shift(-1)"),
-    Action("queue.take_back", "take it back into the line you write in", ("x", "delete")),
+    Action("queue.take_back", "take it back into the line you type in", ("x", "delete")),
     Action("queue.up", "text above", ("up", "k"), "mark(-1)"),
     Action("queue.down", "text below", ("down", "j"), "mark(1)"),
     Action("queue.close", "close", ("escape", "q", "ctrl+c")),
-    Action("hunks.apply", "apply what is taken, once all of that was on screen", ("enter",), on="HunkReview"),
-    Action("hunks.close", "back, nothing answered", ("escape", "q")),
+    Action("hunks.apply", "apply the hunks you took, once all of them were on screen", ("enter",), on="HunkReview"),
+    Action("hunks.close", "back, without an answer", ("escape", "q")),
     Action("hunks.next", "next hunk", ("j",), "hunk(1)"),
     Action("hunks.previous", "hunk before", ("k",), "hunk(-1)"),
     Action("hunks.toggle", "take the hunk or leave it out", ("space",), "answer('toggle')", on="HunkReview"),
@@ -308,7 +308,7 @@ KEYS = (
     Action("hunks.home", "to the beginning", ("home", "g"), "turn('home')"),
     Action("hunks.end", "to the end", ("end", "G"), "turn('end')"),
     Action("lines.take", "take these lines", ("ctrl+s",), "end('take')", priority=True),
-    Action("lines.leave", "back to the hunks; what was begun is kept", ("escape",), "end('leave')", priority=True),
+    Action("lines.leave", "back to the hunks; what you typed is kept", ("escape",), "end('leave')", priority=True),
     Action("lines.editor", "continue in $EDITOR", ("ctrl+g",), "end('outside')", priority=True),
     Action("rewind.take_back", "take it back", ("enter", "y"), "take('all')"),
     Action("rewind.leave_mine", "take it back, but leave the files you edited as they are", ("m",), "take('not mine')"),
@@ -320,7 +320,7 @@ KEYS = (
     Action("jobs.down", "job below", ("down", "j"), "mark(1)"),
     Action("jobs.page_up", "what it printed: a page up", ("pageup", "b"), "turn('pageup')"),
     Action("jobs.page_down", "a page down", ("pagedown", "space"), "turn('pagedown')"),
-    Action("jobs.home", "to the beginning of what is kept of it", ("home", "g"), "turn('home')"),
+    Action("jobs.home", "to the beginning of what was kept of it", ("home", "g"), "turn('home')"),
     Action("jobs.end", "to its end, and follow it", ("end", "G"), "turn('end')"),
     Action("jobs.left", "to the left", ("left",), "turn('left')"),
     Action("jobs.right", "to the right", ("right",), "turn('right')"),
@@ -334,10 +334,10 @@ KEYS = (
     Action("mcp.agree", "agree to what the chosen server changed; asks once", ("a",)),
     Action("mcp.yes", "yes, do it", ("y",), approves=True),
     Action("mcp.distrust", "stop trusting the project's servers", ("d",)),
-    Action("permissions.show", "all of the marked one", ("enter",)),
+    Action("permissions.show", "the marked one in full", ("enter",)),
     Action("permissions.revoke", "revoke the marked rule", ("x",)),
     Action("permissions.new", "write a new rule", ("n",)),
-    Action("permissions.propose", "make a rule of the marked decision", ("p",)),
+    Action("permissions.propose", "make a rule from the marked decision", ("p",)),
     Action("permissions.part", "from the rules to the decisions, and back", ("tab",), "other_part"),
     Action("permissions.up", "row above", ("up", "k"), "move(-1)"),
     Action("permissions.down", "row below", ("down", "j"), "move(1)"),
@@ -351,11 +351,11 @@ KEYS = (
     Action("question.demo", "look around with the demo model", ("d",), "demo", on="FirstRun"),
     Action("question.no", "no", ("n", "enter", "escape", "ctrl+c"), "answer(False)"),
 )
-"""Everything a key does."""
+"""Everything that a key does."""
 
 
 def bindings(scope: str, on: str = "") -> list[BindingType]:
-    """The `BINDINGS` of the class that listens for a scope's keys; `on` names it where several classes share them."""
+    """Return the `BINDINGS` of the class that handles a scope's keys; `on` names it if several classes share them."""
     return [
         Binding(",".join(row.keys), row.pressed, row.about, show=False, priority=row.priority, id=row.id)
         for row in KEYS
@@ -364,5 +364,5 @@ def bindings(scope: str, on: str = "") -> list[BindingType]:
 
 
 def letters(scope: str) -> dict[str, str]:
-    """The ids of a card's actions by the letter each is known by there: its first key by default."""
+    """Map the letters that a card shows, each the first default key of an action, to the ids of its actions."""
     return {row.keys[0]: row.id for row in KEYS if row.scope == scope}

@@ -1,4 +1,4 @@
-"""The application around the chat screen: theme, keys, and what stays in the terminal at the end."""
+"""The application around the chat screen: theme, keys, and what is left in the terminal at the end."""
 
 import asyncio
 import os
@@ -23,11 +23,11 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
 
 _SCROLLBACK_LINES = 2000
-"""Lines of the conversation that are left in the terminal's scrollback at the end."""
+"""How many lines of the conversation are left in the terminal's scrollback at the end."""
 
 
 class CodeagentApp(GuardedApp):
-    """Screens, theme and keys; what is said and done is the chat screen's."""
+    """Holds screens, theme and keys; the conversation itself belongs to the chat screen."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "codeagent"
@@ -41,7 +41,7 @@ class CodeagentApp(GuardedApp):
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` gives seconds since the epoch."""
-        # Textual takes NO_COLOR for grey; only a theme without colours of its own has none.
+        # Textual answers NO_COLOR with grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._open_client = open_client
         self.folders = folders
@@ -54,14 +54,14 @@ class CodeagentApp(GuardedApp):
         self.chat = self._new_chat(options)
         self._left: ChatScreen | None = None
         self._redactor = Redactor(os.environ)
-        # Before the first frame: a theme that changes later draws everything again.
+        # Before the first frame, because a later change of theme draws everything again.
         for name in (DEFAULT_THEME, options.theme):
             if name is not None and (problem := self.look.use(name)):
                 self._remark(problem)
 
     @property
     def redact(self) -> Callable[[str], str]:
-        """Takes the secrets of this process out of a text."""
+        """The function that removes this process's secrets from a text."""
         return self._redactor.clean
 
     @property
@@ -93,13 +93,13 @@ class CodeagentApp(GuardedApp):
         before, self.chat = self.chat, self._new_chat(options)
         self._left = before
         if before.outbox.waits:
-            before.outbox.stop()  # what was sent and not done yet moves on with the draft
+            before.outbox.stop()  # what was sent but not yet done moves along with the draft
             self._draft.keep(before.composer.text)
         await before.end()
         if before is not self.screen_stack[0]:
             await self.switch_screen(self.chat)
             return
-        # The first screen cannot be switched: it stays below, empty.
+        # Textual cannot switch the first screen: it stays below, empty.
         await before.remove_children()
         await self.push_screen(self.chat)
 
@@ -107,7 +107,7 @@ class CodeagentApp(GuardedApp):
         """Show an error that nothing caught as a line in the conversation, and close the page above it."""
         if not self._running or not self.chat.is_mounted:
             return False
-        document = self.chat.view.document  # in a broken installation there may be nothing to show it with
+        document = self.chat.view.document  # raises in a broken installation that has nothing to show it with
         said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
         document.remark(said, "error")
         if isinstance(self.screen, ModalScreen):
@@ -115,16 +115,16 @@ class CodeagentApp(GuardedApp):
         return True
 
     def _close(self, page: ModalScreen[Any]) -> None:
-        """It closes without an answer."""
+        """Close a page without an answer."""
         if page.is_current:
             page.dismiss(None)
 
     async def action_quit(self) -> None:
-        """End in an orderly way; the conversation is closed while it still shows."""
+        """End in an orderly way; the conversation stays visible while it is closed."""
         self.run_worker(self._quit(), exclusive=True, group="quit")
 
     async def farewell(self) -> None:
-        """The conversation that was just left for another may still be ending."""
+        """Also end the conversation that was just left for another, if it has not ended yet."""
         await asyncio.gather(*(chat.end() for chat in (self._left, self.chat) if chat is not None))
 
     async def _quit(self) -> None:
@@ -146,13 +146,13 @@ class CodeagentApp(GuardedApp):
 
 
 def _run_command(chat: ChatScreen, row: Action, argument: str) -> None:
-    from codeagent.tui.pages.slash import run  # loads every page and list
+    from codeagent.tui.pages.slash import run  # not at the top: it loads every page and list
 
     run(chat, row, argument)
 
 
 def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders) -> int:
-    """The whole life of the screen; returns the process's exit code."""
+    """Run the screen from start to end; returns the process's exit code."""
     app = CodeagentApp(open_client, options, folders)
     code = run_guarded(app, folders.state, app.redact)
     if code == 0:
@@ -161,7 +161,7 @@ def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders
 
 
 def _farewell(chat: ChatScreen) -> str:
-    """What stays in the terminal: the end of the conversation, and how to resume it."""
+    """Print what stays in the terminal: the end of the conversation, and how to resume it."""
     lines = chat.view.plain_text().splitlines() if chat.state.document.blocks else []
     session = chat.state.status.now.session
     if not lines:

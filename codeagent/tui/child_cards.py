@@ -1,4 +1,4 @@
-"""The agents that calls start, on the screen: each below the card of its call, reduced like a conversation."""
+"""Child agents on the screen: each below the card of the call that started it, reduced like a conversation."""
 
 from collections.abc import Callable
 
@@ -18,15 +18,15 @@ class _Shown:
     call_id: str
     view: ChildView
     state: UiState
-    """The child's own; of it only the document is drawn."""
+    """The child's own UI state; only its document is drawn."""
     apply: Apply
 
 
 class ChildCards:
-    """The children of one conversation, by the name on their events."""
+    """The children of one conversation, by the agent name on their events."""
 
     def __init__(self, reducer: Callable[[UiState, str], Apply]) -> None:
-        """`reducer` gives what applies the events of the agent of that name to a state."""
+        """`reducer` makes the reducer that applies the events of the agent of that name to a state."""
         self._reducer = reducer
         self._shown: dict[str, _Shown] = {}
 
@@ -39,7 +39,7 @@ class ChildCards:
         main.document.touch_card(event.call_id)
 
     def apply(self, event: AnyEvent, main: UiState) -> None:
-        """Show an event of a child; what the user has to answer is also shown as if the agent itself asked."""
+        """Show an event of a child; what the user has to answer is shown as if the main agent had asked."""
         if (child := self._shown.get(event.agent)) is None:
             return
         child.apply(event)
@@ -68,6 +68,6 @@ class ChildCards:
         main.document.touch_card(child.call_id)
 
     def end_recording(self) -> None:
-        """Show no child as still at work: it ended with the process that was cut short."""
+        """Stop showing children as working: they ended with the process that was cut short."""
         for child in self._shown.values():
             child.view.phase = ""

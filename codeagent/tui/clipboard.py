@@ -1,4 +1,4 @@
-"""Puts text on the user's clipboard: through the terminal as far as terminals take it, into a file beyond that."""
+"""Puts text on the user's clipboard through the terminal, or into a file if the terminal would not accept it."""
 
 import os
 import tempfile
@@ -11,13 +11,13 @@ from textual.app import App
 from codeagent.core.sanitize import visible
 
 MAX_BYTES = 75_000
-"""Of Base64; more than this some terminals drop, or print."""
+"""Bytes of Base64; some terminals drop more than this, or print it."""
 
 
 def copy(app: App[Any], text: str, folder: Path | None = None) -> str:
-    """Copy it; returns what was done as a phrase for the status line.
+    """Copy the text; returns what was done, as a phrase for the status line.
 
-    Control characters are made visible first. What is too long, or has no terminal that takes it, is written
+    Control characters are made visible first. Text that is too long, or that the terminal does not accept, is written
     to a file of mode 0600 in `folder`, else in the system's folder for temporary files. Raises OSError.
     """
     shown = visible(text)
@@ -27,14 +27,16 @@ def copy(app: App[Any], text: str, folder: Path | None = None) -> str:
         app.copy_to_clipboard(shown)
         return f"copied {counted}"
     path = _write(encoded, folder)
-    reason = "this terminal takes no copies" if os.environ.get("TERM") == "dumb" else "too long for the clipboard"
+    reason = (
+        "this terminal does not accept copies" if os.environ.get("TERM") == "dumb" else "too long for the clipboard"
+    )
     return f"{counted}: {reason}, written to {path}"
 
 
 def _write(encoded: bytes, folder: Path | None) -> Path:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # mkstemp gives mode 0600 and never follows what somebody else put there.
+    # mkstemp gives mode 0600 and never follows a link that somebody else put there.
     descriptor, name = tempfile.mkstemp(prefix="codeagent-copy-", suffix=".txt", dir=folder)
     with os.fdopen(descriptor, "wb") as file:
         file.write(encoded)

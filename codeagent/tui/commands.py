@@ -1,4 +1,4 @@
-"""The slash commands: further rows of the table, what /help says of all, and what is said of a mistyped one."""
+"""The slash commands: further rows of the table of actions, the page of /help, and messages about mistyped commands."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # not for the first frame
     from codeagent.core.recipes import Recipe
 
 _WITHOUT_KEYS = (
-    Action("command.new", "begin a new conversation", group="conversation", aliases=("clear",), while_running=False),
+    Action("command.new", "start a new conversation", group="conversation", aliases=("clear",), while_running=False),
     Action(
         "command.resume",
         "continue an earlier conversation",
@@ -79,7 +79,7 @@ _WITHOUT_KEYS = (
     ),
     Action(
         "command.step",
-        "pause before every batch; of a batch that waits: skip or edit",
+        "pause before every batch; skip or edit calls of a waiting batch",
         does="running:step",
         group="conversation",
         arguments="[on|off|go|skip N|edit N]",
@@ -102,7 +102,7 @@ _WITHOUT_KEYS = (
     ),
     Action(
         "command.compact",
-        "replace the older part of the conversation by a summary; a hint says what it must cover",
+        "replace the older part of the conversation with a summary; a hint says what it must cover",
         does="running:compact",
         group="conversation",
         arguments="[hint|use|edit|keep]",
@@ -203,7 +203,7 @@ RECIPE = "recipe"
 
 
 def recipe_row(recipe: "Recipe") -> Action:
-    """The command that a recipe is."""
+    """Return the slash command for a recipe."""
     return Action(
         f"{RECIPE}.{recipe.name}",
         one_line(f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200),
@@ -216,12 +216,12 @@ def recipe_row(recipe: "Recipe") -> Action:
 
 
 def prompt_row(prompt: "ServerText") -> Action:
-    """What is offered of a server's prompt; it is sent as it is typed, and the server gives the text."""
+    """Return the slash command for an MCP server's prompt: it is sent as typed, and the server supplies the text."""
     return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)
 
 
 def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
-    """What is said about a slash and a word that is not a command, safe and in one line."""
+    """Return one line, safe to show, about a slash command that does not exist."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
@@ -229,14 +229,14 @@ def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
 
 
 def wrong_argument(row: Action, argument: str) -> str:
-    """What to say if a command that takes no arguments was given one; empty if all is well."""
+    """Return the message for arguments given to a command that takes none; empty if all is well."""
     if not argument or row.arguments:
         return ""
     return f"/{row.name}: takes no arguments, got '{one_line(argument, 40)}'"
 
 
 def help_markdown() -> str:
-    """The page of /help."""
+    """Return the page of /help."""
     parts = ["# Commands"]
     for group in get_args(Group):
         lines = [f"| `{_called(row)}` | {_about(row)} |" for row in COMMANDS if row.group == group]

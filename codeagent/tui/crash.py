@@ -1,4 +1,4 @@
-"""What remains when the screen fails: one line for the user, and a report without secrets in a file."""
+"""Records a failure of the screen: one line for the user, and a file with a report without secrets."""
 
 import os
 import platform
@@ -17,15 +17,15 @@ from codeagent.disk.opens import create_file
 from codeagent.disk.private import make_private_folder
 
 _KEPT = 20
-"""Reports; the oldest are removed first."""
+"""How many reports are kept; the oldest are removed first."""
 _TERMINAL_FACTS = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LANG", "NO_COLOR", "TMUX")
 _WIDTH = 200
 
 
 def record_crash(error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]) -> str:
-    """Write a report (0600) below `state`; returns the one line to tell the user.
+    """Write a report (mode 0600) below `state`; returns the one line to show the user.
 
-    The report holds the traceback without the values of variables, versions and facts on the terminal, all passed
+    The report holds the traceback without the values of variables, versions and facts about the terminal, all passed
     through `redact`. `session` is the id of the one that is kept: empty if none had begun, None if that is unknown.
     """
     kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
@@ -35,7 +35,7 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
 
 
 def record_survived(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
-    """The same for an error that the screen survives."""
+    """As `record_crash`, for an error that the screen survives."""
     said, where = _recorded(error, state, session=session, redact=redact)
     return f"internal error ({said}); nothing of the conversation was lost, and it continues; {where}"
 
@@ -43,7 +43,7 @@ def record_survived(error: BaseException, state: Path, *, session: str, redact: 
 def _recorded(
     error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]
 ) -> tuple[str, str]:
-    """What it was, and where the report is."""
+    """Write the report; returns what the error was, and where the report is."""
     try:
         where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
     except OSError as failure:
@@ -56,7 +56,7 @@ def _summary(error: BaseException) -> str:
 
 
 def _report(error: BaseException, session: str | None) -> str:
-    from importlib import metadata  # takes longer to import than a start without a crash can spare
+    from importlib import metadata  # too slow to import on a start without a crash
 
     size = shutil.get_terminal_size()
     facts = {
@@ -84,6 +84,6 @@ def _write(folder: Path, text: str) -> Path:
 
 
 def _names(folder: Path, name: str) -> Iterator[Path]:
-    """Several reports of one second."""
+    """Yield file names, as several reports may be made within one second."""
     yield folder / f"{name}.txt"
     yield from (folder / f"{name}-{number}.txt" for number in count(2))

@@ -1,4 +1,4 @@
-"""What is typed and not sent yet, kept on disk so that a crash loses at most half a second of it."""
+"""Keeps text that was typed but not yet sent on disk, so that a crash loses at most half a second of it."""
 
 import asyncio
 import os
@@ -11,15 +11,15 @@ from codeagent.disk.locks import open_lock_file, try_lock
 from codeagent.disk.private import make_private_folder, replace_private
 
 _MOST_WINDOWS = 100
-"""Of one folder, each with a draft that is found again."""
+"""Windows in one folder whose drafts are found again after a crash."""
 _EVERY = 0.5
 """Seconds between two saves while the user types."""
 
 
 def own_draft(path: Path) -> "Draft":
-    """The draft of one window, at `path` or beside it: never one that another window has.
+    """Return the draft of one window, at `path` or beside it: never one that another window is using.
 
-    One that a killed window left behind is preferred to an empty one. Blocks on small files.
+    A draft that a killed window left behind is preferred to an empty one. Blocks on small files.
     """
     try:
         make_private_folder(path.parent)
@@ -31,18 +31,18 @@ def own_draft(path: Path) -> "Draft":
             if (lock := _lock(place)) is not None:
                 return Draft(place, lock)
     except OSError:
-        pass  # saving says what is wrong with the folder
+        pass  # saving will report what is wrong with the folder
     return Draft(path.with_name(f"{path.name}.{os.getpid()}"))
 
 
 def _left_behind(path: Path) -> list[Path]:
-    """Drafts of this folder that somebody wrote, the newest first."""
+    """Return the files of drafts of this folder, the newest first."""
     own = re.compile(re.escape(path.name) + r"(\.\d+)?")
     return sorted((each for each in path.parent.iterdir() if own.fullmatch(each.name)), key=_written, reverse=True)
 
 
 def _written(path: Path) -> float:
-    """Seconds since the epoch; 0 for a file that has just gone."""
+    """Return when the file was last written, in seconds since the epoch; 0 if it has just gone."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def _written(path: Path) -> float:
 
 
 def _lock(path: Path) -> int | None:
-    """A descriptor that keeps other windows away from it as long as it is open; None if another has it."""
+    """Return a descriptor that locks the draft for as long as it is open; None if another window holds the lock."""
     fd = open_lock_file(path.with_name(f"{path.name}.lock"))
     if try_lock(fd):
         return fd
@@ -59,14 +59,14 @@ def _lock(path: Path) -> int | None:
 
 
 class Draft:
-    """A file with the text as it is, readable by its owner only; no file while nothing is typed.
+    """A file with the plain text, readable by its owner only; there is no file while the composer is empty.
 
     `keep` and `clear` return at once: the file is written in a thread, the last text wins, and no timer runs while
-    nothing changes. Both need a running event loop. `trouble` says why the file could not be written.
+    nothing changes. Both need a running event loop. `trouble` says why the file could not be read or written.
     """
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
-        """`lock`: a descriptor that is closed with `release`."""
+        """`lock` is a descriptor that `release` closes."""
         self._path = path
         self._lock = lock
         self._wanted = ""
@@ -77,7 +77,7 @@ class Draft:
         """One line, empty if nothing is wrong."""
 
     def load(self) -> str:
-        """What was left behind; empty if nothing was. Blocks on a small file."""
+        """Return the text that was left behind, or an empty one. Blocks on a small file."""
         try:
             return self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
@@ -87,13 +87,13 @@ class Draft:
             return ""
 
     def keep(self, text: str) -> None:
-        """Save this within half a second."""
+        """Save this text within half a second."""
         self._wanted = text
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._save_in_thread)
 
     def hold(self, texts: Sequence[str]) -> None:
-        """Keep what was sent but not taken yet: on disk when this returns, in front of what is typed."""
+        """Keep texts that were sent but not yet accepted, in front of the typed one; on disk when this returns."""
         self._held = tuple(texts)
         self._save(synced=True)
 
@@ -103,7 +103,7 @@ class Draft:
         self._save_in_thread()
 
     def close(self) -> None:
-        """Save what is not saved yet; blocks on a small file."""
+        """Save any unsaved text; blocks on a small file."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Textual's driver for Linux and macOS, hardened against what that one does not survive."""
+"""Textual's driver for Linux and macOS, hardened against input and signals that the original does not survive."""
 
 import asyncio
 import os
@@ -25,26 +25,26 @@ from codeagent.tui.terminal import TerminalGuard
 START = "\x1b[200~"
 END = "\x1b[201~"
 _CHUNK = 64 * 1024
-"""Characters that are collected before they are written, where Textual has more to write at once."""
+"""Characters collected for one write, if Textual has several pieces to write at once."""
 
 _ESCAPE_DELAY = 0.005
-"""Seconds an escape character waits for the rest of a paste's mark, and then for that of a key, to be the key Esc."""
+"""Seconds that an escape character waits for the rest of a paste's mark, and then of a key, before it is Esc."""
 
 _SS3 = re.escape("".join(keys[2] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1bO") and len(keys) == 3))
 _CSI = r"\x1b\[(?:M[^\0-\x1f]{3}|\[[ -~]|\d+\$|(?![M[])[ -?]*[@-~])"
-"""With X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which do not end as others do."""
+"""Includes X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which end differently."""
 _BROKEN_CSI = r"\x1b\[(?:(?!M)[ -~]*(?=[^ -~])|M[^\0-\x1f]{0,2}(?=[\0-\x1f]))"
 _UNIT = re.compile(
     rf"(?P<text>[^\x1b]+)|(?P<sequence>{_CSI}|\x1bO[{_SS3}])"
     rf"|(?P<alt>\x1bO(?=[^{_SS3}])|\x1b\[(?=[^ -~])|\x1b[^\x1b[O])|(?P<esc>\x1b(?=\x1b))|(?P<broken>{_BROKEN_CSI})"
 )
 _AMBIGUOUS = ("\x1b", "\x1bO", "\x1b[")
-"""Whole keys, Esc and two with Alt, if nothing follows; more than that is the beginning of a sequence."""
+"""Whole keys (Esc and two with Alt) if nothing follows; otherwise the beginning of a sequence."""
 
 
 @dataclass(frozen=True)
 class TypedText:
-    """Keys, mouse and answers of the terminal, as they came."""
+    """Keys, mouse events and answers of the terminal, as they arrived."""
 
     text: str
 
@@ -57,7 +57,7 @@ class Pasted:
 
 
 class PasteReader:
-    """Splits the input of a terminal in bracketed paste mode; in time linear in its length."""
+    """Splits the input of a terminal in bracketed paste mode into keys and pastes, in linear time."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -65,7 +65,7 @@ class PasteReader:
 
     @property
     def holds(self) -> bool:
-        """Whether what came last may be a key or the beginning of a paste: without more input soon, `release` it."""
+        """Whether the last input may be a key or the beginning of a paste: `release` it if nothing follows soon."""
         return self._paste is None and START[:2].startswith(self._held) and bool(self._held)
 
     def feed(self, text: str) -> Iterator[TypedText | Pasted]:
@@ -86,12 +86,12 @@ class PasteReader:
             text = rest
 
     def release(self) -> TypedText:
-        """What was held, now that it was not the beginning of a paste."""
+        """Return what was held: it was not the beginning of a paste."""
         held, self._held = self._held, ""
         return TypedText(held)
 
     def _turn(self) -> Iterator[Pasted]:
-        """At a mark: a paste begins or ends."""
+        """Begin or end a paste, at a mark."""
         if self._paste is None:
             self._paste = []
             return
@@ -100,15 +100,15 @@ class PasteReader:
 
 
 def _begun(text: str, mark: str) -> int:
-    """How many characters at the end of the text are the beginning of the mark."""
+    """Count the characters at the end of the text that may be the beginning of the mark."""
     return next((size for size in range(len(mark) - 1, 0, -1) if text.endswith(mark[:size])), 0)
 
 
 class KeyReader:
     """Cuts what is typed into keys before Textual's parser reads them, so that it sees one at a time.
 
-    That parser ends a sequence it does not know, as Alt with a letter, only when nothing follows for a while: with the
-    next sequence right behind, it makes the two characters `^y` of Alt+Y. A sequence that nobody knows means nothing.
+    That parser ends a sequence that it does not know, such as Alt with a letter, only if nothing follows for a while:
+    if another sequence follows at once, it turns Alt+Y into the characters `^` and `y`. Unknown sequences are dropped.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -118,7 +118,7 @@ class KeyReader:
 
     @property
     def holds(self) -> bool:
-        """Whether what came last is a key unless more follows: without more input soon, `release` it."""
+        """Whether the last input is a key unless more follows: `release` it if nothing follows soon."""
         return self._held in _AMBIGUOUS
 
     def feed(self, text: str) -> Iterator[Message]:
@@ -131,7 +131,7 @@ class KeyReader:
         self._held = text[end:]
 
     def release(self) -> Iterator[Message]:
-        """The key that was held, now that nothing followed."""
+        """Return the key that was held: nothing followed it."""
         held, self._held = self._held, ""
         yield from self._messages(held, "esc" if held == "\x1b" else "alt")
 
@@ -153,11 +153,11 @@ class KeyReader:
     def _parsed(self, text: str) -> Iterator[Message]:
         try:
             yield from self._parser.feed(text)
-        except (ValueError, OverflowError):  # a number in a sequence that stands for no character
+        except (ValueError, OverflowError):  # a sequence holds a number that is not a character
             self._parser = XTermParser(self._debug)
 
     def _parsed_at_last(self) -> Iterator[Message]:
-        """What the parser makes of a sequence that it waits for more of."""
+        """Return what the parser makes of a sequence if nothing follows it."""
         if self._parser._timeout_time is not None:
             self._parser._timeout_time = 0.0
             yield from self._parser.tick()
@@ -169,7 +169,7 @@ def _name(character: str) -> str:
 
 
 class TerminalOutput:
-    """Where Textual draws: it never raises, and stays silent once the terminal was given back or is gone."""
+    """The file that Textual draws to: it never raises, and drops output once the terminal was given back or is gone."""
 
     def __init__(self, stream: TextIO, guard: TerminalGuard | None) -> None:
         self._fd = stream.fileno()
@@ -204,12 +204,12 @@ class TerminalOutput:
 
 
 class TerminalDriver(LinuxDriver):
-    """Differs from Textual's where that one crashes, hangs or spins:
+    """Differs from Textual's driver in the cases where that one crashes, hangs or spins:
 
     bytes that are not UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
-    the end of the input ends the reading, which waits without polling;
+    reading waits without polling, and stops at the end of the input;
     the last of many resizes is the one that counts;
-    stopping (SIGTSTP) waits until the loop is between two callbacks, since it writes; continuing (SIGCONT) after a stop
+    stopping (SIGTSTP) writes, so it waits until the loop is between two callbacks; continuing (SIGCONT) after a stop
     that could not be caught takes the terminal once, not twice.
     """
 
@@ -221,14 +221,14 @@ class TerminalDriver(LinuxDriver):
         output = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
         self._file = output  # type: ignore[assignment]  # it has what the writer thread uses
         if "ESCDELAY" not in os.environ:
-            # Textual reads it from the environment, which the user's editor would inherit.
+            # Textual reads it from the environment, which the user's editor inherits.
             constants.ESCAPE_DELAY = _ESCAPE_DELAY  # type: ignore[misc]  # declared Final
         self._stopped = False
         self._until, self._enough = os.pipe()
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
-        # Textual reads the size in the handler, which the next signal may interrupt: then the older size is told last.
+        # Textual reads the size in the handler; if the next signal interrupts it, the older size is reported last.
         signal.signal(signal.SIGWINCH, lambda *_: self._in_loop(self._tell_size))
 
     def _tell_size(self) -> None:
@@ -275,7 +275,7 @@ class TerminalDriver(LinuxDriver):
             os.read(self._until, 16)
 
     def run_input_thread(self) -> None:
-        """Sleep until there is something to read; what follows in time tells Esc from the beginning of a sequence."""
+        """Sleep until there is something to read; the delay before more input tells Esc from a sequence."""
         keys, pastes = KeyReader(debug=self._debug), PasteReader()
         decode = getincrementaldecoder("utf-8")("replace").decode
         patience: float | None = None
@@ -317,6 +317,6 @@ def _read(fd: int) -> bytes:
 
 
 def _screen_stream() -> TextIO:
-    """Textual draws on standard error; if that leads elsewhere, on standard output."""
+    """Return standard error, which Textual draws on, or standard output if standard error is not a terminal."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None and stream.isatty()]
     return streams[0]

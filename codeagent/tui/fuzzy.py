@@ -1,4 +1,4 @@
-"""Finds what a user means by a few letters, and the word they probably meant by another."""
+"""Fuzzy search: finds texts by a few letters, and the known words nearest to a mistyped one."""
 
 import difflib
 import re
@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 
 _SCATTERED = 400
-"""Scattered matches looked at before the best of them are chosen."""
+"""How many scattered matches are compared to choose the best."""
 _PORTION = 5_000
-"""Lines searched at once, in about two milliseconds."""
+"""Lines searched in one portion, in about two milliseconds."""
 
 
 def scattered(query: str) -> re.Pattern[str]:
-    """Matches, in one line, from the first letter of `query` to its last with anything between; never backtracks.
+    """Return a pattern for the letters of `query` in order, with anything between, in one line; it never backtracks.
 
-    The query is lower case already and so is what it is applied to. The match takes the rest of the line along;
-    group 1 is what was asked for.
+    The query and the searched text must be in lower case. The match includes the rest of the line; group 1 runs from
+    the first letter to the last.
     """
     first, *others = map(re.escape, query)
     return re.compile(f"({first}" + "".join(rf"[^{letter}\n]*+{letter}" for letter in others) + r")[^\n]*+")
 
 
 def rank(query: str, texts: Iterable[str], limit: int) -> list[str]:
-    """The texts that match, at most `limit`: those that contain the query first, otherwise in their order."""
+    """Return at most `limit` matching texts: those that contain the query first, otherwise in their order."""
     wanted = query.lower()
     pattern = scattered(wanted)
     found: list[str] = []
@@ -40,20 +40,20 @@ def rank(query: str, texts: Iterable[str], limit: int) -> list[str]:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the known word that is most like it, or nothing."""
+    """Return ` (did you mean 'x'?)` for the most similar known word, or an empty text."""
     found = alike(word, known, 1)
     return f" (did you mean '{found[0]}'?)" if found else ""
 
 
 def alike(word: str, known: Iterable[str], most: int) -> tuple[str, ...]:
-    """At most `most` of the known words, the most similar first."""
+    """Return at most `most` known words, the most similar first."""
     return tuple(difflib.get_close_matches(word, tuple(known), n=most))
 
 
 class PathIndex:
     """Paths prepared for many searches; directories end with a slash.
 
-    Building it for 50,000 paths takes some tens of milliseconds, a search up to twenty: both belong into a thread.
+    Building it for 50,000 paths takes tens of milliseconds, a search up to twenty: run both in a thread.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class PathIndex:
         return len(self._paths)
 
     def search(self, query: str, limit: int = 50) -> tuple[str, ...]:
-        """The best matches first: name before path, whole before scattered, and shorter before longer."""
+        """Return the best matches first: name before path, whole before scattered, and shorter before longer."""
         wanted = query.lower().replace("\n", " ")
         if not wanted:
             return tuple(self._paths[:limit])
@@ -78,7 +78,7 @@ class PathIndex:
         return tuple(self._paths[position] for position in found)
 
     def _matches(self, wanted: str) -> Iterator[int]:
-        """Positions of paths, the best ones first; some come more than once."""
+        """Yield positions of paths, the best first; a position may be repeated."""
         literal = re.escape(wanted)
         if "/" not in wanted:
             yield from self._names.find(re.compile(rf"^{literal}", re.M))
@@ -93,22 +93,22 @@ class PathIndex:
 
 
 class _Lines:
-    """Lines as one text, so that a search of all of them is one call of the regular expression engine."""
+    """Lines joined into one text, so that the regular expression engine searches all of them in one call."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n".join(lines)
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
 
     def find(self, pattern: re.Pattern[str]) -> Iterator[int]:
-        """Numbers of the lines in which it matches, from the first; a line may come more than once."""
+        """Yield the numbers of the lines that match, in order; a line may be repeated."""
         return (bisect_right(self._starts, hit.start()) - 1 for hit in self._hits(pattern))
 
     def tightest(self, wanted: str) -> list[int]:
-        """Numbers of lines that have the letters in order, the fewest characters between them first."""
+        """Return the numbers of lines that have the letters in order, the fewest characters in between first."""
         near = islice(self._hits(scattered(wanted)), _SCATTERED)
         return [line for _, line in sorted((len(hit[1]), bisect_right(self._starts, hit.start()) - 1) for hit in near)]
 
     def _hits(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        """In portions, because a thread that searches all at once would hold up the keys for as long."""
+        """Search in portions, as one long search in a thread would delay the keys."""
         for start, end in pairwise((*self._starts[:-1:_PORTION], len(self._text))):
             yield from pattern.finditer(self._text, start, end)

@@ -21,23 +21,23 @@ from codeagent.tui.driver import TerminalDriver
 from codeagent.tui.terminal import TerminalGuard, guard_terminal
 
 _MOST_ERRORS, _WITHIN = 8, 5.0
-"""Errors, and the seconds they happen in, after which continuing would only repeat them."""
+"""So many errors within so many seconds end the app: continuing would only repeat them."""
 _NOBODY_LISTENS = 0.5
-"""Seconds after which keys are no longer kept for a screen on which nothing has the focus."""
+"""Seconds for which keys are kept for a screen on which nothing has the focus yet."""
 
 
 class GuardedApp(App[None]):
-    """Base of the app; opened by `run_guarded`."""
+    """Base class of the app; started with `run_guarded`."""
 
     guard: TerminalGuard | None = None
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None
-    """The first exception that nothing caught, also one of a worker."""
+    """The first uncaught exception, of the app or a worker."""
     ended_by: BaseException | None = None
-    """The one that ended the app, if it could not continue."""
+    """The exception that ended the app, if it could not continue."""
 
     class FocusGiven(Message):
-        """Something can be typed into."""
+        """A widget that can be typed into has the focus."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -50,7 +50,7 @@ class GuardedApp(App[None]):
         self.set_timer(_NOBODY_LISTENS, lambda: self.post_message(self.FocusGiven()))
 
     async def on_event(self, event: events.Event) -> None:
-        """What is typed before anything can be typed into waits for that."""
+        """Handle an event; keys and pastes are kept until there is a widget to type into."""
         if self._early is not None and isinstance(event, events.Key | events.Paste):
             self._early.append(event)
         else:
@@ -58,7 +58,7 @@ class GuardedApp(App[None]):
 
     def _focus_changed(self, focused: object) -> None:
         if focused is not None and self._early is not None:
-            # The first thing that can have the focus may have it only until the screen gives it to another.
+            # The first focused widget may have the focus only until the screen gives it to another.
             self.call_after_refresh(self.post_message, self.FocusGiven())
 
     async def on_guarded_app_focus_given(self) -> None:
@@ -72,14 +72,14 @@ class GuardedApp(App[None]):
         return ""
 
     def leave(self, exit_code: int) -> None:
-        """A signal came: end in an orderly way, soon. The terminal was given back already."""
+        """End soon and in an orderly way, after a signal. The terminal was already given back."""
         self.exit(return_code=exit_code)
 
     async def farewell(self) -> None:
-        """End what the app has begun; idempotent. Awaited once the screen is gone, whatever made it go."""
+        """End what the app has started; idempotent. Awaited once the screen is gone, for whatever reason."""
 
     async def _shutdown(self) -> None:
-        """Textual comes here after every end there is but that of the process."""
+        """Run the farewell; Textual calls this at every end except that of the process."""
         try:
             await self.farewell()
         except Exception as error:
@@ -96,25 +96,25 @@ class GuardedApp(App[None]):
 
     @on(Driver.SignalResume)
     def draw_again(self) -> None:
-        """Back from a stop: the alternate screen is empty, and Textual would only draw what changes."""
+        """Draw everything after a stop: the alternate screen is empty, and Textual would only draw what changes."""
         self.refresh(layout=True)
 
     def get_driver_class(self) -> type[Driver]:
         return TerminalDriver
 
     def outlives(self, error: BaseException) -> bool:
-        """Report an error that nothing caught, so that the app can continue; False: it ends with it."""
+        """Report an uncaught error so that the app can continue; False if the app has to end."""
         return False
 
     def _register_child(self, parent: DOMNode, child: Widget, before: int | None, after: int | None) -> None:
-        """Textual ends a widget whose handler raises: it would still be there, but take no more keys."""
+        """Guard a child's handlers: at an error Textual would end its message loop, and it would ignore all keys."""
         dispatch = child._dispatch_message
 
-        async def go_on(message: Message) -> None:
+        async def guarded(message: Message) -> None:
             with self._outliving():
                 await dispatch(message)
 
-        child._dispatch_message = go_on  # type: ignore[method-assign]  # the one place all its messages go through
+        child._dispatch_message = guarded  # type: ignore[method-assign]  # all its messages go through here
         super()._register_child(parent, child, before, after)
 
     async def _dispatch_message(self, message: Message) -> None:
@@ -140,11 +140,11 @@ class GuardedApp(App[None]):
             return False
         try:
             return self.outlives(error)
-        except Exception:  # telling it failed, so there is nothing to continue with
+        except Exception:  # reporting failed, so there is nothing to continue with
             return False
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual would print the traceback with the values of all variables, secrets among them."""
+        """Report an error instead of Textual, whose traceback shows the values of all variables, including secrets."""
         cause = error.error if isinstance(error, WorkerFailed) else error
         if self._goes_on(cause):
             return
@@ -156,7 +156,7 @@ class GuardedApp(App[None]):
         self._close_messages_no_wait()
 
     def panic(self, *renderables: Any) -> None:
-        """Textual's input thread failed, so that no more keys arrive; what it hands over is a traceback."""
+        """End the app if Textual's input thread failed, since no more keys arrive; the arguments are a traceback."""
         self._errors.extend([time.monotonic()] * _MOST_ERRORS)
         self._handle_exception(RuntimeError(f"the input could not be read: {sys.exc_info()[1]!r}"))
 
@@ -164,8 +164,8 @@ class GuardedApp(App[None]):
 def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> int:
     """Run the app on this process's terminal; returns the exit code of the process.
 
-    `state` is the state folder, for crash reports and the marker of who owns the terminal; `redact` takes the secrets
-    out of a report. The code is 128 + n after signal n and 1 after a crash.
+    `state` is the state folder, for crash reports and the marker of who owns the terminal; `redact` removes the secrets
+    from a report. The code is 128 + n after signal n and 1 after a crash.
     """
     with guard_terminal(state, app.leave) as guard:
         app.guard = guard

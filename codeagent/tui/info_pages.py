@@ -12,11 +12,11 @@ from codeagent.tui.state import Status
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]
 _CHARS_PER_TOKEN = 4
-"""A rough figure, only for how a context is divided."""
+"""A rough figure, used only to show how a context is divided."""
 
 
 def info_page(about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
-    """`settings` and `runtime` are None while codeagent is still starting."""
+    """Return the Markdown page; `settings` and `runtime` are None while codeagent is still starting."""
     match about:
         case "status":
             return _status(workspace, now, runtime)
@@ -35,11 +35,11 @@ def info_page(about: About, workspace: Path, now: Status, settings: Settings | N
 
 
 def sandbox_words(info: SandboxInfo | None) -> str:
-    """The sandbox in a word."""
+    """Describe the sandbox in a word or two."""
     if info is None:
         return "none"
     if info.kind != "docker":
-        return "off" if info.kind == "host" else "none needed: a replay"
+        return "off" if info.kind == "host" else "not needed: a replay"
     return "docker"
 
 
@@ -50,7 +50,7 @@ def _status(workspace: Path, now: Status, runtime: Runtime | None) -> str:
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
         ("model", ", ".join(filter(None, (now.model or "none", lane)))),
         ("mode", now.mode),
-        ("session", now.session or "not begun"),
+        ("session", now.session or "not started"),
         ("sandbox", now.sandbox),
         ("network", now.network),
     ]
@@ -65,7 +65,7 @@ def _cost(now: Status) -> str:
     rows = [
         ("cost", cost),
         ("tokens in", f"{now.input_tokens:,}"),
-        ("of these from the cache", f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})"),
+        ("of which from the cache", f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})"),
         ("tokens out", f"{now.output_tokens:,}"),
     ]
     if now.estimated:
@@ -119,6 +119,6 @@ def _share(part: int, whole: int) -> str:
 
 def _skills(listed: Sequence[Skill]) -> str:
     if not listed:
-        return "There are no skills here: folders with a `SKILL.md` below `.codeagent/skills` are listed."
+        return "There are no skills here. Put folders with a `SKILL.md` below `.codeagent/skills`."
     rows = [f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |" for skill in listed]
     return "\n".join(["| skill | about | from |", "| --- | --- | --- |", *rows])

@@ -1,4 +1,4 @@
-"""The keys in force: the table of actions, and the user's own keys on top of it; how a key is written and shown."""
+"""The keys in force: the table of actions with the user's own keys on top, and how keys are written and shown."""
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
-from textual.keys import _character_to_key  # the spelling a keymap of Textual needs; there is no public one
+from textual.keys import _character_to_key  # the spelling that Textual's keymaps need; there is no public function
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -18,10 +18,10 @@ from codeagent.tui.settings_file import BadFile, Entry, read_entries
 _KEPT = "no key was changed"
 _BY_ID: Mapping[str, Action] = {action.id: action for action in KEYS}
 _AROUND = "chat"
-"""Its keys also work while the focus is inside, in a scope that is `in_chat`."""
+"""The scope whose keys also work while the focus is in a scope that is `in_chat`."""
 _ORDER = ("alt", "ctrl", "shift", "super")
 _ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
-"""Pairs a terminal sends as the same key."""
+"""Pairs of keys that terminals send as the same one."""
 _SHORT = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ins": "insert"}
 NAMED = (
     *("enter", "escape", "tab", "space", "backspace", "delete", "insert"),
@@ -34,13 +34,13 @@ _SYMBOLS = {_character_to_key(symbol): symbol for symbol in string.punctuation}
 
 @dataclass(frozen=True)
 class Scope:
-    """Where the keys of some actions are listened for."""
+    """A place on the screen where the keys of some actions work."""
 
     heading: str
     writing: bool = False
-    """The user writes there: a key that types text stays text."""
+    """The user types there: a key that types text cannot do anything else."""
     in_chat: bool = False
-    """It is within the chat screen, whose own keys work there as well."""
+    """It is inside the chat screen, whose own keys work there as well."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class KeyRow:
     keys: str
     about: str
     id: str = ""
-    """What the user's file calls it; empty for what cannot be changed."""
+    """Its name in the user's file; empty if it cannot be changed."""
     own: bool = False
     """The user chose these keys."""
 
@@ -59,7 +59,7 @@ class KeyRow:
 SCOPES = {
     "chat": Scope("Anywhere", writing=True),
     "composer": Scope("Writing", writing=True, in_chat=True),
-    "history": Scope("Searching what you wrote", writing=True, in_chat=True),
+    "history": Scope("Searching what you sent", writing=True, in_chat=True),
     "card": Scope("Approval card: after Tab, or with Alt", in_chat=True),
     "boundary": Scope("A paused run: after Tab, or with Alt", in_chat=True),
     "plan": Scope("A plan that is ready: after Tab, or with Alt", in_chat=True),
@@ -71,7 +71,7 @@ SCOPES = {
     "queue": Scope("Queued messages: /queue"),
     "hunks": Scope("Hunks: a change under review, and /diff"),
     "lines": Scope("Writing the lines of a hunk", writing=True),
-    "rewind": Scope("Going back, where something would be lost"),
+    "rewind": Scope("Going back, if something would be lost"),
     "jobs": Scope("What runs in the background: /jobs"),
     "tools": Scope("Tools and tool files: /tools"),
     "mcp": Scope("MCP servers: /mcp"),
@@ -83,47 +83,47 @@ SCOPES = {
 
 TYPED = (
     KeyRow("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
-    KeyRow("composer", "\\ Enter", "new line, where Shift+Enter does not arrive"),
+    KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
     KeyRow("composer", "/", "commands"),
     KeyRow("composer", "@", "files"),
     KeyRow("composer", "!", "a shell command in the sandbox, shown to the model"),
     KeyRow("composer", "!!", "the same, not shown to the model"),
     KeyRow("card", "Up, Down, PgUp, PgDn", "scroll"),
     KeyRow("card", "t", "the change in one column or in two"),
-    KeyRow("card", "Left, Right, Enter", "move to an answer, take it"),
-    KeyRow("card", "1 to 9", "an answer to a question of the agent's"),
+    KeyRow("card", "Left, Right, Enter", "move to an answer, choose it"),
+    KeyRow("card", "1 to 9", "an answer to the agent's question"),
     KeyRow("boundary", "1 to 9", "mark that call"),
     KeyRow("picker", "any letter", "narrows the list"),
 )
-"""What is typed rather than bound, and cannot be changed."""
+"""Keys and texts that are not bound to an action and cannot be changed."""
 
 
 class KeymapError(ConfigError):
-    """A file of keys cannot be used; no key was changed."""
+    """The user's file of keys cannot be used; no key was changed."""
 
 
 @dataclass(frozen=True)
 class Keymap:
-    """The default keys, or those with the user's own."""
+    """The default keys, with the user's own on top."""
 
     own: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """Keys by id of the action."""
+    """The keys by the id of the action."""
 
     @property
     def overrides(self) -> dict[str, str]:
-        """What `App.set_keymap` takes."""
+        """The keys in the form that `App.set_keymap` takes."""
         return {action_id: ",".join(keys) for action_id, keys in self.own.items()}
 
     def keys_of(self, action_id: str) -> tuple[str, ...]:
-        """Raises KeyError."""
+        """Return the keys of an action. Raises KeyError."""
         return self.own.get(action_id, _BY_ID[action_id].keys)
 
     def shown(self, action_id: str) -> str:
-        """The first key of an action as a user reads it, for a hint."""
+        """Return the first key of an action as a user reads it, for a hint."""
         return shown(self.keys_of(action_id)[0])
 
     def rows(self) -> tuple[KeyRow, ...]:
-        """Everything there is to press, in the order of the key sheet."""
+        """Return a row for everything there is to press, in the order of the key sheet."""
         return tuple(row for scope in SCOPES for row in self._rows_of(scope))
 
     def _rows_of(self, scope: str) -> Iterator[KeyRow]:
@@ -135,15 +135,15 @@ class Keymap:
 
 
 def keymap_of(widget: object) -> Keymap:
-    """The keymap of the app a widget lives in; the default one if it has none."""
+    """Return the keymap of the widget's app, or the default one if the app has none."""
     keymap = getattr(getattr(widget, "app", None), "keys", None)
     return keymap if isinstance(keymap, Keymap) else Keymap()
 
 
 def load_keymap(path: Path) -> Keymap:
-    """Load the keys from a YAML file, such as `chat.detail: ctrl+e`; without a file, return the defaults.
+    """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file, return the defaults.
 
-    Checked completely before anything is used. Raises KeymapError, which names file, line, actions and key.
+    The file is checked completely before anything is used. Raises KeymapError, which names file, line, action and key.
     """
     if not path.exists():
         return Keymap()
@@ -180,7 +180,7 @@ def _key(action: Action, written: str, entry: Entry) -> str:
 
 
 def _check_conflicts(keymap: Keymap, entries: Sequence[Entry]) -> None:
-    """Two actions that are listened for at the same time must not share a key, unless they do by default."""
+    """Check that two actions that work at the same time do not share a key, unless they do by default."""
     lines = {entry.key: entry.line for entry in entries}
     for entry in entries:
         action = _BY_ID[entry.key]
@@ -207,11 +207,11 @@ def _collide(action: Action, other: Action, key: str, keymap: Keymap) -> bool:
 
 
 class BadKey(Exception):
-    """The text says why no terminal sends such a key."""
+    """A key cannot be used; the message says why no terminal sends it."""
 
 
 def spelled(written: str) -> str:
-    """The key as Textual spells it: `Shift+Ctrl+A` is `ctrl+shift+a`, `?` is `question_mark`. Raises BadKey."""
+    """Return a key as Textual spells it: `ctrl+shift+a` for `Shift+Ctrl+A`. Raises BadKey."""
     *modifiers, key = written.strip().split("+") if written.strip() not in ("+", "") else [written.strip()]
     lowered = [modifier.strip().lower() for modifier in modifiers]
     strange = next((modifier for modifier in lowered if modifier not in _ORDER), None)
@@ -225,12 +225,12 @@ def spelled(written: str) -> str:
 
 
 def types_text(key: str) -> bool:
-    """Pressing it where text is written writes something."""
+    """Whether pressing the key in a text field types something."""
     return "+" not in key and (len(key) == 1 or key in _SYMBOLS or key == "space")
 
 
 def shown(key: str) -> str:
-    """As a user reads it: `Ctrl+O`, `PgUp`, `?`."""
+    """Return a key as a user reads it: `Ctrl+O`, `PgUp`, `?`."""
     *modifiers, last = key.split("+")
     name = _SHOWN.get(last) or _SYMBOLS.get(last) or (last.upper() if modifiers and len(last) == 1 else None)
     if name is None:

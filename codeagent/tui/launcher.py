@@ -1,4 +1,4 @@
-"""What the command line hands to the screen: everything it may open, in plain values, so that it imports none of it."""
+"""What the command line hands to the screen: everything it may open, as plain values, so that it need not import it."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from zlib import crc32
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 
-if TYPE_CHECKING:  # the first frame needs the values, and none of what these import
+if TYPE_CHECKING:  # the first frame needs the values, but nothing that these import
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.recipes import RecipeBook
@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # the first frame needs the values, and none of what these im
 
 
 LAST = "last"
-"""In place of a session's id: the most recent session of this workspace."""
+"""Given instead of a session's id: the most recent session of this workspace."""
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What the command line asked for; None leaves it to the settings."""
+    """What the command line asked for; None leaves a value to the settings."""
 
     model: str | None = None
     api_base: str | None = None
@@ -33,7 +33,7 @@ class LaunchOptions:
     tools: tuple[str, ...] | None = None
     """The only tools that may be used."""
     toolsets: tuple[str, ...] = ()
-    """Turned on from the start."""
+    """The toolsets that are turned on from the start."""
     sandbox: str | None = None
     network: str | None = None
     theme: str | None = None
@@ -42,13 +42,13 @@ class LaunchOptions:
     named: bool = False
     """The user named the workspace."""
     proceed: bool = False
-    """The user agreed to a folder that is not a project."""
+    """The user agreed to work in a folder that is not a project."""
     read_git: bool | None = None
-    """What the user said about a git directory outside the workspace; None if that was not asked."""
+    """Whether commands may read a git directory outside the workspace; None if the user was not asked."""
     use_image: bool | None = None
-    """What the user said about the image that the repository describes; None if that was not asked."""
+    """Whether commands run in the image that the repository describes; None if the user was not asked."""
     prompt: str = ""
-    """Text that waits in the composer at the start."""
+    """The text in the composer at the start."""
     step: bool = False
     """Pause before every batch from the beginning."""
 
@@ -58,17 +58,17 @@ class ModelRow:
     """One line of the model picker."""
 
     name: str
-    """What `--model` takes."""
+    """The value for `--model`."""
     about: str
-    """Where it runs, what is missing."""
+    """Where it runs, and what is missing."""
     ready: bool
-    """Its key is set, or it needs none."""
+    """Whether it can be used: its key is set, or it needs none."""
     api_base: str | None = None
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why no conversation can begin yet, and what would help."""
+    """Why a conversation cannot begin yet, and what would help."""
 
     kind: Literal["model", "key", "place", "git", "image", "session", "error"]
     """git: whether commands may read a git directory outside the workspace; image: whether they run in the image that
@@ -78,7 +78,7 @@ class Missing:
     variable: str = ""
     """The environment variable of the key that is missing."""
     servers: tuple[ModelRow, ...] = ()
-    """Local servers that answered on loopback."""
+    """The local servers that answered on loopback."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class AppFolders:
     """Where the screen keeps and finds its files."""
 
     state: Path
-    """Drafts, prompt history, crash reports."""
+    """The folder of drafts, prompt history and crash reports."""
     config: Path
-    """The user's `themes/*.yaml` and `keys.yaml`."""
+    """The folder of the user's `themes/*.yaml` and `keys.yaml`."""
     workspace: Path
 
     @property
     def drafts(self) -> Path:
-        """The first draft of the folder worked in; those of further windows are beside it."""
+        """The first draft for the workspace; those of further windows are beside it."""
         return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
 
     @property
@@ -102,34 +102,34 @@ class AppFolders:
 
 
 class Launcher(Protocol):
-    """Methods that are not `async` may block on small files and belong in a thread."""
+    """What the screen may open. Methods that are not `async` may block on small files: call them in a thread."""
 
     @property
     def workspace(self) -> Path: ...
 
     def settings(self, options: LaunchOptions) -> "Settings":
-        """Flags, environment and files. Raises ConfigError."""
+        """Read the settings from flags, environment and files. Raises ConfigError."""
 
     async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
-        """What is missing: consent to the folder, a model, its key. Local servers are probed only then."""
+        """Return what is missing: consent to the folder, a model, its key. Local servers are probed only then."""
 
     async def open(self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]) -> "Runtime":
-        """A conversation, model library and container starting side by side. Raises CodeagentError."""
+        """Open a conversation; model library and container start side by side. Raises CodeagentError."""
 
     def sessions(self) -> "tuple[SessionSummary, ...]":
-        """Those of this workspace, the latest first."""
+        """Return the sessions of this workspace, the latest first."""
 
     def find(self, session: str) -> str:
-        """The id of the session that begins so, or of the last one for `last`. Raises SessionNotFound."""
+        """Return the id of the session whose id begins so, or of the latest for `last`. Raises SessionNotFound."""
 
     def enter(self, session: str) -> str:
-        """As `find`, to continue that session: `workspace` becomes the folder it belongs to.
+        """Find a session to continue it: `workspace` becomes the folder that it belongs to. Returns its id.
 
-        Raises SessionError: it is not there, in use by another process, or its folder is gone.
+        Raises SessionError if it does not exist, is in use by another process, or its folder is gone.
         """
 
     def recorded(self, session_id: str, after: int = 0) -> "tuple[KnownEvent | UnknownEvent, ...]":
-        """Its events after the one of that number, with those of its children, also while it is in use.
+        """Return its events after that number, with those of its children, even while it is in use.
 
         Raises SessionError.
         """
@@ -147,19 +147,19 @@ class Launcher(Protocol):
         """Copy a session, up to a prompt (from 1) if given, and return the copy's id. Raises SessionError."""
 
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
-        """Models worth offering: the one in use, hosted ones with their keys, local servers that answer."""
+        """Return the models worth offering: the one in use, hosted ones with a key, and those of local servers."""
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
 
-        Returns how it went and where it is, as one line. Raises ConfigError if it was refused, or cannot be kept.
+        Returns one line: how that went and where the key is. Raises ConfigError if it was refused or cannot be kept.
         """
 
     async def files(self) -> tuple[str, ...]:
-        """Paths of the workspace that are not ignored, directories with a slash at the end."""
+        """Return the paths of the workspace that are not ignored; directories end with a slash."""
 
     def recipes(self) -> "RecipeBook":
         """Read the recipes of the user and the workspace. Raises ConfigError."""
 
     def git_status(self) -> tuple[str, int]:
-        """Branch (empty without git) and number of changed files, read without running the repository's code."""
+        """Return the branch (empty without git) and how many files changed, without running the repository's code."""

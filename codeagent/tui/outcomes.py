@@ -1,4 +1,4 @@
-"""Events in a few words: how a call, a job or a run ended, what a note or an answer says, what was used."""
+"""Describes events in a few words: how a call, a job or a run ended, what a note or an answer says, what was used."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -26,7 +26,7 @@ from codeagent.tui.transcript.spelling import counted, duration
 _MOST_FILES = 5
 _UNDO = "/undo takes the last batch back"
 _REFUSED = "key refused by"
-"""What a provider's refusal of a key says (`llm.errors`)."""
+"""Part of the message for a key that the provider refused (`llm.errors`)."""
 _TOLD = {
     "(Plan mode:": "plan mode is on: nothing may be changed",
     "(Plan mode is over": "plan mode is over",
@@ -38,7 +38,7 @@ _TOLD = {
     "(trigger-": "",
     "(message ": "",
 }
-"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and in short."""
+"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and their short form."""
 
 
 def state_of(result: ToolResultAdded) -> CallState:
@@ -52,7 +52,7 @@ def state_of(result: ToolResultAdded) -> CallState:
 
 
 def note_of(result: ToolResultAdded) -> str:
-    """The outcome in a few words; empty if the call's state says it all."""
+    """Describe the outcome in a few words; empty if the call's state says it all."""
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
@@ -72,14 +72,14 @@ def note_of(result: ToolResultAdded) -> str:
 
 
 def error_of(result: ToolResultAdded) -> str:
-    """What went wrong, unless the note already says it."""
+    """Return what went wrong, unless the note already says so."""
     if result.error is None or note_of(result).startswith("exit "):
         return ""
     return result.error.message
 
 
 def said_of(answer: ApprovalResolved, tool: str) -> str:
-    """What the user answered in words of their own; empty if there were none."""
+    """Return what the user answered in their own words; empty if nothing."""
     if answer.source != "user" or not answer.reason.strip():
         return ""
     if answer.answer == "deny":
@@ -88,20 +88,20 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 
 
 def told_of(note: str) -> str:
-    """What a note for the model is about, in the user's words; empty if something else on the screen says it."""
+    """Return what a note for the model is about, in the user's words; empty if the screen shows it otherwise."""
     known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
     return cut_end(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
 
 
 def job_line(ended: JobFinished) -> str:
-    """One line: which job ended, and how."""
+    """Return one line: which job ended, and how."""
     after = f" after {duration(ended.duration_ms / 1000)}" if ended.duration_ms else ""
     said = f"{ended.job_id} {ended.status}{after}: {cut_end(flat(ended.title), 40)}"
     return f"{said} · {cut_end(flat(ended.summary), 60)}" if ended.summary else said
 
 
 def trigger_line(event: TriggerEvent) -> str:
-    """One line: what a trigger asks to be told, that it fired, or who stopped it."""
+    """Return one line: what a trigger waits for, that it fired, or who stopped it."""
     match event:
         case TriggerAdded(trigger=trigger):
             return flat(trigger.prompt)
@@ -115,7 +115,7 @@ def trigger_line(event: TriggerEvent) -> str:
 
 
 def trigger_row(event: TriggerEvent, before: Job | None) -> Job:
-    """A trigger as it is listed among the jobs."""
+    """Return a trigger as a row of the list of jobs."""
     trigger = event.trigger
     row = before or Job(trigger.id, "", trigger.kind, flat(trigger.title), "waiting", event.ts)
     if isinstance(event, TriggerStopped):
@@ -124,13 +124,13 @@ def trigger_row(event: TriggerEvent, before: Job | None) -> Job:
 
 
 def job_words(ended: JobFinished) -> str:
-    """What a card says of its job behind the state; `done` is spelled out, as that state has no words."""
+    """Return what a card says after the state of its job; `done` is spelled out, as that state has no words."""
     exited = f"exit {ended.exit_code}" if ended.exit_code else ""
     return " · ".join(part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part)
 
 
 def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
-    """Say what a stop did; what did not happen is left out."""
+    """Return lines about what a stop did; what did not happen is left out."""
     killed, not_run, left, files = stopped.killed, stopped.not_run, stopped.left_running, stopped.edits_kept
     lines = [
         "the model's answer was closed" if stopped.stream_closed else "",
@@ -144,26 +144,26 @@ def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
 
 
 def failed_lines(error: str) -> tuple[str, ...]:
-    """The next steps after a run that failed."""
+    """Return the next steps after a run that failed."""
     back = "Up brings your prompt back"
     return (f"/model to change it · {back}" if _REFUSED in error else back,)
 
 
 def restored_text(event: CheckpointRestored, moment: str) -> str:
-    """One line: what going back did. `moment` is the prompt or batch it went back to."""
+    """Return one line: what going back did. `moment` is the prompt or batch it went back to."""
     count = len(event.files)
     files = event.files[0] if count == 1 else f"{count} files"
     did = {"undo": "undone", "redo": "restored", "rewind": "undone", "files": "restored"}[event.kind]
     parts = [f"{did}: {files}"] if count else []
     if event.kind == "redo":
-        return "; ".join([*parts, "all is as it was before going back"])
+        return "; ".join([*parts, "everything is as it was before going back"])
     if event.conversation:
         parts.append(f"back to before “{moment}”: later messages are no longer sent to the model")
     return ("; ".join(parts) or "nothing had to be changed") + " (/redo to restore)"
 
 
 def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
-    """Count what a request used; `context`: it was one of the conversation itself, and not of a child."""
+    """Count what a request used; `context` is False if a child made it, whose context is not the conversation's."""
     now = state.status.now
     costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
     filled = usage.input_tokens + usage.output_tokens if context else 0
@@ -196,7 +196,7 @@ def show_model(event: ModelChanged | ModelRetried | ModelFellBack, state: UiStat
 def show_compaction(
     event: CompactionBegun | SummaryWritten | CompactionFailed | ContextCompacted, state: UiState
 ) -> None:
-    """Show how a compaction goes; the run continues afterwards, if there is one."""
+    """Show the progress of a compaction; the run, if there is one, continues afterwards."""
     match event:
         case CompactionBegun():
             state.status.set(phase="compacting")
@@ -210,7 +210,7 @@ def show_compaction(
         case CompactionFailed():
             state.document.remark(event.text, event.level)
         case ContextCompacted():
-            state.document.remark(f"{compacted_words(event)}; all of it is still above")
+            state.document.remark(f"{compacted_words(event)}; the full text is still above")
             state.status.set(context_tokens=event.after_tokens)
         case _:
             assert_never(event)

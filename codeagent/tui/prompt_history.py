@@ -1,4 +1,4 @@
-"""What the user typed before, in a file that several conversations append to at once."""
+"""The prompts the user sent before, in a file that several conversations append to at once."""
 
 import json
 import os
@@ -12,18 +12,18 @@ from codeagent.disk.private import make_private_folder, replace_private
 from codeagent.tui.fuzzy import rank
 
 _MOST = 5_000
-"""Entries kept."""
+"""How many entries are kept."""
 _LARGEST = 1_000_000
-"""Bytes of the file beyond which its older half is dropped."""
+"""Bytes of the file; beyond that its older half is dropped."""
 _LONGEST = 100_000
-"""Characters of an entry that is still written; longer ones are remembered until the program ends."""
+"""Characters of the longest entry that is written; longer ones are remembered until the program ends."""
 
 
 class PromptHistory:
-    """One JSON string to a line, the newest last, readable by its owner only.
+    """A file with one JSON string per line, the newest last, readable by its owner only.
 
-    A damaged line is skipped. If the file cannot be read or written, the history lasts as long as
-    the program does and `trouble` says why.
+    Damaged lines are skipped. If the file cannot be read or written, the history is kept until the program ends and
+    `trouble` says why.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class PromptHistory:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The oldest first; the file is read when this is first asked for."""
+        """All entries, the oldest first; the file is read on first use."""
         return tuple(self._loaded())
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class PromptHistory:
         return self._loaded()[index]
 
     def add(self, text: str) -> None:
-        """Keep what was sent; blank text and the last entry again are left out."""
+        """Keep what was sent; blank text and a repetition of the last entry are left out."""
         entries = self._loaded()
         if not text.strip() or (entries and entries[-1] == text):
             return
@@ -57,7 +57,7 @@ class PromptHistory:
             self.trouble = f"The prompt history is kept only until you leave: {self._path}: {error.strerror}."
 
     def search(self, text: str, limit: int = 200) -> list[str]:
-        """The entries that match, each once: those that contain the text first, the newest first."""
+        """Return the matching entries, each once: those that contain the text first, the newest first."""
         newest_first = dict.fromkeys(reversed(self._loaded()))
         return rank(text, newest_first, limit) if text else list(newest_first)[:limit]
 
@@ -87,7 +87,7 @@ class PromptHistory:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file that has the name now, held against other writers: another one may just have replaced it."""
+        """Yield the locked file that has the name now: another writer may just have replaced it."""
         while True:
             fd = open_appended(self._path)
             try:
@@ -110,7 +110,7 @@ class PromptHistory:
 
 
 class HistoryWalk:
-    """Stays at the text being typed until `older` is called; changes made on the way are kept until it ends."""
+    """Walks from the text being typed through the history; changes made on the way are kept until the walk ends."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """`entries`: the oldest first."""
@@ -120,15 +120,15 @@ class HistoryWalk:
 
     @property
     def at_typed(self) -> bool:
-        """Whether it is at the text being typed, not at an earlier one."""
+        """Whether the walk is at the text being typed, not at an earlier one."""
         return self._at == len(self._entries)
 
     def older(self, current: str) -> str | None:
-        """The text before; None at the oldest. `current` is what the composer shows now."""
+        """Return the text before; None at the oldest. `current` is what the composer shows now."""
         return self._go(self._at - 1, current)
 
     def newer(self, current: str) -> str | None:
-        """The text after, at last what was being typed; None if that is shown already."""
+        """Return the text after, in the end the one being typed; None if that is already shown."""
         return self._go(self._at + 1, current)
 
     def _go(self, to: int, current: str) -> str | None:
@@ -147,7 +147,7 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _entry(line: bytes) -> str | None:
-    """The text of a line; None if it is damaged."""
+    """Return the text of a line; None if it is damaged."""
     try:
         text = json.loads(line)
     except ValueError:

@@ -27,30 +27,30 @@ AnyEvent = events.KnownEvent | events.UnknownEvent
 
 
 class Reducer:
-    """Applies events to the UI state, one by one: a live run, a resumed session and a recorded log alike."""
+    """Applies events to the UI state one by one, whether of a live run, a resumed session or a recorded log."""
 
     def __init__(self, state: UiState, *, live: bool, agent: str = MAIN) -> None:
-        """`live`: queued text that is taken back returns to the composer. `agent`: whose conversation it is."""
+        """If `live`, queued text that is taken back returns to the composer; `agent` is whose conversation it is."""
         self._state = state
         self._agent = agent
         self._children = ChildCards(lambda own, name: Reducer(own, live=False, agent=name).apply)
         self._document = state.document
         self._live = live
         self._thought = False
-        self._mode: Mode = "ask"  # as the events say; the status shows at once what the user chose
+        self._mode: Mode = "ask"  # according to the events; the status shows the user's choice at once
         self._own_mode: Mode = "ask"
-        """The session's, to which it returns after a step of a recipe."""
+        """The session's model, which is used again after a step of a recipe."""
         self._step_mode: Mode | None = None
-        """Of the step that begins next."""
+        """The model of the step that begins next."""
         self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
-        """Of the calls of this run, as JSON by call id."""
+        """Arguments of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
-        """The state of the call before it was asked about, to which it returns, by id of the question."""
+        """The state of a call before the question about it, restored afterwards, by id of the question."""
         self._moments: dict[str, str] = {}
-        """What was said, or what a batch was about, by id of the checkpoint."""
+        """The prompt, or what the batch was about, by id of the checkpoint."""
         self._waited: dict[str, float] = {}
-        """When each call began that the agent waits for, in seconds since the epoch."""
+        """When each call that the agent waits for began, in seconds since the epoch."""
 
     def apply(self, event: AnyEvent) -> None:
         if event.agent != self._agent:
@@ -109,7 +109,7 @@ class Reducer:
             case events.LimitReached():
                 document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
             case events.UnknownEvent():
-                document.remark(f"{event.type}: an event of a newer version; it is kept in the log")
+                document.remark(f"{event.type}: an event from a newer version; it is kept in the log")
             case _:
                 self._apply_notice(event)
 
@@ -167,16 +167,16 @@ class Reducer:
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
             case notices.AgentStarted() | notices.TextRead() | HostDecided():
-                pass  # a child's first event; the reason of the next question; a host that its result names
+                pass  # a child's first event; the reason for the next question; a host that the result names
             case _:
                 assert_never(event)
 
     def go_live(self, state: UiState) -> None:
-        """Continue on the state that shows what was recorded."""
+        """Continue live, on the state that shows the recorded events."""
         self._state, self._document, self._live = state, state.document, True
 
     def end_recording(self) -> None:
-        """End what was going on when the recording stopped: questions, a pause, jobs, children."""
+        """End what was in progress when the recording stopped: questions, a pause, jobs, children."""
         self._state.approvals.clear()
         self._children.end_recording()
         self._state.boundary.end_recording()
@@ -215,7 +215,7 @@ class Reducer:
         state.status.set(phase=state.phase_at_rest, halt="", since=event.ts, batch=0)
 
     def _halt(self, halt: Halt) -> None:
-        """Set how the run is held; one that is being stopped stays so until it ends."""
+        """Set what holds the run; a run that is being stopped stays that way until it ends."""
         if self._state.status.now.halt != "stopping":
             self._state.status.set(halt=halt)
 
@@ -225,7 +225,7 @@ class Reducer:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
                 note = text_of(message.content)
-                # How a job ended is already shown.
+                # The end of a job is already shown.
                 if note not in self._state.jobs.end_notes and (told := outcomes.told_of(note)):
                     self._document.remark(told, "told")
             case UserMessage() as message:
@@ -233,7 +233,7 @@ class Reducer:
                 self._document.say(text_of(message.content), "task" if task else message.source)
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
-        """Show a whole answer; a recorded one was not streamed, so its thoughts come with it."""
+        """Show a whole answer; a recorded one was not streamed, so its thinking is shown here too."""
         document = self._document
         thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
         if thoughts and not self._thought:
@@ -278,7 +278,7 @@ class Reducer:
     def _show_call(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:
             self._document.run_command(event.call_id, event.target, shared=event.arguments.get("shared") is True)
-            self._state.status.set(notice="your command runs: Esc stops it")
+            self._state.status.set(notice="your command is running: Esc stops it")
         card = self._document.card(event.call_id, event.name)
         match event:
             case ToolStarted():
@@ -295,7 +295,7 @@ class Reducer:
                 self._wait_for(event.call_id, None)
             case ToolResultAdded():
                 self._wait_for(event.call_id, None)
-                # The result of a call that became a job only says so.
+                # If the call became a job, its result only says so.
                 if not card.job:
                     self._settle_call(event)
             case _:
@@ -308,7 +308,7 @@ class Reducer:
         card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
         printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
         if printed:
-            # This is all of it; live pieces may have been merged.
+            # This is the whole output; live pieces may have been merged.
             card.output = OutputBuffer()
             card.output.feed(printed)
         if card.state == "skipped":
@@ -317,7 +317,7 @@ class Reducer:
             self._state.status.set(notice="")
 
     def _begin_job(self, event: events.JobStarted) -> None:
-        """Show the job on its card; what it printed until now moves to the job."""
+        """Show the job on its card; what it printed so far moves to the job."""
         card = self._document.card(event.call_id, event.name, event.title)
         row = Job(event.job_id, event.call_id, event.name, event.title, "running", event.ts)
         row = replace(row, takes_input=event.takes_input, promoted=event.promoted)
@@ -358,7 +358,7 @@ class Reducer:
             self._document.remark(line)
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
-        """Note since when the agent waits for a call; None: it ended, or became a job."""
+        """Note since when the agent has waited for a call; None if the call ended or became a job."""
         self._waited.pop(call_id, None)
         if since is not None:
             self._waited[call_id] = since
@@ -366,7 +366,7 @@ class Reducer:
 
 
 def replayed(recorded: Iterable[AnyEvent]) -> tuple[UiState, Reducer]:
-    """Reduce recorded events to a state of their own, which no widget watches; slow, so that it belongs in a thread."""
+    """Reduce recorded events to a state of their own, which no widget watches; slow, so run it in a thread."""
     state = UiState()
     reducer = Reducer(state, live=False)
     for event in recorded:
@@ -376,14 +376,14 @@ def replayed(recorded: Iterable[AnyEvent]) -> tuple[UiState, Reducer]:
 
 
 def replayed_end(end: Sequence[AnyEvent]) -> Document:
-    """Reduce the last events of a session, from the first turn that is whole; empty if there is none."""
+    """Reduce the last events of a session, from the first complete turn on; empty if there is none."""
     starts = (at for at, event in enumerate(end) if isinstance(event, events.RunStarted | events.TurnStarted))
     first = next((at for at in starts if end[at].agent == MAIN), len(end))
     return replayed(_of_known_calls(end[first:]))[0].document
 
 
 def _of_known_calls(recorded: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """Leave out what became of calls that began before."""
+    """Leave out events of calls that began earlier."""
     begun = {""}
     for event in recorded:
         match event:

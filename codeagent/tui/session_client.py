@@ -38,15 +38,15 @@ from codeagent.tui.reduce import AnyEvent, Reducer, replayed
 from codeagent.tui.state import UiState
 
 _PACE = 0.05
-"""Seconds between two pieces of one stream: what comes in between is merged into one."""
+"""Seconds between two pieces of one stream; what arrives in between is merged."""
 _SETTLING = 0.3
-"""Seconds before the repository is looked at: what was sent during the start, or an answer, goes first."""
+"""Seconds before git is asked, so that a prompt sent during the start, or an answer, comes first."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
 
 class SessionClient:
-    """One session and the UI state it is shown in."""
+    """One session, and the UI state that shows it."""
 
     def __init__(self, launcher: Launcher, state: UiState) -> None:
         self.launcher = launcher
@@ -64,9 +64,9 @@ class SessionClient:
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self, options: LaunchOptions) -> Missing | None:
-        """Read settings, show the recorded session if one is resumed, begin to start model and sandbox.
+        """Read the settings, show the recorded session if one is resumed, and begin to start model and sandbox.
 
-        Returns before they are ready, with what has to be there first. Raises CodeagentError.
+        Returns before they are ready, with what is missing, if anything. Raises CodeagentError.
         """
         before = self.launcher.workspace
         try:
@@ -96,7 +96,7 @@ class SessionClient:
 
     @property
     def started(self) -> bool:
-        """Acts are carried out; a command may still wait for the sandbox."""
+        """Whether acts are carried out; a command may still wait for the sandbox."""
         return self._settled.is_set() and self._runtime is not None
 
     async def start_up(self) -> None:
@@ -111,14 +111,14 @@ class SessionClient:
         return self._runtime is not None and self._runtime.agent.running
 
     def do(self, act: Act) -> Refused | None:
-        """Do it now, or begin what takes time; text that is refused is back in the composer."""
+        """Do the act now, or begin what takes time; refused text returns to the composer."""
         act = self._directed(act)
         refused = Refused(self._why_not) if self._runtime is None else self._runtime.agent.do(act)
         self._show_act(act, refused)
         return refused
 
     async def finish(self, act: Act) -> Refused | None:
-        """As `do`, and wait for what it begins; if that fails, the act is refused."""
+        """Do the act and wait for what it begins; if that fails, the act is refused."""
         act = self._directed(act)
         refused = Refused(self._why_not) if self._runtime is None else await self._runtime.agent.finish(act)
         self._show_act(act, refused)
@@ -126,18 +126,18 @@ class SessionClient:
 
     @property
     def agent(self) -> AgentHandle:
-        """To read from; acts go through `do`. Raises CodeagentError while it is starting."""
+        """The agent, to read from; acts go through `do`. Raises CodeagentError while it is starting."""
         if self._runtime is None:
             raise CodeagentError(_STARTING)
         return self._runtime.agent
 
     async def decisions(self) -> tuple[LedgerRow, ...]:
-        """Every decision of this session so far, oldest first. Raises CodeagentError."""
+        """Return every decision of this session so far, the oldest first. Raises CodeagentError."""
         return decisions(await asyncio.to_thread(self.launcher.recorded, self.agent.session_id))
 
     @property
     def rewind(self) -> Rewind:
-        """Raises CheckpointError if no checkpoints are kept, or not yet."""
+        """The way back to checkpoints. Raises CheckpointError if none are kept, or not yet."""
         rewind = None if self._runtime is None else self._runtime.agent.rewind
         if rewind is None:
             missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
@@ -146,51 +146,51 @@ class SessionClient:
 
     @property
     def toolbox(self) -> Toolbox | None:
-        """The tools in use; None if they cannot change. Raises CodeagentError."""
+        """The tools in use, or None if they cannot change. Raises CodeagentError."""
         now, info = self.agent.toolbox, None if self._runtime is None else self._runtime.sandbox_info
         if now is None or info is None or info.kind != "host":
             return now
-        # Without a sandbox, what would run in it runs on this machine.
+        # Without a sandbox, commands run on this machine.
         return replace(now, tools=tuple(replace(tool, sandboxed=False) for tool in now.tools))
 
     def job_lines(self) -> Mapping[str, int]:
-        """Lines each job that runs printed so far, by its id; what comes too fast to be shown is counted."""
+        """Return how many lines each running job printed so far, by its id, including those too fast to be shown."""
         jobs = () if self._runtime is None else self._runtime.agent.jobs.jobs()
         return {job.id: job.lines for job in jobs if job.status == "running"}
 
     async def job_output(self, job_id: str) -> str | None:
-        """All a job printed so far; None if it is gone. Raises CodeagentError."""
+        """Return everything that a job printed so far, or None if it is gone. Raises CodeagentError."""
         try:
             return await asyncio.to_thread(_whole, partial(self.agent.jobs.read, job_id))
         except KeyError:
             return None
 
     async def missing(self, row: ModelRow) -> Missing | None:
-        """What another model still needs, such as its key."""
+        """Return what another model still needs, such as its key."""
         settings = await self._present_settings()
         settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
         return await self.launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key and keep it; shows, and returns, how that went and where the key is. Raises CodeagentError."""
+        """Try a key and keep it; shows and returns how that went and where the key is. Raises CodeagentError."""
         said = await self.launcher.keep_key(variable, value)
         self._state.document.remark(said)
         return said
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
-        """Those of this workspace, the latest first."""
+        """Return the sessions of this workspace, the latest first."""
         return await asyncio.to_thread(self.launcher.sessions)
 
     async def models(self) -> tuple[ModelRow, ...]:
-        """Models worth offering."""
+        """Return the models worth offering."""
         return await self.launcher.models(await self._present_settings())
 
     async def files(self) -> tuple[str, ...]:
-        """Paths of the workspace that are not ignored, for `@`; directories end with a slash."""
+        """Return the paths of the workspace that are not ignored, for `@`; directories end with a slash."""
         return await self.launcher.files()
 
     async def full_output(self, call_id: str) -> str | None:
-        """The whole text of a call's result, also what was too long for the model; None if it is gone."""
+        """Return the whole text of a call's result, even if it was too long for the model; None if it is gone."""
         if self._runtime is None:
             return None
         session, outputs = self._runtime.agent.session_id, self._runtime.outputs
@@ -201,11 +201,11 @@ class SessionClient:
         return next((text_of(result.content) for result in results), None)
 
     def info_page(self, about: About) -> str:
-        """Markdown for the slash command of that name."""
+        """Return Markdown for the slash command of that name."""
         return info_page(about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime)
 
     async def close(self) -> None:
-        """End the run, the model's connections and the sandbox; idempotent, and never stopped half way."""
+        """End the run, the model's connections and the sandbox; idempotent, and never cancelled halfway."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -260,7 +260,7 @@ class SessionClient:
             await _pace(event, drawn)
 
     async def _await_sandbox(self, runtime: Runtime, starting: Awaitable[SandboxInfo]) -> None:
-        """Show what the sandbox is once commands can run; why they never will is a notice."""
+        """Show the kind of sandbox once commands can run, or a notice why they never will."""
         try:
             info = await asyncio.shield(starting)
         except Exception:
@@ -271,7 +271,7 @@ class SessionClient:
         self._state.status.set(sandbox=sandbox_words(info), notice="" if notice == self._told_last else notice)
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
-        """Follow up on an event; text that came too late for its run begins the next one."""
+        """Follow up on an event; text that arrived too late for its run begins the next one."""
         if isinstance(event, ModelChanged):
             self._take_over(agent.model)
         elif isinstance(event, RunFinished) and event.agent == MAIN:
@@ -280,8 +280,8 @@ class SessionClient:
                 self.do(acts.Prompt(None))
 
     def _show(self, event: AnyEvent) -> None:
-        """Show one event, unless it was shown before; if it cannot be drawn, those after it still are."""
-        if event.agent == MAIN:  # those of children have numbers of their own, and come only once
+        """Show an event unless it was shown before; if it cannot be drawn, later ones still are."""
+        if event.agent == MAIN:  # events of children have numbers of their own, and arrive only once
             if event.seq <= self._shown:
                 return
             self._shown = event.seq
@@ -291,7 +291,7 @@ class SessionClient:
             self._state.failed(error)
 
     async def _replay(self, session_id: str) -> None:
-        """Show all of a recorded session; keys are still answered."""
+        """Show all of a recorded session without blocking the keys."""
         recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self.launcher, session_id)
         for _ in self._state.replay(recorded):
             await asyncio.sleep(0)
@@ -304,7 +304,7 @@ class SessionClient:
         self._state.status.set(branch=branch, changes=changes)
 
     def _directed(self, act: Act) -> Act:
-        """Turn text into the act that fits: a run may have begun or ended between the key and here."""
+        """Return the act that fits the text now: a run may have begun or ended since the key was pressed."""
         match act:
             case acts.Prompt(str(text)) if self.running:
                 return acts.Steer(text)
@@ -314,7 +314,7 @@ class SessionClient:
                 return act
 
     def _show_act(self, act: Act, refused: Refused | None) -> None:
-        """Show what no event says."""
+        """Show what an act did if no event does."""
         status = self._state.status
         match act:
             case _ if refused is not None:
@@ -373,7 +373,7 @@ class SessionClient:
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
-    """Wait if the same stream was drawn a moment ago, so that the channel merges what comes in between."""
+    """Wait if the same stream was drawn a moment ago, so that the channel merges what arrives in between."""
     match event:
         case TextDelta() | ReasoningDelta():
             key = (event.agent, str(event.type))
@@ -390,7 +390,7 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
 
 
 def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
-    """Read a session and reduce it; also returns the number of its last event. Blocks on a file."""
+    """Read and reduce a session; also returns the number of its last event. Blocks on a file."""
     recorded = launcher.recorded(session_id)
     return *replayed(recorded), max((event.seq for event in recorded if event.agent == MAIN), default=0)
 

@@ -1,4 +1,4 @@
-"""Reads a small YAML file of names and texts as dotted keys with their lines, for messages that point at them."""
+"""Reads a small YAML file into dotted keys and texts, with the line of each for error messages."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _LOST = re.compile(r"\s*#\s?[0-9a-fA-F]{3,6}\b")
 
 
 class BadFile(Exception):
-    """A file cannot be used; `line` from 1, None if it is about the whole file; `key` may be empty."""
+    """A file cannot be used; `line` counts from 1, None for the whole file; `key` may be empty."""
 
     def __init__(self, line: int | None, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -22,7 +22,7 @@ class BadFile(Exception):
         self.key = key
 
     def said_of(self, path: Path, kept: str) -> str:
-        """One line: `ink.yaml:12: palette.added: no such colour 'gren'; the theme was not changed`."""
+        """Return one line: `ink.yaml:12: palette.added: no such colour 'gren'; the theme was not changed`."""
         place = path.name if self.line is None else f"{path.name}:{self.line}"
         said = ": ".join(part for part in (place, self.key, str(self)) if part)
         return one_line(f"{said}; {kept}", 400)
@@ -34,13 +34,13 @@ class Entry:
     """Dotted: `palette.syntax.comment`."""
     values: tuple[str, ...]
     line: int
-    """From 1."""
+    """Counted from 1."""
     listed: bool = False
-    """The values were written as a list."""
+    """Whether the values were written as a list."""
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
-    """Every setting of the file, in its order. Raises BadFile."""
+    """Return every setting of the file, in its order. Raises BadFile."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -54,13 +54,13 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
     seen: dict[str, Entry] = {}
     for entry in _entries(text):
         if entry.key in seen:
-            raise BadFile(entry.line, entry.key, f"is set twice, first in line {seen[entry.key].line}")
+            raise BadFile(entry.line, entry.key, f"is set twice, first on line {seen[entry.key].line}")
         seen[entry.key] = entry
     return tuple(seen.values())
 
 
 def _entries(text: str) -> Iterator[Entry]:
-    import yaml  # heavy, and the first frame needs no file of this kind
+    import yaml  # heavy, and the first frame does not need such a file
 
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -74,9 +74,9 @@ def _entries(text: str) -> Iterator[Entry]:
 
 
 def _mapping(node: Any, lines: list[str], prefix: str, seen: set[int]) -> Iterator[Entry]:
-    """`node` is a node of yaml, whose classes are not imported here: `id` says what it is.
+    """Yield the entries of a YAML node, whose classes are not imported here: its `id` says what it is.
 
-    An alias would lead to a node again, without end or a billion times.
+    Aliases are refused: they may repeat a node endlessly, or a billion times.
     """
     if id(node) in seen:
         raise BadFile(node.start_mark.line + 1, prefix, "write it out: aliases are not read")
@@ -99,7 +99,7 @@ def _mapping(node: Any, lines: list[str], prefix: str, seen: set[int]) -> Iterat
 def _text(node: Any, lines: list[str], key: str) -> str:
     line = node.end_mark.line
     if node.id != "scalar":
-        raise BadFile(node.start_mark.line + 1, key, "expected a text")
+        raise BadFile(node.start_mark.line + 1, key, "expected text")
     behind = lines[line][node.end_mark.column :] if line < len(lines) else ""
     if node.style is None and _LOST.match(behind):
         raise BadFile(line + 1, key, "put quotes around the value: without them '#' begins a comment")

@@ -1,4 +1,4 @@
-"""The UI state: what the chat screen shows, as plain models that the reducer writes and widgets draw."""
+"""The UI state: what the chat screen shows, as plain models that the reducer changes and widgets draw."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -8,7 +8,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document
 
-if TYPE_CHECKING:  # the first frame shows none of these
+if TYPE_CHECKING:  # the first frame does not show any of these
     from codeagent.core.acts import Queued
     from codeagent.core.approval_events import ApprovalRequested, PlannedCall
     from codeagent.core.jobs import Job
@@ -23,17 +23,17 @@ Halt = Literal["", "pausing", "paused", "stopping"]
 pausing: it will wait at the next boundary. paused: it waits. stopping: it is being ended.
 """
 ASK_USER = "ask_user"
-"""The tool whose call is a question with answers."""
+"""The tool that asks the user a question with answers to choose from."""
 _HEAD = 100
-"""Lines kept of the beginning of a job that runs."""
+"""Lines kept of the beginning of a running job's output."""
 _TAIL = 500
-"""Lines kept of its end. All of it is one key away, and fifty jobs must not fill the memory."""
+"""Lines kept of its end: the full output is one key away, and fifty jobs must not fill the memory."""
 _TAIL_ENDED = 100
-"""The same, once it has ended."""
+"""Lines kept of the end once the job has ended."""
 
 
 def _fail(error: BaseException) -> None:
-    """A UI state without an app."""
+    """Raise the error, in a UI state without an app."""
     raise error
 
 
@@ -44,11 +44,11 @@ class Observable:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it after every change, from now on."""
+        """Call the watcher after every change, from now on."""
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Callable[[], None]) -> None:
-        """Stop calling it."""
+        """Stop calling the watcher."""
         self._watchers.remove(watcher)
 
     def _changed(self) -> None:
@@ -57,7 +57,7 @@ class Observable:
 
 
 class ApprovalQueue(Observable):
-    """The approvals that wait, the oldest first."""
+    """The approvals that wait for an answer, the oldest first."""
 
     def __init__(self, waiting: "tuple[ApprovalRequested, ...]" = ()) -> None:
         super().__init__()
@@ -72,27 +72,27 @@ class ApprovalQueue(Observable):
         self._changed()
 
     def clear(self, but: Collection[str] = ()) -> None:
-        """Remove all but those of these calls."""
+        """Remove all except those of these calls."""
         self.waiting = tuple(item for item in self.waiting if item.call_id in but)
         self._changed()
 
 
 class QueuedMessages(Observable):
-    """What the user typed while the agent was working and what was not delivered yet, in order."""
+    """Messages typed while the agent was working and not delivered yet, in order."""
 
     def __init__(self, items: "tuple[Queued, ...]" = ()) -> None:
         super().__init__()
         self.items = items
 
     def add(self, item: "Queued") -> None:
-        """Replace the one with the same id, or else append."""
+        """Replace the message with the same id, or else append."""
         known = any(before.id == item.id for before in self.items)
         others = tuple(item if before.id == item.id else before for before in self.items)
         self.items = others if known else (*self.items, item)
         self._changed()
 
     def order(self, ids: Sequence[str]) -> None:
-        """Put those named in that order; the others follow in theirs."""
+        """Put the named messages in that order; the others follow in their own."""
         places = {queued_id: place for place, queued_id in enumerate(ids)}
         self.items = tuple(sorted(self.items, key=lambda item: places.get(item.id, len(places))))
         self._changed()
@@ -108,16 +108,16 @@ class QueuedMessages(Observable):
 
 @dataclass(frozen=True)
 class PausedCall:
-    """One call of the batch a run is paused before."""
+    """One call of the batch that a run is paused before."""
 
     call_id: str
     name: str
     target: str
     permission: Literal["auto", "prompt", "deny"]
     reason: str
-    """Why the policy says so."""
+    """The policy's reason."""
     arguments: str = ""
-    """JSON, to be edited."""
+    """The arguments as JSON, for editing."""
     state: Literal["planned", "edited", "skipped"] = "planned"
 
 
@@ -130,7 +130,7 @@ class Paused:
     """One line: `paused before batch 3`, `the budget of $2 is used up`."""
     batch: int
     calls: tuple[PausedCall, ...] = ()
-    """Empty before a request to the model."""
+    """The calls of the batch; empty if the pause is before a request to the model."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ class SummaryReady:
 
 
 AtBoundary = Paused | PlanReady | SummaryReady | None
-"""What the card of the boundary shows; None: nothing."""
+"""What the card of the boundary shows; None if there is nothing to show."""
 
 
 class Boundary(Observable):
-    """What waits for the user at the boundary: a pause, a plan to start, or a summary to read."""
+    """What waits for the user at a boundary: a pause, a plan to start, or a summary to read."""
 
     def __init__(self, now: AtBoundary = None) -> None:
         super().__init__()
@@ -164,12 +164,12 @@ class Boundary(Observable):
         self._planned: tuple[PausedCall, ...] = ()
 
     def end_recording(self) -> None:
-        """Remove what only a run that continues could take an answer to."""
+        """Remove what only a live run could accept an answer to."""
         if not isinstance(self.now, PlanReady):
             self.set(None)
 
     def resumed(self) -> None:
-        """Remove a pause or a plan; a summary still waits."""
+        """Remove a pause or a plan; a summary continues to wait."""
         if not isinstance(self.now, SummaryReady):
             self.set(None)
 
@@ -199,14 +199,14 @@ class Boundary(Observable):
 
 
 class JobBoard(Observable):
-    """The jobs in the order they were started; those of an earlier process among them."""
+    """All jobs in the order they were started, including those of an earlier process."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: dict[str, Job] = {}
         self._outputs: dict[str, OutputBuffer] = {}
         self.end_notes: set[str] = set()
-        """What the model is told of jobs that ended; the screen has its own words for it."""
+        """Notes for the model about ended jobs; not shown, as the screen has its own words for that."""
 
     @property
     def rows(self) -> "tuple[Job, ...]":
@@ -220,11 +220,11 @@ class JobBoard(Observable):
         return self._rows.get(job_id)
 
     def output(self, job_id: str) -> OutputBuffer:
-        """The beginning and the end of what it printed. Raises KeyError."""
+        """Return the beginning and the end of a job's output. Raises KeyError."""
         return self._outputs[job_id]
 
     def begin(self, row: "Job", printed: OutputBuffer | None = None) -> None:
-        """`printed` is what it printed while it was waited for; later output is appended to it."""
+        """Add a job; `printed` is its output while it was still a call, and later output is appended to it."""
         self._rows[row.id] = row
         self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
         self._count(row.id)
@@ -236,7 +236,7 @@ class JobBoard(Observable):
             self._count(job_id)
 
     def count(self, lines: Mapping[str, int]) -> None:
-        """Correct the lines printed so far, by job id, to those of a reader that saw all of the output."""
+        """Raise the numbers of lines printed so far, by job id, to those of a reader that saw all of the output."""
         more = [row for row in self.rows if row.lines < lines.get(row.id, 0)]
         for row in more:
             self._rows[row.id] = replace(row, lines=lines[row.id])
@@ -244,7 +244,7 @@ class JobBoard(Observable):
             self._changed()
 
     def set_trigger(self, row: "Job", line: str) -> None:
-        """List a trigger as it is now, and what was last heard of it."""
+        """List a trigger as it is now, with the latest line about it."""
         self._rows[row.id] = row
         self._outputs.setdefault(row.id, OutputBuffer(_HEAD, _TAIL)).feed(f"{line}\n")
         self._changed()
@@ -258,7 +258,7 @@ class JobBoard(Observable):
     def end(self, row: "Job", tail: str) -> None:
         """End a job as `row` says; `tail` is the end of what it printed, or its answer."""
         before = self._outputs.get(row.id) or OutputBuffer()
-        # What comes too fast is not all seen, and then the log knows the end better, if without its colours.
+        # Fast output is not seen in full; then the log knows its end better, although without colours.
         printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
         answered = row.exit_code is None and row.status == "done" and tail.rstrip() != "\n".join(printed).rstrip()
         buffer = OutputBuffer(0, _TAIL_ENDED)
@@ -289,16 +289,16 @@ class JobBoard(Observable):
 
 @dataclass(frozen=True)
 class Status:
-    """The facts of header and status line; empty or None while not known yet."""
+    """The facts in the header and the status line; empty or None while not yet known."""
 
     phase: Phase = "starting"
     halt: Halt = ""
     in_run: bool = False
-    """From the beginning of a run to its end."""
+    """Whether a run is in progress."""
     since: float = 0.0
     """Seconds since the epoch when the run, or this wait, began."""
     batch: int = 0
-    """The batch that runs or is paused before, from 1; 0 for none."""
+    """The batch that is running or is paused before, from 1; 0 for none."""
     workspace: str = ""
     """The folder's name."""
     branch: str = ""
@@ -312,7 +312,7 @@ class Status:
     """What commands with network access may reach in the sandbox."""
     session: str = ""
     context_tokens: int = 0
-    """Prompt tokens of the last request."""
+    """The prompt tokens of the last request."""
     context_window: int | None = None
     cost_usd: float | None = None
     input_tokens: int = 0
@@ -324,23 +324,23 @@ class Status:
     """Seconds since the epoch."""
     retry_reason: str = ""
     stepping: bool = False
-    """It pauses before every batch."""
+    """Whether the run pauses before every batch."""
     jobs: int = 0
-    """Calls that run in the background."""
+    """How many calls run in the background."""
     waits_since: float | None = None
-    """Seconds since the epoch when the call began that the agent waits for longest; None if it waits for none."""
+    """When the call that the agent has waited for longest began, in seconds since the epoch; None if there is none."""
     budget: str = ""
     """What is left of it, in a few words; empty without a budget."""
     on_card: bool = False
-    """Keys go to the card that waits, and not to the composer."""
+    """Whether keys go to the waiting card, not to the composer."""
     pins: tuple[str, ...] = ()
     """The lines that every compaction keeps."""
     notice: str = ""
-    """One short line in place of the hints: what just happened."""
+    """One short line shown instead of the hints: what just happened."""
 
 
 class StatusBoard(Observable):
-    """The status in force."""
+    """The current status."""
 
     def __init__(self, now: Status | None = None) -> None:
         super().__init__()
@@ -356,7 +356,7 @@ class StatusBoard(Observable):
 
 @dataclass
 class UiState:
-    """Everything a conversation shows itself through."""
+    """Everything that is shown of a conversation."""
 
     document: Document = field(default_factory=Document)
     approvals: ApprovalQueue = field(default_factory=ApprovalQueue)
@@ -367,17 +367,17 @@ class UiState:
     give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
     prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
-    """Theme (None: none chosen) and bell, as the user's settings say, once they were read."""
+    """Theme (None if none was chosen) and bell according to the user's settings, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
 
     @property
     def phase_at_rest(self) -> Phase:
-        """The phase beside the model's own: a job may ask for a host between runs."""
+        """Return the phase while the model does nothing: a job may ask for a host between runs."""
         return "waiting" if self.approvals.waiting else "working" if self.status.now.in_run else "idle"
 
     def replay(self, recorded: "UiState") -> Iterator[None]:
-        """Show what was recorded, in slices between which others may do something; `recorded` is used up."""
+        """Show what was recorded, in slices so that other tasks can run in between; `recorded` is used up."""
         yield from self.document.replay(recorded.document)
         for item in recorded.queue.items:
             self.queue.add(item)
@@ -385,6 +385,6 @@ class UiState:
         self.boundary.set(recorded.boundary.now)
         self.jobs.replay(recorded.jobs)
         values = {each.name: getattr(recorded.status.now, each.name) for each in fields(Status)}
-        # Mode and model are as the settings say.
+        # Mode and model come from the settings.
         changed = {name for name in values if values[name] != getattr(Status(), name)} - {"mode", "model"}
         self.status.set(**{name: values[name] for name in changed})

@@ -1,4 +1,4 @@
-"""Gives the terminal back as it was, however the screen ends; knows nothing of what is drawn on it."""
+"""Restores the terminal however the screen ends; knows nothing about what is drawn on it."""
 
 import asyncio
 import contextlib
@@ -21,23 +21,23 @@ RESET = (
     b"\x1b\\"  # ends a sequence that was cut in the middle
     b"\x1b[?2026l"  # synchronized output
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
-    b"\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus events, resizes told in band
+    b"\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus events, resizes reported in band
     b"\x1b[<u"  # kitty's keyboard protocol, kept per screen: before the alternate one is left
     b"\x1b[0m\x1b7\x1b[?1049l"  # 1049l restores the saved cursor: saved first, it stays where no alternate screen is on
     b"\x1b[?7h\x1b[?25h\x1b[0m"  # line wrap, cursor, colours
 )
-"""What undoes every mode the screen sets; harmless if none is set."""
+"""The sequences that undo every mode the screen sets; harmless if none is set."""
 FAREWELL = 5.0
-"""Seconds the app has for an orderly end once a signal came."""
+"""Seconds that the app has for an orderly end after a signal."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _MARKERS = "terminals"
 _DONE = b"\0"
 _Attributes = list[Any]
-"""What `termios.tcgetattr` returns."""
+"""The type that `termios.tcgetattr` returns."""
 
 
 def usable(stdin: TextIO | None, stdout: TextIO | None, environ: Mapping[str, str]) -> str | None:
-    """Return why no screen can be opened here, in one line with the next step; None if one can."""
+    """Return one line why a screen cannot be opened here, with the next step; None if it can."""
     for stream, name in ((stdin, "input"), (stdout, "output")):
         if stream is None or stream.closed or not stream.isatty():
             return f"standard {name} is not a terminal; `codeagent run PROMPT` works without a screen"
@@ -48,13 +48,13 @@ def usable(stdin: TextIO | None, stdout: TextIO | None, environ: Mapping[str, st
 
 
 class TerminalGuard:
-    """Owns the terminal of this process between `guard_terminal`'s two ends."""
+    """Owns the terminal of this process inside `guard_terminal`."""
 
     def __init__(self, markers: Path, on_exit: Callable[[int], None]) -> None:
         self.received: signal.Signals | None = None
-        """The signal that ends the screen; SIGHUP also if the terminal is gone."""
+        """The signal that ends the screen; also SIGHUP if the terminal is gone."""
         self.silent = False
-        """The terminal was given back: nothing more is drawn on it."""
+        """Set once the terminal was given back: nothing is drawn on it afterwards."""
         self._on_exit = on_exit
         self._fd = _own_descriptor()
         self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
@@ -62,19 +62,19 @@ class TerminalGuard:
         self._lent = False
         self._lost = False
         self._own = False
-        """The watcher has sent a SIGTERM that was not answered yet."""
+        """The watcher has sent a SIGTERM that was not handled yet."""
         self._wake, self._woken = os.pipe()
         self._handlers: dict[signal.Signals, Any] = {}
         self._watch = threading.Thread(target=self._watching, name="terminal", daemon=True)
 
     @property
     def exit_code(self) -> int | None:
-        """128 + n after signal n, else None."""
+        """The process's exit code: 128 + n after signal n, else None."""
         return None if self.received is None else 128 + self.received
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Another program, such as an editor, has the terminal: a key that stops it there is not for us."""
+        """Lend the terminal to another program, such as an editor: a stop key pressed there is not meant for us."""
         self._lent = True
         try:
             yield
@@ -82,13 +82,13 @@ class TerminalGuard:
             self._lent = False
 
     def restore(self) -> None:
-        """Undo every mode now, whatever state the output is in; nothing is drawn afterwards. Never blocks for long."""
+        """Undo every mode now, whatever the state of the output; nothing is drawn afterwards. Never blocks for long."""
         self.silent = True
         _put(self._fd, RESET, 0.5)
         self._restore_attributes()
 
     def take(self) -> None:
-        """Mark the terminal as ours and answer signals."""
+        """Mark the terminal as owned by this process and handle signals."""
         _heal(self._marker.parent, self._fd)
         self._before = termios.tcgetattr(self._fd)
         _mark(self._marker, self._before)
@@ -121,7 +121,7 @@ class TerminalGuard:
             return
         own, self._own = self._own and number == signal.SIGTERM, self._own and number != signal.SIGTERM
         if self.received is not None and (own or number == signal.SIGHUP):
-            return  # a closed window hangs up more than once: the kernel, the shell and the watcher all tell
+            return  # a closed window sends more than one SIGHUP: from the kernel, the shell and the watcher
         again = self.received is not None
         self.received = self.received or (signal.SIGHUP if self._lost else signal.Signals(number))
         self.restore()
@@ -139,9 +139,9 @@ class TerminalGuard:
         os._exit(128 + (self.received or signal.SIGHUP))
 
     def _watching(self) -> None:
-        """Ends the process if an orderly end takes too long, and the screen if its terminal is gone.
+        """End the process if an orderly end takes too long, and the screen if its terminal is gone.
 
-        A terminal that was hung up reads as an endless empty input; SIGHUP may have been ignored or never sent.
+        A terminal that hung up reads as endless empty input, and SIGHUP may have been ignored or never sent.
         """
         poller = select.poll()
         poller.register(self._fd, 0)
@@ -164,8 +164,8 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
     On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
     event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the
-    process at once, unless it only tells again that the terminal is gone. A SIGHUP that was ignored before, as under
-    nohup, stays ignored. If a screen that owned this terminal was killed, the terminal is reset first; markers of
+    process at once, unless it only repeats that the terminal is gone. A SIGHUP that was ignored before, as under
+    nohup, stays ignored. If a screen that owned this terminal was killed, the terminal is reset first; markers for
     that are kept below `state`.
     """
     guard = TerminalGuard(state / _MARKERS, on_exit)
@@ -179,7 +179,7 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
 
 def _own_descriptor() -> int:
-    """The terminal of standard input, opened again if that is allowed: then writing to it never blocks."""
+    """Return the terminal of standard input, opened again if allowed, so that writing to it never blocks."""
     try:
         return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -193,7 +193,7 @@ def _device(fd: int) -> str:
 
 def _main_thread() -> int:
     identity = threading.main_thread().ident
-    assert identity is not None  # it has started
+    assert identity is not None  # it exists, so this is after the start
     return identity
 
 
@@ -206,13 +206,13 @@ def _put(fd: int, data: bytes, seconds: float) -> None:
         try:
             data = data[os.write(fd, data) :]
         except BlockingIOError:
-            time.sleep(0.01)  # ready, but not for this much
+            time.sleep(0.01)  # it was ready, but not for this much
         except OSError:
             return
 
 
 def _mark(marker: Path, attributes: _Attributes) -> None:
-    """Leave a note of who has the terminal, and how it was; without it only the reset after a kill is missing."""
+    """Record who has the terminal, and its attributes; if that fails, only the reset after a kill is missing."""
     *flags, characters = attributes
     plain = [code if isinstance(code, int) else code.decode("latin-1") for code in characters]
     try:
@@ -243,7 +243,7 @@ def _heal(markers: Path, fd: int) -> None:
 
 
 def _born(pid: int) -> str:
-    """Return when the process began, to tell it from a later one of the same id; empty if it is gone."""
+    """Return when the process began, to tell it from a later one with the same id; empty if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,6 +1,6 @@
-"""What a theme is, checked completely before anything of it is used: colours of Textual, and styles of drawn lines.
+"""A theme, checked completely before any of it is used: Textual's colours, and styles for drawn lines.
 
-A theme is a flat table of dotted keys, as `palette.syntax.comment`, whatever it was written in.
+A theme is a flat table of dotted keys, such as `palette.syntax.comment`, whatever format it was written in.
 """
 
 import re
@@ -29,9 +29,9 @@ BASE_KEYS = (
     "error",
     "boost",
 )
-"""Colours every theme gives."""
+"""The colours that every theme must give."""
 TOKENS = ("comment", "keyword", "name", "function", "type", "string", "number", "operator", "builtin", "error")
-"""What code is coloured by: `palette.syntax.<token>`."""
+"""The kinds of token that code is coloured by: `palette.syntax.<token>`."""
 TERMINAL_COLOURS = (
     "default",
     *("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"),
@@ -42,19 +42,19 @@ TERMINAL_COLOURS = (
 ATTRIBUTES = frozenset({"bold", "dim", "italic", "underline", "reverse", "strike"})
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
-"""What a theme may be called: it is also its file's name."""
+"""The names that a theme may have; the name is also that of its file."""
 
 _TEXT_STYLE_WORDS = ATTRIBUTES | {"none", "not", "b", "i", "u"}
 _HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _VARIABLE = re.compile(r"(?P<colour>\S+)(?: (?P<percent>\d{1,3})%)?")
 
 
-# Variables that Textual's own style sheets use, and its `ansi` themes do not define.
+# Variables that Textual's own style sheets use but its `ansi` themes do not define.
 _ANSI_GAPS = dict.fromkeys(
     ("ansi-background", "ansi-foreground", "foreground-disabled", "surface-active"), "ansi_default"
 )
 
-# What a theme that leaves a style out gets: the same meaning, from its own base colours.
+# The default for a style that a theme leaves out, made from the theme's own base colours.
 _DERIVED = {
     "text": "$foreground",
     "muted": "dim $foreground",
@@ -149,7 +149,7 @@ INK: Mapping[str, str] = {
 
 
 class BadTheme(Exception):
-    """One value cannot be used; `key` is its dotted key, the text says what is wrong with it."""
+    """A value cannot be used; `key` is its dotted key, and the message says what is wrong."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -158,7 +158,7 @@ class BadTheme(Exception):
 
 @dataclass(frozen=True)
 class ThemeFile:
-    """A theme that was checked."""
+    """A checked theme."""
 
     textual: Theme
     palette: Palette
@@ -173,9 +173,9 @@ class ThemeFile:
 
 
 def theme_from(table: Mapping[str, str]) -> ThemeFile:
-    """`table` has the keys name, dark, ansi, the base colours, `variables.*` and `palette.*`.
+    """Make a theme from a table with the keys name, dark, ansi, the base colours, `variables.*` and `palette.*`.
 
-    name, dark and the base colours must be there; a style that is not is made from the base colours.
+    name, dark and the base colours are required; a missing style is made from the base colours.
     Raises BadTheme.
     """
     _check_keys(table)
@@ -211,7 +211,7 @@ def _flag(table: Mapping[str, str], key: str) -> bool:
 
 
 def _colour(key: str, word: str, base: Mapping[str, str], *, ansi: bool) -> str:
-    """`#rrggbb`, or a name of the terminal's sixteen for an `ansi` theme."""
+    """Return a colour: `#rrggbb`, or for an `ansi` theme the name of one of the terminal's sixteen."""
     if word.startswith("$"):
         if word[1:] not in base:
             raise BadTheme(key, f"no such base colour '{one_line(word, 40)}'{nearest(word[1:], base)}")
@@ -237,7 +237,7 @@ def _textual_theme(name: str, base: Mapping[str, str], *, dark: bool, ansi: bool
 
 
 def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
-    """`bold dim colour on colour`, in any order but the colour behind `on`."""
+    """Read a style such as `bold dim colour on colour`, in any order, except that a colour follows `on`."""
     attributes: list[str] = []
     colours: dict[str, str] = {}
     behind = False
@@ -253,7 +253,7 @@ def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
             colours[place] = _colour(key, word, base, ansi=ansi)
             behind = False
     if behind:
-        raise BadTheme(key, "no colour behind 'on'")
+        raise BadTheme(key, "no colour after 'on'")
     return Style.parse(" ".join([*attributes, *(place + colour for place, colour in colours.items())]))
 
 
@@ -270,7 +270,10 @@ def _variables(table: Mapping[str, str], base: Mapping[str, str], theme: Theme) 
 
 
 def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:
-    """Words for keys that end in `style`, else a colour, `transparent` or `auto`, each with `NN%` or without."""
+    """Check text styles if the key ends in `style`, else a colour, `transparent` or `auto`, with or without `NN%`.
+
+    Raises BadTheme.
+    """
     if key.endswith(("-style", "-style-hover")):
         wrong = next((word for word in text.split() if word not in _TEXT_STYLE_WORDS), None)
         if wrong is not None or not text.strip():
@@ -285,5 +288,7 @@ def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:
     if parts["percent"] is None:
         return colour
     if colour in ("transparent", "initial") or int(parts["percent"]) > 100:
-        raise BadTheme(key, f"'{one_line(text, 40)}' is not a colour and how much of it, as '$accent 30%'")
+        raise BadTheme(
+            key, f"'{one_line(text, 40)}' is not a colour with an optional percentage, such as '$accent 30%'"
+        )
     return text.replace(parts["colour"], colour)

@@ -1,4 +1,4 @@
-"""The available themes, codeagent's and the user's own, and the one in force."""
+"""The available themes, codeagent's and the user's own, and the one in use."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,30 +26,30 @@ Triplet = tuple[int, int, int]
 
 _BY_ATTRIBUTES = "terminal"
 _LOOK_EVERY = 1.5
-"""Seconds between two looks at the file of the user's own theme."""
+"""Seconds between two checks of the file of the user's own theme."""
 _KEPT = "the theme was not changed"
 
 
 class ThemeError(ConfigError):
-    """A theme cannot be used; the one in force stays."""
+    """A theme cannot be used; the one in use stays."""
 
 
 def bundled_folder() -> Path:
-    """Inside the package if it was installed, the repository's `themes` if it runs from a checkout."""
-    from importlib import resources  # the default theme needs no folder
+    """Return the folder inside the installed package, or the repository's `themes` in a checkout."""
+    from importlib import resources  # the default theme does not need a folder
 
     installed = Path(str(resources.files("codeagent.tui"))) / "bundled_themes"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "themes"
 
 
 def load_theme(path: Path) -> ThemeFile:
-    """The theme of a YAML file. Raises ThemeError, which names file, line and key."""
+    """Read a theme from a YAML file. Raises ThemeError, which names file, line and key."""
     lines: dict[str, int] = {}
     try:
         table: dict[str, str] = {}
         for entry in read_entries(path):
             if entry.listed:
-                raise BadFile(entry.line, entry.key, "expected one text, not a list")
+                raise BadFile(entry.line, entry.key, "expected text, not a list")
             table[entry.key], lines[entry.key] = entry.values[0], entry.line
         theme = theme_from(table)
         if theme.name != path.stem:
@@ -63,26 +63,26 @@ def load_theme(path: Path) -> ThemeFile:
 
 
 def built_in() -> ThemeFile:
-    """The default theme, from no file: it is there even if every file is broken."""
+    """Return the default theme, which does not come from a file: it works even if every file is broken."""
     return theme_from(INK)
 
 
 class Themes:
-    """Themes by name. A file of the user's own is preferred to a bundled one of the same name."""
+    """Themes by name. The user's own file is preferred to a bundled one of the same name."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        """`folders` hold the user's own themes, the first one winning; they need not exist."""
+        """`folders` hold the user's own themes; the first match wins, and they need not exist."""
         self._own = tuple(folders)
         self._read: dict[Path, tuple[int, ThemeFile]] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The default first, then the bundled ones, then the user's own; no file is read."""
+        """List the names: the default, the bundled ones, then the user's own; no file is read."""
         bundled = sorted(path.stem for path in bundled_folder().glob("*.yaml"))
         own = sorted(path.stem for folder in self._own for path in folder.glob("*.yaml") if NAME.fullmatch(path.stem))
         return tuple(dict.fromkeys([DEFAULT_THEME, *bundled, *own]))
 
     def get(self, name: str) -> ThemeFile:
-        """Read if it is not known or its file has changed. Raises ThemeError."""
+        """Return a theme, read again if its file has changed. Raises ThemeError."""
         path = self._own_path(name)
         if path is None and name == DEFAULT_THEME:
             return built_in()
@@ -102,7 +102,7 @@ class Themes:
         return self._own_path(name) is not None
 
     def stamp(self, name: str) -> int | None:
-        """When the file of the user's own theme changed last, in nanoseconds; None if there is no such file."""
+        """Return when the file of the user's own theme last changed, in nanoseconds; None if there is no file."""
         path = self._own_path(name)
         try:
             return None if path is None else path.stat().st_mtime_ns
@@ -117,30 +117,30 @@ class Themes:
 
 
 class ThemeSwitch:
-    """Without colours (`NO_COLOR`, `TERM=dumb`) lines are drawn in the plain palette, whatever the theme."""
+    """Switches themes. Without colours (`NO_COLOR`, `TERM=dumb`) lines are drawn in the plain palette in any theme."""
 
     def __init__(
         self, app: App[Any], themes: Themes, *, paint: Callable[[Palette], None], tell: Callable[[str], None]
     ) -> None:
-        """`paint` keeps the palette where `palette_of` finds it; `tell` says in one line what a changed file did."""
+        """`paint` keeps the palette where `palette_of` finds it; `tell` shows one line about a changed file."""
         self._app = app
         self.themes = themes
         self._paint = paint
         self._tell = tell
         self.name = ""
-        """Of the theme in force; empty before the first."""
+        """The name of the theme in use; empty before the first."""
         self._timer: Timer | None = None
         self._stamp: int | None = None
 
     @property
     def watching(self) -> bool:
-        """Whether its file is watched, as it is the user's own."""
+        """Whether the file of the theme is watched, because it is the user's own."""
         return self._timer is not None
 
     def use(self, name: str) -> str:
-        """Draw everything in that theme; returns what is wrong with it, and keeps the present one then.
+        """Draw everything in that theme; if something is wrong with it, return what, and keep the present one.
 
-        If none is in force yet, the built-in default is used.
+        If there is no present one yet, the built-in default is used.
         """
         stamp = self.themes.stamp(name)
         try:
@@ -154,7 +154,7 @@ class ThemeSwitch:
         return ""
 
     def look(self) -> None:
-        """Read the theme in force again if its file changed; what is wrong with it is reported once."""
+        """Read the theme in use again if its file changed; what is wrong with it is reported once."""
         stamp = self.themes.stamp(self.name)
         if stamp == self._stamp:
             return
@@ -190,17 +190,17 @@ class ThemeSwitch:
             self._app.ansi_theme_light = _terminal_theme(theme)
 
     def _uncoloured(self, theme: ThemeFile) -> Theme:
-        """A theme in which attributes show the cursor and what is marked, under the name that was chosen.
+        """Return a theme of the same name that shows the cursor and marks by text attributes.
 
-        Textual can only take colours away from an app that was made with `ansi_color=True`; any other one it
-        paints grey, and the terminal's own colours all black.
+        Textual can only remove colours from an app made with `ansi_color=True`; any other app is painted grey, and the
+        terminal's own colours all become black.
         """
         return (
             replace(self.themes.get(_BY_ATTRIBUTES).textual, name=theme.name) if self._app.ansi_color else theme.textual
         )
 
     def _watch(self) -> None:
-        """Run a timer only while there is a file that may change."""
+        """Run a timer while, and only while, there is a file that may change."""
         if self._stamp is not None and self._timer is None:
             self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
         elif self._stamp is None and self._timer is not None:
@@ -221,7 +221,7 @@ def _terminal_theme(theme: ThemeFile) -> TerminalTheme:
 
 
 def _rgb_of(style: Style, otherwise: Triplet) -> Triplet:
-    """The colour a style writes in; it may have none."""
+    """Return the colour of a style's text, if it has one."""
     if style.color is None:
         return otherwise
     red, green, blue = style.color.get_truecolor()
@@ -229,6 +229,6 @@ def _rgb_of(style: Style, otherwise: Triplet) -> Triplet:
 
 
 def _rgb(colour: str | None) -> Triplet:
-    """Red, green and blue of a base colour, which every checked theme has."""
+    """Return red, green and blue of a base colour, which every checked theme has."""
     assert colour is not None
     return Color.parse(colour).rgb

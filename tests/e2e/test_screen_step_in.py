@@ -51,7 +51,7 @@ def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
         screen.wait_for("undone")
         _check_files(product, second=None, third=None)
         screen.send("/redo", "enter")
-        screen.wait_for("brought back")
+        screen.wait_for("restored: ")
         _check_files(product, second="right\n", third="3\n")
         screen.send("ctrl+d")
         assert screen.exit_code() == 0

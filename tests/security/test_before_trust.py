@@ -192,7 +192,7 @@ def test_the_screen_runs_nothing_of_a_repository_that_is_not_trusted(product: Pr
     with open_screen(product, "--model", product.script({"text": "ok"}), before=before) as screen:
         screen.wait_for("not loaded")
         screen.send("/tools", "enter")
-        screen.wait_for("waits for your trust")
+        screen.wait_for("waiting for your trust")
         screen.send("esc")
         screen.wait_for(READY)
         screen.send("/quit", "enter")

@@ -65,5 +65,5 @@ def test_a_terminal_that_takes_nothing_gets_a_file(
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     said = copy(app, "text", tmp_path)
-    assert said == f"4 characters: this terminal takes no copies, written to {only_file(tmp_path)}"
+    assert said == f"4 characters: this terminal does not accept copies, written to {only_file(tmp_path)}"
     assert app.copied is None

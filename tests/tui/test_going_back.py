@@ -117,7 +117,7 @@ async def test_redo_brings_files_and_conversation_back(tmp_path: Path) -> None:
         await enter(pilot, "/redo")
         await until(pilot, lambda: bool(past.told))
         assert past.told == [Restore("a3", "redo", True, False, None)]
-        assert notice(app) == "brought back: 2 files"
+        assert notice(app) == "restored: 2 files"
 
 
 async def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_where_no_file_differs_nothing_is_done(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.files = (("same", "a", "a"),)
         await enter(pilot, "/undo")
-        await until(pilot, lambda: "no file differs" in notice(app))
+        await until(pilot, lambda: "no file has changed since" in notice(app))
         assert past.told == []
 
 

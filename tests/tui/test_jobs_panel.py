@@ -170,16 +170,16 @@ async def test_text_goes_to_a_job_that_takes_it_line_after_line(tmp_path: Path) 
 
 async def test_text_that_is_not_taken_stays_in_its_line(tmp_path: Path) -> None:
     async with panel(tmp_path) as (pilot, app):
-        app.clients[-1].refusal = "job-6 takes no text; it was not sent"
+        app.clients[-1].refusal = "job-6 does not accept text; it was not sent"
         await pilot.press("i")
         await write(pilot, "hello", "enter")
-        assert "job-6 takes no text; it was not sent" in shown(app) and "hello" in shown(app)
+        assert "job-6 does not accept text; it was not sent" in shown(app) and "hello" in shown(app)
 
 
 async def test_a_job_that_takes_no_text_says_so(tmp_path: Path) -> None:
     async with panel(tmp_path, background()) as (pilot, app):
         await pilot.press("i")
-        assert "job-1 takes no text" in shown(app)
+        assert "job-1 does not accept text" in shown(app)
 
 
 async def test_the_whole_output_opens_on_a_page(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
         ("card.rule: enter", "keys.yaml:1: card.rule: Enter never approves, because it is pressed without reading"),
         ("card.keep: k", "keys.yaml:1: card.keep: 'k' types text there; take one with Ctrl or Alt, or F1 to F24"),
         ("card.all: space", "keys.yaml:1: card.all: Space never approves, because it is pressed without reading"),
-        ("chat.detail: ctrl+e\nchat.detail: f5", "keys.yaml:2: chat.detail: is set twice, first in line 1"),
+        ("chat.detail: ctrl+e\nchat.detail: f5", "keys.yaml:2: chat.detail: is set twice, first on line 1"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_and_nothing_is_changed(tmp_path: Path, text: str, said: str) -> None:

@@ -172,8 +172,8 @@ async def test_the_page_shows_where_rules_come_from_and_who_decided_what_the_new
 
 async def test_without_rules_and_decisions_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with permissions(tmp_path, Recording(), ()) as (pilot, app):
-        assert "Rules in force: none; n writes one" in shown(app)
-        assert "Decisions so far: none" in shown(app)
+        assert "No rules in force; n writes one" in shown(app)
+        assert "No decisions so far" in shown(app)
         await pilot.press("down", "pageup", "tab", "enter", "x", "p")
         assert isinstance(app.screen, PermissionsScreen)
 
@@ -203,7 +203,7 @@ async def test_x_revokes_a_rule_of_this_session_or_one_that_was_kept_and_says_wh
         assert app.told == []
         await pilot.press("x")
         assert app.told == [RevokeRule(RULES[3])]
-        assert "asked about again: bash(pytest -q *)" in shown(app)
+        assert "revoked, you will be asked again: bash(pytest -q *)" in shown(app)
         await pilot.press("down", "x")
         assert app.told[1:] == [RevokeRule(RULES[4])]
         await pilot.press("tab", "x")
@@ -243,9 +243,9 @@ async def test_enter_that_was_on_its_way_allows_nothing(tmp_path: Path) -> None:
 async def test_a_decision_without_a_proposal_says_so(tmp_path: Path) -> None:
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("p")
-        assert "p makes a rule of a decision" in shown(app)
+        assert "p makes a rule from a decision" in shown(app)
         await pilot.press("tab", "p")
-        assert "no rule can be made of this one" in shown(app)
+        assert "a rule cannot be made from this one" in shown(app)
         assert isinstance(app.screen, PermissionsScreen)
 
 

@@ -168,5 +168,5 @@ async def test_the_page_shows_every_recipe_in_full(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, TextScreen))
         text = recipes_markdown(FakeRecipes(REVIEW, NOTES))
     assert "## /review <project> [depth] <tone>" in text and "- `project`: a path in the workspace. the folder" in text
-    assert "These wait for your trust; `/recipes trust` asks for it: .codeagent/commands/notes.md" in text
+    assert "These are not trusted yet; `/recipes trust` asks about them: .codeagent/commands/notes.md" in text
     assert "````text\nDo ``` it.\n````" in text

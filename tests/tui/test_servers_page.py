@@ -59,7 +59,7 @@ async def test_the_chosen_server_is_restarted(tmp_path: Path) -> None:
     async with page(tmp_path, Book(GIT, DEAD)) as (pilot, app):
         await pilot.press("tab", "r")
         await until(pilot, lambda: app.told == [RestartServer("dead")])
-        await until(pilot, lambda: "dead is being started again" in shown(app))
+        await until(pilot, lambda: "dead is being restarted" in shown(app))
 
 
 async def test_trust_is_given_by_y_once_the_question_could_be_read(tmp_path: Path) -> None:

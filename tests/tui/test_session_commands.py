@@ -24,7 +24,7 @@ def kept(app: ReplayApp) -> list[tuple[str, str]]:
     ("line", "done", "said"),
     [
         ("/rename Leap years", ("title", "Leap years"), "title: Leap years"),
-        ("/rename", ("title", ""), "no title"),
+        ("/rename", ("title", ""), "no longer has a title"),
         ("/export a.html", ("export", "a.html"), "a.html"),
         ("/export", ("export", "codeagent-"), ".md"),
     ],

@@ -36,9 +36,9 @@ def test_keys_are_dotted_and_know_their_line(tmp_path: Path) -> None:
     [
         ("a: &x {b: *x}", "file.yaml:1: a.b: write it out: aliases are not read"),
         ("a: &x {b: c}\nd: *x", "file.yaml:1: d: write it out: aliases are not read"),
-        ("a: [[b]]", "file.yaml:1: a: expected a text"),
+        ("a: [[b]]", "file.yaml:1: a: expected text"),
         ("? [a]\n: b", "file.yaml:1: a key must be a word"),
-        ("a: b\na: c", "file.yaml:2: a: is set twice, first in line 1"),
+        ("a: b\na: c", "file.yaml:2: a: is set twice, first on line 1"),
         ("--- a: b\n--- c", "file.yaml:1: is not YAML: mapping values are not allowed here"),
     ],
 )

@@ -206,7 +206,7 @@ async def test_json_that_is_none_is_said_and_nothing_is_changed(
 async def test_a_call_that_is_skipped_already_says_so(tmp_path: Path) -> None:
     async with chat(tmp_path, one_skipped()) as (pilot, app):
         await pilot.press("alt+2", "alt+x")
-        assert "it is skipped already" in shown(app)
+        assert "it is already skipped" in shown(app)
         assert app.told == []
 
 

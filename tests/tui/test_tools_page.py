@@ -179,4 +179,4 @@ async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_na
         await until(pilot, lambda: "linear" in shown(app))
         text = shown(app)
     assert "toolset github" in text and "on · 1 of 40 tools" in text and "off · 1 tool" in text
-    assert "failed, tried again later · 0 tools" in text and "connection refused" in text and "tickets" not in text
+    assert "failed, will be tried again · 0 tools" in text and "connection refused" in text and "tickets" not in text

@@ -1,1 +1,1 @@
-"""What fills the screen: the chat, and the pages and panels over it."""
+"""Everything that fills the screen: the chat, and the pages and panels over it."""

@@ -1,4 +1,4 @@
-"""The card of the chat screen: what is wanted there is done, and what cannot be done is told in one line."""
+"""The card of the chat screen: does what the user chooses there, and says in one line what cannot be done."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -23,7 +23,7 @@ from codeagent.tui.state import UiState
 
 
 class ChatCard(Card):
-    """Answers at once; what is wanted at a boundary waits for the conversation. Nothing written is lost.
+    """Sends answers at once; what the user wants at a boundary waits for the conversation. Typed text is never lost.
 
     `now` gives seconds since the epoch.
     """
@@ -33,9 +33,9 @@ class ChatCard(Card):
         self._outbox = outbox
 
     async def at_boundary(self, wanted: BoundaryAct) -> None:
-        """Do what is wanted at a boundary, by the card or a command.
+        """Do what the user wants at a boundary, with the card or a command.
 
-        Raises CodeagentError; the card takes keys again then.
+        Raises CodeagentError; the card then accepts keys again.
         """
         try:
             await self._at_boundary(wanted)
@@ -56,7 +56,7 @@ class ChatCard(Card):
                 refused = client.do(EditCall(call_id, arguments))
                 if refused is not None and not self.refuse(call_id, refused.reason):
                     self._state.give_back(written)
-                    self._tell(f"{one_line(refused.reason, 80)}; what you wrote is in your line")
+                    self._tell(f"{one_line(refused.reason, 80)}; your text is in the composer")
             case StartPlan(text=text, mode=mode):
                 client.do(SetMode(mode))
                 client.do(Prompt(f"Carry out this plan:\n\n{text}"))
@@ -78,8 +78,8 @@ class ChatCard(Card):
                 self.app.run_worker(self._told(wanted), exit_on_error=True)
 
     def _choose_hunks(self, wanted: ChooseHunks, given: tuple[HunkAnswer, ...] = (), at: int = 0) -> None:
-        """Ask about the file at that index; `given`: the answers for those before it. Going back answers nothing."""
-        from codeagent.tui.pages.hunk_review import HunkReview  # not needed before the first change
+        """Ask about the file at that index; `given` has the answers for those before it. Going back gives no answer."""
+        from codeagent.tui.pages.hunk_review import HunkReview  # not needed until the first change
 
         def take(answers: tuple[HunkAnswer, ...] | None) -> None:
             if answers is None:

@@ -27,17 +27,17 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
-"""Bytes of a file up to which its lines are compared."""
+"""Bytes of the largest file whose lines are compared."""
 _LEFT_OUT = "\0"
-"""The key of the row about what is not compared; no path has it."""
+"""The key of the row about files that are not compared; it cannot be a path."""
 _OF_HUNKS = ("{hunks.next} {hunks.previous} hunks", "{hunks.split} columns", "{hunks.full} all lines")
 _EDITED = "you edited it, too"
-_WAIT = "the agent works: what changed can be undone when it is done, or after Esc"
+_WAIT = "the agent is working: changes can be undone when it is done, or after Esc"
 
 
 @dataclass(frozen=True)
 class ChangedFileView:
-    """`then` and `now` are what comparing was about; a restore is refused where `now` no longer holds."""
+    """A file at two moments, `then` and `now`; a restore is refused if the file no longer is as in `now`."""
 
     path: str
     then: Node | None
@@ -45,10 +45,10 @@ class ChangedFileView:
     diff: DiffBlock | None
     """None if there are no lines to compare."""
     notes: tuple[str, ...]
-    """What happened to it that no line shows."""
+    """Changes that no line shows, such as a new mode."""
 
     def without_hunk(self, at: int) -> Node | None:
-        """The file as it is now, but for one hunk of `diff`, which is as it was. Raises IndexError."""
+        """Return the file as it is now, with one hunk of `diff` taken back. Raises IndexError."""
         assert self.diff is not None
         hunks = cut(self.diff.before, self.diff.after)
         answers = [True] * len(hunks)
@@ -60,7 +60,7 @@ class ChangedFileView:
 
 
 def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileView:
-    """None: there was, or is, no such file. Bytes that are no UTF-8 are lone surrogates in the texts."""
+    """Compare a file at two moments; None if it did not exist. Bytes that are not UTF-8 become lone surrogates."""
     before, after = _text(then), _text(now)
     notes = tuple(note for note in (_kind_note(then, now),) if note)
     if before is not None and after is not None:
@@ -80,9 +80,9 @@ def _text(node: Node | None) -> str | None:
 def _kind_note(then: Node | None, now: Node | None) -> str:
     match then, now:
         case None, None:
-            return "there is no such file, and there was none"
+            return "there is no such file, and there never was"
         case None, Node(kind="executable"):
-            return "a new file, which may be run"
+            return "a new executable file"
         case None, Node(kind="link", data=data):
             return f"a new link to {_target(data)}"
         case None, _:
@@ -98,15 +98,15 @@ def _kind_note(then: Node | None, now: Node | None) -> str:
         case _, Node(kind="link", data=data):
             return f"a link to {_target(data)} now; it was a file"
         case Node(kind="file"), Node(kind="executable"):
-            return "it may be run now"
+            return "it is executable now"
         case Node(kind="executable"), Node(kind="file"):
-            return "it may no longer be run"
+            return "it is no longer executable"
         case _:
             return ""
 
 
 def _what(then: Node | None, now: Node | None) -> str:
-    """Why there are no lines, where a file and not a link is the reason."""
+    """Return why there are no lines to compare; empty if that is because of a link, not a file."""
     files = [node for node in (then, now) if node is not None and node.kind != "link"]
     if any(b"\0" in node.data for node in files):
         return f"a binary file: {_sizes(then, now)}"
@@ -126,7 +126,7 @@ def _target(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What waits for a yes."""
+    """A restore that waits for a yes."""
 
     view: ChangedFileView
     node: Node | None
@@ -134,9 +134,9 @@ class _Asked:
 
 
 class ChangesScreen(DiffPage[None]):
-    """Compares with the first moment there is to go back to; takes back only what is as it was shown.
+    """Compares with the earliest moment to go back to; takes back only what has not changed since it was shown.
 
-    `running`: the agent works. `clock` gives seconds that never go back.
+    `running` says whether the agent is working. `clock` gives seconds that never go back.
     """
 
     DEFAULT_CSS = """
@@ -206,7 +206,7 @@ class ChangesScreen(DiffPage[None]):
         return "\n".join([*(f"-{line}" for line in hunk.old), *(f"+{line}" for line in hunk.new)])
 
     def on_key(self, event: Key) -> None:
-        """Anything but yes is a no."""
+        """Treat every key except yes as a no."""
         if self._asked is not None and event.key not in keymap_of(self).keys_of("hunks.confirm"):
             self._asked = None
             self.say("nothing was changed")
@@ -279,7 +279,7 @@ class ChangesScreen(DiffPage[None]):
         await self._show(key)
 
     async def _reload(self) -> None:
-        """Compare again; the marked file stays marked, or the one that is in its place now."""
+        """Compare again; the marked file stays marked, or the one now in its place."""
         before, at = self._marked, self._keys().index(self._marked) if self._marked in self._keys() else 0
         try:
             points = self._rewind.points()
@@ -301,11 +301,11 @@ class ChangesScreen(DiffPage[None]):
         self._fit()
 
     async def _show(self, key: str) -> None:
-        """One file in the pane, or words if there is none to show."""
+        """Show one file in the pane, or a text if there is no file."""
         if not key:
-            self._words("no file differs from when this session began")
+            self._words("no file has changed since this session began")
         elif key == _LEFT_OUT:
-            self._words("these are not compared, and cannot be undone here:", *self._changes.left_out)
+            self._words("these are not compared and cannot be undone here:", *self._changes.left_out)
         else:
             try:
                 then, now = await self._rewind.node(self._since, key), await self._rewind.node(None, key)
@@ -330,7 +330,7 @@ class ChangesScreen(DiffPage[None]):
 
     @property
     def _shown(self) -> ChangedFileView | None:
-        """The marked file, once it is the one in the pane."""
+        """Return the marked file, once the pane shows it."""
         return self._view if self._view is not None and self._view.path == self._marked else None
 
     @property
@@ -347,7 +347,7 @@ class ChangesScreen(DiffPage[None]):
         return PickerRow(key, key, _about(file), warn=file.edited)
 
     def _fit(self) -> None:
-        """The list takes at most a quarter of the screen."""
+        """Limit the list to a quarter of the screen."""
         self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
 
 

@@ -1,4 +1,4 @@
-"""The chat screen: what the user does becomes acts of the session client; what happens is drawn from the UI state."""
+"""The chat screen: turns what the user does into acts of the session client, and draws the UI state."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch
 from codeagent.tui.transcript.blocks import Detail
 
-if TYPE_CHECKING:  # the first frame shows none of it
+if TYPE_CHECKING:  # the first frame does not show any of it
     from codeagent.tui.pages.cards import ChatCard
     from codeagent.tui.pages.conversation import ConversationParts
     from codeagent.tui.pages.outbox import Outbox
@@ -39,19 +39,19 @@ if TYPE_CHECKING:  # the first frame shows none of it
     from codeagent.tui.transcript.view import TranscriptView
 
 OpenClient = Callable[[UiState, LaunchOptions], Awaitable["SessionClient"]]
-"""Shows the end of a session that is resumed, then makes the client; heavy imports wait until the first frame."""
+"""Shows the end of a resumed session, then makes the client; its heavy imports wait until after the first frame."""
 RunCommand = Callable[["ChatScreen", Action, str], None]
-"""Runs a row of the table with the argument of its command; the pages it opens are not needed before the first."""
+"""Runs a row of the table with the argument of its command, and imports the pages that it opens."""
 _FIRST_KEYS = 0.05
-"""Seconds after the first frame in which only keys are answered: imports, also in a thread, would hold them up."""
+"""Seconds after the first frame in which only keys are handled, as imports would delay them, even in a thread."""
 _LOW = 7
-"""Rows of a screen from which on it has a header, and there is more than one row to write in."""
+"""Rows from which on the screen has a header, and the composer more than one row."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
-"""The round of Ctrl+O."""
+"""The levels that Ctrl+O cycles through."""
 
 
 class ChatScreen(Screen[None]):
-    """One conversation."""
+    """Shows one conversation."""
 
     DEFAULT_CSS = """
     ChatScreen {
@@ -75,14 +75,14 @@ class ChatScreen(Screen[None]):
         draft: Draft,
         clock: Callable[[], float],
     ) -> None:
-        """`change_to` leaves this conversation for another; `draft` is what is typed in this window and not sent yet.
+        """`change_to` leaves this conversation for another; `draft` keeps what is typed in this window but not sent.
 
         `clock` gives seconds since the epoch.
         """
         super().__init__()
         self.state = UiState()
         self.launch_options = options
-        """What a conversation that follows this one begins with."""
+        """The options that the next conversation in this window starts with."""
         self.folders = folders
         self.themes = themes
         self.change_to = change_to
@@ -125,7 +125,7 @@ class ChatScreen(Screen[None]):
 
     @property
     def conversation(self) -> "ConversationParts":
-        """Mounted as soon as something needs it, at the latest after the first frame."""
+        """The parts of the conversation, mounted when first needed, at the latest after the first frame."""
         if self._conversation is None:
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
@@ -134,7 +134,7 @@ class ChatScreen(Screen[None]):
         return self._conversation
 
     def _place(self) -> None:
-        """Mount the parts, unless the screen is not there yet, or was left."""
+        """Mount the parts, unless the screen is not mounted yet, or was left."""
         if (parts := self._conversation) is not None and self._header.is_attached and self._foot.is_attached:
             parts.place(self._header, self._foot)
             self._sync_composer()
@@ -152,22 +152,22 @@ class ChatScreen(Screen[None]):
         return self.conversation.card
 
     async def end(self) -> None:
-        """Close the conversation, also one that is still being opened; what is typed is kept as the draft."""
+        """Close the conversation, even while it is being opened; typed text is kept as the draft."""
         self._draft.close()
         self.workers.cancel_group(self, "connect")
         if self._opened is not None:
             await self._opened.close()
 
     def tell(self, text: str) -> None:
-        """One short line in place of the status line's hints."""
+        """Show one short line instead of the status line's hints."""
         self.state.status.set(notice=text)
 
     def _open(self) -> None:
-        """The first frame is drawn: now what is heavy may be imported."""
+        """Open the conversation, with its heavy imports, once the first frame is drawn."""
         self.run_worker(self._connect(), group="connect", exit_on_error=True)
 
     async def _connect(self) -> None:
-        # In a thread: it gives way to keys every few milliseconds.
+        # In a thread, which makes way for keys every few milliseconds.
         await asyncio.to_thread(import_module, "codeagent.tui.pages.conversation")
         from codeagent.tui.pages.conversation import open_conversation  # just imported
 
@@ -197,18 +197,18 @@ class ChatScreen(Screen[None]):
 
     @on(events.Resize)
     def _sync_composer(self) -> None:
-        """A card takes some of the room of what is written and of what waits to be read."""
+        """Give a card some of the room of the composer and the message queue."""
         self.composer.running = self.state.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.state.queue.items)
         rows, asked = self.app.size.height, self.state.approvals.waiting or self.state.boundary.now is not None
         self._header.display = rows >= _LOW
-        # In cells: Textual passes over parts of the screen where what holds them is as high as its content.
+        # In cells, because Textual skips parts of the screen whose container is as high as its content.
         self.composer.styles.max_height = most = max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
         if self._conversation is not None:
             self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
     def _prefer(self, theme: str | None, bell: bool) -> None:
-        """A theme of the command line goes before that of the settings."""
+        """Use the theme of the settings, unless the command line gave one."""
         self.card.rings = bell
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
@@ -294,7 +294,7 @@ class ChatScreen(Screen[None]):
         self.run_worker(self._show_output(message.call_id), exit_on_error=True)
 
     async def _show_output(self, call_id: str) -> None:
-        from codeagent.tui.pages.info import OutputScreen  # not needed before the first output
+        from codeagent.tui.pages.info import OutputScreen  # not needed until the first output
 
         try:
             text = await (await self.outbox.ready()).full_output(call_id)
@@ -307,13 +307,13 @@ class ChatScreen(Screen[None]):
             self.app.push_screen(OutputScreen("Whole output", text))
 
     def on_key(self, event: events.Key) -> None:
-        """Alt with a key of the card answers from the composer."""
+        """Answer the card from the composer, with Alt and a key of the card."""
         if event.key.startswith("alt+") and self.card.press(event.key):
             event.stop()
             event.prevent_default()
 
     def action_step_back(self) -> None:
-        """Esc: close what is open, else pause at the next boundary; once more: stop now."""
+        """Handle Esc: close what is open, else pause at the next boundary; pressed again, stop now."""
         situation = Situation(
             self.state.status.now.halt,
             finding=self.conversation.find_bar.display,
@@ -346,7 +346,7 @@ class ChatScreen(Screen[None]):
                 self.tell(SAID.get(meaning, ""))
 
     async def action_cancel(self) -> None:
-        """Ctrl+C: copy what is selected, else stop what runs, else clear what is typed; twice: quit."""
+        """Handle Ctrl+C: copy the selection, else stop what is running, else clear the composer; twice: quit."""
         if selected := self.get_selected_text():
             self.copy_text(selected)
             self.clear_selection()
@@ -388,7 +388,7 @@ class ChatScreen(Screen[None]):
         await self.conversation.find(text)
 
     def action_command(self, row_id: str) -> None:
-        """Run a row of the table by a key, as its slash command does."""
+        """Run a row of the table for a key, as its slash command does."""
         self._run_command(self, BY_ID[row_id], "")
 
     def copy_text(self, text: str) -> None:

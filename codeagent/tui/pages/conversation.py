@@ -1,4 +1,4 @@
-"""What a chat screen has besides its header, composer and status line, which alone are in its first frame."""
+"""The parts of a chat screen that are not in its first frame: everything but header, composer and status line."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,13 +24,13 @@ from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
 
-if TYPE_CHECKING:  # it loads pydantic; keys come first
+if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
     from codeagent.core.mcp import ServerText
     from codeagent.tui.session_client import SessionClient
 
 
 class ConversationParts:
-    """The parts above the composer, to be mounted there, and the outbox."""
+    """The parts above the composer, and the outbox."""
 
     def __init__(self, state: UiState, draft: Draft, clock: Callable[[], float]) -> None:
         """`clock` gives seconds since the epoch."""
@@ -52,24 +52,24 @@ class ConversationParts:
         self._placed = foot.mount(self.find_bar, self.card, self.queue, before=0)
 
     async def find(self, text: str) -> None:
-        """Open the search as soon as it is mounted; keys pressed in the meantime are typed into it."""
+        """Open the search as soon as it is mounted; keys pressed until then are typed into it."""
         if self._placed is not None:
             await self._placed
         self.find_bar.open(self.view, text)
 
     async def warm_up(self) -> None:
-        """Load what renders an answer while the model thinks, once; in a thread, so that keys are answered."""
+        """Load the code that renders an answer, once, while the model thinks; in a thread, so that keys still work."""
         if not self._warm:
             self._warm = True
             await asyncio.to_thread(warm_up)
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
-        """See `Outbox.begin`; then the recipes are offered, too."""
+        """Begin the outbox (see `Outbox.begin`) and then offer the recipes."""
         await self.outbox.begin(client, refused)
         await self.offer_recipes(composer)
 
     async def offer_recipes(self, composer: Composer) -> None:
-        """Offer the recipes there are now beside the commands."""
+        """Offer the current recipes along with the commands."""
         if (client := self.outbox.client) is None:
             return
         try:
@@ -81,14 +81,14 @@ class ConversationParts:
         composer.set_commands((*COMMANDS, *self._recipes, *self._prompts))
 
     async def offer_prompts(self, composer: Composer) -> None:
-        """Offer the prompts that servers have now behind commands and recipes."""
+        """Offer the prompts that servers have now, after commands and recipes."""
         prompts = tuple(map(prompt_row, await self._texts("prompt")))
         if prompts != self._prompts:
             self._prompts = prompts
             composer.set_commands((*COMMANDS, *self._recipes, *prompts))
 
     async def offer_files(self, composer: Composer) -> None:
-        """Offer the files of now with the resources that are known, and then with those that servers have now."""
+        """Offer the current files with the known resources, and then again with those that servers have now."""
         if (client := self.outbox.client) is None:
             return
         files = await client.files()
@@ -97,13 +97,13 @@ class ConversationParts:
         composer.set_files((*files, *self._resources))
 
     async def _texts(self, kind: Literal["resource", "prompt"]) -> tuple["ServerText", ...]:
-        """What servers offer; nothing while the conversation is starting."""
+        """Return what servers offer; nothing while the conversation is starting."""
         client = self.outbox.client
         servers = None if client is None or not client.started else client.agent.servers
         return () if servers is None else await servers.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> None:
-        """Send what is typed again if its word is a recipe that was just written; else say what it may have meant."""
+        """Send the text again if its command is a recipe that was just written; else say what it may have meant."""
         await self.offer_recipes(composer)
         if isinstance(understand(text, composer.commands), UnknownInput):
             self._state.status.set(notice=mistyped(text, composer.commands))
@@ -111,9 +111,9 @@ class ConversationParts:
             composer.action_send()
 
     def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
-        """A new session begins with what it is, as far as that is known yet; one that is continued has a beginning.
+        """Greet in a new session with what is known of it so far; a continued one already has a beginning.
 
-        `key` is the one that shows all keys.
+        `key` is the key that shows all keys.
         """
 
         def say() -> None:
@@ -125,9 +125,12 @@ class ConversationParts:
 
 
 async def open_conversation(app: App[Any], client: "SessionClient", options: LaunchOptions) -> LaunchOptions | None:
-    """What it was opened with in the end; None if the user left. Call it from a worker. Raises CodeagentError."""
+    """Open it, asking for what is missing. Returns the options it was opened with in the end, or None if the user left.
+
+    Call it from a worker. Raises CodeagentError.
+    """
     while (missing := await client.open(options)) is not None:
-        from codeagent.tui.pages.opening import ask  # pages that most starts do without
+        from codeagent.tui.pages.opening import ask  # pages that most starts do not need
 
         following = await ask(app, client, options, missing)
         if following is None:

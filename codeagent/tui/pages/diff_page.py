@@ -1,4 +1,4 @@
-"""A page with a change of a file hunk by hunk: what the review of a call and `/diff` have in common."""
+"""A page that shows a change of a file hunk by hunk: the common base of the review of a call and of `/diff`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ ResultT = TypeVar("ResultT")
 
 
 class DiffPage(Page[ResultT], inherit_bindings=False):
-    """Keys go from hunk to hunk and scroll; none counts before the page could be read, but the one that closes it."""
+    """Keys move between hunks and scroll; until the page could be read, only the one that closes it works."""
 
     BINDINGS = bindings("hunks")
 
@@ -30,30 +30,30 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     @abstractmethod
     def heading(self, at: int) -> Sequence[Part]:
-        """What the row above a hunk says."""
+        """Return the row above a hunk."""
 
     @abstractmethod
     def draw(self) -> None:
-        """Show in title and foot how far the user is."""
+        """Show in title and footer how far the user is."""
 
     @abstractmethod
     def rows(self) -> tuple[HunkRows, ...]:
-        """The hunks as the pane draws them, with all unchanged lines where `shows_everything`."""
+        """Return the hunks as the pane draws them, with all unchanged lines if `shows_everything`."""
 
     @abstractmethod
     def copied(self, at: int) -> str:
-        """A hunk as it is copied."""
+        """Return a hunk as text for the clipboard."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """Hunks of the change that is shown."""
+        """The number of hunks of the change that is shown."""
 
     def on_mount(self) -> None:
         self.draw()
 
     def on_key(self, event: Key) -> None:
-        """A key that came too soon may have been meant for something else."""
+        """Ignore keys pressed too soon: they may have been meant for something else."""
         if self.focused is None and not self.guard.quiet and event.key not in keymap_of(self).keys_of("hunks.close"):
             self.say(TOO_SOON)
             event.stop()

@@ -1,4 +1,4 @@
-"""What Esc means, by what is going on and what was pressed before."""
+"""Decides what Esc means from what is happening and what was pressed before."""
 
 import time
 from collections.abc import Callable
@@ -14,37 +14,37 @@ SAID: dict[Meaning, str] = {
     "too_soon": "just paused · Esc again stops now",
     "offer_rewind": "Esc again goes back to an earlier moment",
 }
-"""What a press that does nothing yet is answered with."""
+"""The message for a press that does nothing yet."""
 AGAIN = 2.0
-"""Seconds within which a second press goes with the first."""
+"""Seconds within which a second press belongs to the first."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What Esc would act on."""
+    """Everything that decides what Esc does."""
 
     halt: Halt = ""
     finding: bool = False
-    """The line of the search is open."""
+    """The line for searching is open."""
     elsewhere: bool = False
     """The focus is not in the composer."""
     plan: bool = False
-    """A plan is shown that waits for its start."""
+    """A plan is shown that waits to be started."""
     busy: bool = False
-    """A run is in progress, or a command of the user's own."""
+    """A run, or a command of the user's own, is in progress."""
     command: bool = False
-    """It is a command of the user's own."""
+    """What is running is a command of the user's own."""
     blank: bool = True
-    """Nothing is written."""
+    """The composer is empty."""
     new: bool = False
-    """The pause is shown for less time than it takes to see it."""
+    """The pause has not been shown long enough to be noticed."""
 
 
 class Escape:
-    """The top layer first, then pause, then stop; when nothing is running, twice goes back in the conversation.
+    """Closes the top layer first, then pauses, then stops; if nothing is running, twice goes back to an earlier moment.
 
-    While something runs and no layer is open, the second of two presses always stops it. `clock` gives seconds that
-    never go back.
+    While something is running and no layer is open, the second of two presses always stops it. `clock` gives seconds
+    that never go back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,11 +53,11 @@ class Escape:
         self._offered_at = -AGAIN
 
     def forget(self) -> None:
-        """Something else was done: the next press is a first one."""
+        """Forget the last press, since something else was done: the next one is a first press."""
         self._paused_at = self._offered_at = -AGAIN
 
     def press(self, now: Situation) -> Meaning:
-        """What this press means; it is remembered for the next."""
+        """Return what this press means, and remember it for the next."""
         offered, self._offered_at = self._again(self._offered_at), -AGAIN
         if now.finding:
             return "close_find"
@@ -80,7 +80,7 @@ class Escape:
         if now.halt and not now.new:
             return "stop"
         self._paused_at = self._clock()
-        # A pause that comes by itself may do so just when the user asks for one: that press does not stop the run.
+        # The run may pause by itself just as the user asks for a pause: that press must not stop the run.
         return "too_soon" if now.halt else "pause"
 
     def _again(self, at: float) -> bool:

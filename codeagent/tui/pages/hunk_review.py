@@ -1,4 +1,4 @@
-"""A proposed change hunk by hunk: each is taken, left or rewritten, and only then it is applied."""
+"""Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is applied."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ _STYLES: dict[Word, Callable[[Palette], Style]] = {
     "reject": lambda palette: palette.error,
     "edited": lambda palette: palette.warning,
 }
-_ODD = "it holds characters that are not seen: {key} edits it in your editor"
+_ODD = "it contains invisible characters: {key} edits it in your editor"
 
 
 class _NewLines(TextArea):
-    """Tab indents; what is pasted cannot act. The cursor does not blink, because an idle screen draws nothing."""
+    """Tab indents; a paste is made harmless. The cursor does not blink, because an idle screen draws nothing."""
 
     DEFAULT_CSS = """
     _NewLines {
@@ -56,7 +56,7 @@ class _NewLines(TextArea):
 
 
 class HunkText(Vertical):
-    """Hidden until `begin`. Gives the text in a message, and hides again."""
+    """Edits the new lines of a hunk: hidden until `begin`; it sends the text as a message and hides again."""
 
     DEFAULT_CSS = """
     HunkText {
@@ -70,8 +70,8 @@ class HunkText(Vertical):
     BINDINGS = bindings("lines")
 
     class Ended(Message):
-        """The text as it is now: taken in place of the hunk's new lines, left as it was begun, or to be gone on with
-        in the user's own editor."""
+        """Editing ended with this text: it replaces the hunk's new lines, is only kept, or is to be continued in the
+        user's own editor."""
 
         def __init__(self, text: str, how: Literal["take", "leave", "outside"]) -> None:
             super().__init__()
@@ -90,7 +90,7 @@ class HunkText(Vertical):
         yield self._foot
 
     def begin(self, title: str, text: str) -> None:
-        """Show the text to be edited. It must be one that a field to write in shows as it is."""
+        """Show the text for editing. It must not contain characters that a text field would not show."""
         keys = keymap_of(self)
         self._title.show((Part(title, 1, lambda palette: palette.heading),))
         self._foot.show(
@@ -99,7 +99,7 @@ class HunkText(Vertical):
                 f"{keys.shown('lines.take')} takes these lines",
                 f"{keys.shown('lines.leave')} back",
                 f"{keys.shown('lines.editor')} in your editor",
-                "an empty text puts nothing there",
+                "an empty text removes the lines",
             ),
         )
         self._lines.indent_type = "tabs" if any(row.startswith("\t") for row in text.split("\n")) else "spaces"
@@ -122,9 +122,9 @@ class HunkText(Vertical):
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
-    """Gives an answer for each of `core.display.cut` of the two texts; None if the user went back.
+    """Returns an answer for each hunk that `core.display.cut` makes of the two texts; None if the user went back.
 
-    Enter applies once every hunk that is taken was on screen. `clock` gives seconds that never go back.
+    Enter applies once every taken hunk was on screen. `clock` gives seconds that never go back.
     """
 
     BINDINGS = bindings("hunks", "HunkReview")
@@ -132,7 +132,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     def __init__(
         self, diff: DiffBlock, number: int = 1, of: int = 1, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`number`: which of the files of one call it is."""
+        """This is file `number` of the `of` files of one call."""
         super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock)
         self._is_last = number == of
         self.hints = (
@@ -191,7 +191,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         return "\n".join([*removed, *(f"+{line}" for line in self.sheet.new_lines(at))])
 
     def on_key(self, event: Key) -> None:
-        """What is typed for the lines never answers a hunk, also where a click took the focus from them."""
+        """Keep keys typed for the lines from answering a hunk, even if a click moved the focus away."""
         if self._text.is_open and self.focused is None:
             self._text.take_focus()
             event.stop()
@@ -265,7 +265,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         finally:
             self.guard.close()
         if edited == text:
-            self.say("your editor changed nothing")
+            self.say("nothing was changed in your editor")
         else:
             self._write(edited)
 
@@ -274,7 +274,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self.guard.close()
 
     def _change(self, at: int, change: Callable[[int], None]) -> None:
-        """Change what becomes of a hunk, and draw it."""
+        """Change the answer for a hunk, and draw it."""
         before = self.sheet.new_lines(at)
         change(at)
         if self.sheet.new_lines(at) != before:
@@ -286,7 +286,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self.draw()
 
     def _why_not_yet(self) -> str:
-        """What has to happen before anything is applied; empty if it can be."""
+        """Return what has to happen before anything is applied; empty if nothing has to."""
         unseen = [at for at in range(self.count) if self.sheet.word(at) != "reject" and at not in self.pane.seen]
         if not unseen:
             return ""

@@ -1,4 +1,4 @@
-"""Pages that only tell something: facts as Markdown, every key, a whole output."""
+"""Pages to read: facts as Markdown, every key, a whole output."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
@@ -19,13 +19,13 @@ from codeagent.tui.rendering.lines import Line, Row, line, wrap
 from codeagent.tui.rendering.palette import Palette
 
 _KEYS = 22
-"""Cells of the column of keys, where there is room for that."""
+"""Cells of the column of keys, if there is room."""
 _NAMED = 96
-"""Cells from which on there is room for the names that `keys.yaml` takes."""
+"""Cells from which on there is room for the names used in `keys.yaml`."""
 
 
 class TextScreen(Page[None]):
-    """Text from anywhere is only drawn, never obeyed."""
+    """A page of Markdown; control characters in it are only drawn, never obeyed."""
 
     def __init__(self, title: str, markdown: str) -> None:
         def piece(width: int, palette: Palette) -> Iterator[Line]:
@@ -37,7 +37,7 @@ class TextScreen(Page[None]):
 
 
 class KeySheet(Page[None]):
-    """All keys in force, with the names by which a user may change them."""
+    """A page of all keys in force, with the names that change them in `keys.yaml`."""
 
     def __init__(self, keymap: Keymap) -> None:
         rows = keymap.rows()
@@ -55,7 +55,7 @@ class KeySheet(Page[None]):
 
 
 def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Line]:
-    """Keys and what they do side by side, each in as many rows as it needs; behind them the name, where it fits."""
+    """Draw the keys beside what they do, each in as many rows as needed, then the name if it fits."""
     column = min(_KEYS, max(8, width // 3))
     room = max(8, width - column - 4 - (names + 2 if names else 0))
     keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
@@ -78,7 +78,7 @@ def _filled(row: Row | None, width: int) -> list[tuple[str, Style | None]]:
 
 
 class OutputScreen(Page[None]):
-    """`/` searches; n and N go from match to match."""
+    """A page of a whole output: `/` searches, n and N go from match to match."""
 
     DEFAULT_CSS = """
     OutputScreen {
@@ -90,7 +90,7 @@ class OutputScreen(Page[None]):
     BINDINGS = bindings("page", "OutputScreen")
 
     def __init__(self, title: str, text: str | Sequence[str]) -> None:
-        """Text or lines, whatever is in them: colours are shown, everything else that acts is not obeyed."""
+        """`text` may contain anything: colours are shown, all other control sequences are ignored."""
         self.pane: OutputPane
         pane = OutputPane(text)
         count = len(pane.text)
@@ -110,7 +110,7 @@ class OutputScreen(Page[None]):
         self._line.focus()
 
     def settle(self) -> None:
-        """While something is searched for, the hints are about that."""
+        """Restore the hints; during a search they are about the search."""
         if not self._line.value:
             super().settle()
 
@@ -121,7 +121,7 @@ class OutputScreen(Page[None]):
         self._tell(self.pane.next(backwards=True))
 
     def action_close(self) -> None:
-        """Ends the search first, if there is one."""
+        """Close the page, or first the search if there is one."""
         if not self._bar.display and not self._line.value:
             self.dismiss(None)
             return

@@ -1,4 +1,4 @@
-"""What runs in the background, and what did: read along, stop it, send it text."""
+"""The page of background jobs, running and ended: follow their output, stop them, send them text."""
 
 import time
 from collections.abc import Callable
@@ -28,31 +28,31 @@ from codeagent.tui.state import JobBoard, UiState
 from codeagent.tui.transcript.spelling import counted, whole
 
 _WORD = 7
-"""Cells of `running` and `stopped`."""
+"""The width of `running` and `stopped`, in cells."""
 _LONGEST_ID = 10
 _TOGETHER = 0.05
-"""Seconds within which changes are drawn as one."""
+"""Seconds within which changes are drawn together."""
 _SMALL = 30
-"""Rows of a screen that is covered whole."""
+"""Rows up to which the panel covers the whole screen."""
 
 
 def ports_text(row: Job) -> str:
-    """`port 8000`, `ports 8000, 8001`; empty if it listens on none."""
+    """Return `port 8000`, `ports 8000, 8001`, or an empty text if the job does not listen."""
     if not row.ports:
         return ""
     return f"port{'s' if len(row.ports) > 1 else ''} {', '.join(map(str, row.ports))}"
 
 
 def stop_of(row: Job) -> StopJob | StopTrigger:
-    """What stops the job or the trigger."""
+    """Return the act that stops the job or the trigger."""
     return StopTrigger(row.id) if row.status == "waiting" else StopJob(row.id)
 
 
 class JobList(MarkedList[Job]):
-    """`clock` gives seconds since the epoch."""
+    """Lists the jobs. `clock` gives seconds since the epoch."""
 
     def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
-        """`marked` is the id of the job to mark first; without such a job, it is the newest one that runs."""
+        """`marked` is the id of the job to mark first; if there is no such job, the newest running one is marked."""
         rows = [row.id for row in board.rows]
         running = [row.id for row in board.rows if row.status == "running"]
         super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
@@ -64,7 +64,7 @@ class JobList(MarkedList[Job]):
 
     @property
     def marked(self) -> Job | None:
-        """As it is now, also where the list was not drawn since."""
+        """The marked job as it is now, even if the list was not drawn since."""
         marked = super().marked
         return None if marked is None else self._board.get(marked.id)
 
@@ -103,7 +103,7 @@ class JobList(MarkedList[Job]):
 
 
 class JobsScreen(ListPanel):
-    """Lies over the lower part of the conversation, which continues; on a small screen over all of it."""
+    """Covers the lower part of the conversation, which continues; on a small screen it covers all of it."""
 
     DEFAULT_CSS = """
     JobsScreen {
@@ -126,9 +126,9 @@ class JobsScreen(ListPanel):
         self._state = state
         self._client = client
         self._writing_to = ""
-        """Id of the job that is, or was last, written to."""
+        """The id of the job that the line is, or was last, opened for."""
         self._asked = ("", -AGAIN)
-        """Which job it was asked about whether to stop it, and when, in seconds that never go back."""
+        """The job that the question about stopping is for, and when it was asked, in seconds that never go back."""
         self._pending: Timer | None = None
         self._ticker: Timer | None = None
 
@@ -143,7 +143,7 @@ class JobsScreen(ListPanel):
 
     @property
     def ticking(self) -> bool:
-        """A timer runs."""
+        """Whether a timer is running."""
         return self._ticker is not None
 
     def on_resize(self, event: Resize) -> None:
@@ -178,7 +178,9 @@ class JobsScreen(ListPanel):
         asked, _ = self._asked
         self.settle()
         if asked:
-            self.app.run_worker(self._stop(asked))  # of the app: closing the panel must not end it half way
+            self.app.run_worker(
+                self._stop(asked)
+            )  # a worker of the app, so that closing the panel does not cancel it halfway
 
     def action_send(self) -> None:
         row = self.rows.marked
@@ -186,7 +188,7 @@ class JobsScreen(ListPanel):
         if row is None:
             return
         if not row.takes_input:
-            self.hints.tell(f"{row.id} takes no text")
+            self.hints.tell(f"{row.id} does not accept text")
             return
         self._writing_to = row.id
         self.write(self.line.value, "sends it", "ends writing")
@@ -224,7 +226,7 @@ class JobsScreen(ListPanel):
         self.app.push_screen(OutputScreen(f"{row.id} · {row.title}", text))
 
     def settle(self) -> None:
-        """What was asked is not answered, and what was said was read."""
+        """Withdraw the question and restore the hints."""
         self._asked = ("", -AGAIN)
         super().settle()
 
@@ -233,7 +235,7 @@ class JobsScreen(ListPanel):
             self._pending = self.set_timer(_TOGETHER, self._sync)
 
     def _sync(self) -> None:
-        """Draw the jobs as they are now; a timer runs only while a duration counts."""
+        """Draw the jobs as they are now; a timer runs only while a duration is counting."""
         self._pending = None
         running, count = self._state.jobs.running, len(self._state.jobs.rows)
         waits = ("approval needed: Esc to return",) if self._state.approvals.waiting else ()
@@ -256,7 +258,7 @@ class JobsScreen(ListPanel):
         self.rows.sync()
 
     def keys(self) -> tuple[HintKey, ...]:
-        """What can be done with the marked job."""
+        """Return hints for what can be done with the marked job."""
         row = self.rows.marked
         names = [("output", "whole output")]
         if row is not None and row.status in ("running", "waiting"):

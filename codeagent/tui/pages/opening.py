@@ -24,7 +24,7 @@ from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.session_client import SessionClient
 
 Asked = tuple[str, str, tuple[str, ...]]
-"""A title, what is asked, and what the keys mean."""
+"""A title, the question, and what the keys mean."""
 _PLACE: Asked = (
     "Work here?",
     "work here anyway?",
@@ -50,7 +50,7 @@ _VARIABLES = (
     ("xai-", "XAI_API_KEY"),
     ("sk-", "OPENAI_API_KEY"),
 )
-"""How the keys of providers begin, and where they are looked for; the first that fits."""
+"""How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
 """Characters of the shortest key."""
 
@@ -59,7 +59,7 @@ KeepKey = Callable[[str, str], Awaitable[str]]
 
 
 class FolderQuestion(Guarded[bool]):
-    """Gives True only for `y`, and not for one that was typed before the question could be read."""
+    """Returns True only for `y`, and not for one that was typed before the question could be read."""
 
     DEFAULT_CSS = """
     FolderQuestion {
@@ -73,7 +73,7 @@ class FolderQuestion(Guarded[bool]):
     AUTO_FOCUS = ""
 
     def __init__(self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE) -> None:
-        """`text`: what this folder is, as `this is your home folder, not a project`, or has."""
+        """`text` says what this folder is or has, such as `this is your home folder, not a project`."""
         super().__init__(clock)
         self._title, asked, self._hints = asks
         self._text = f"{visible(text)}: {asked}"
@@ -90,9 +90,9 @@ class FolderQuestion(Guarded[bool]):
 
 
 class FirstRun(Guarded[LaunchOptions | None]):
-    """Says what is missing, and gives what to begin with instead; None if the user leaves.
+    """Says what is missing, and returns the options to start with instead; None if the user leaves.
 
-    What is typed as a key is shown as dots only.
+    A typed key is shown as dots only.
     """
 
     DEFAULT_CSS = """
@@ -118,12 +118,12 @@ class FirstRun(Guarded[LaunchOptions | None]):
         *,
         options: LaunchOptions | None = None,
     ) -> None:
-        """`options` is what was tried; None: there is a conversation already, which another key may help."""
+        """`options` are those that were tried; None if there already is a conversation, which another key may help."""
         super().__init__(clock)
         only_key = options is None
         self._options = options or LaunchOptions()
         self.key_kept = False
-        """A key was stored: what was tried may work now."""
+        """A key was stored: what was tried before may work now."""
         self._only_key = only_key
         self._missing = missing
         self._keep_key = keep_key
@@ -143,7 +143,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
     def on_mount(self) -> None:
         others = [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
-        hints = ("{picker.choose} takes it", *others, "{picker.close} leaves")
+        hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
         self._hints.show((), [self.with_keys(hint) for hint in hints])
         if self._only_key:
             self._open(self._key)
@@ -157,7 +157,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._take(self._list.marked.key)
 
     def action_close(self) -> None:
-        """Back to the list, or away."""
+        """Go back to the list, or leave."""
         if self.focused is None:
             self.dismiss(None)
             return
@@ -172,12 +172,12 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._list.page(direction)
 
     def action_demo(self) -> None:
-        """By its letter, unless that was on its way before the screen could be read."""
+        """Start the demo, unless its letter was typed before the screen could be read."""
         if self.guard.quiet and not self._only_key:
             self._begin_with("demo", None)
 
     def on_paste(self, event: events.Paste) -> None:
-        """A key may be pasted without choosing its row first."""
+        """Accept a pasted key even if its row was not chosen first."""
         if self.focused is None and event.text.strip():
             event.stop()
             self._open(self._key)
@@ -206,17 +206,17 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self.dismiss(replace(self._options, model=model, api_base=api_base))
 
     def _open(self, box: LineInput | None) -> None:
-        """Show that line to write in, or none; a key that was not stored is forgotten."""
+        """Show the given text line, or none; a key that was not stored is forgotten."""
         self._key.value = ""
         self._key.display, self._address.display = box is self._key, box is self._address
-        self._hints.tell("" if box is None else self.with_keys("{picker.choose} takes it · {picker.close} goes back"))
+        self._hints.tell("" if box is None else self.with_keys("{picker.choose} accepts it · {picker.close} goes back"))
         self.set_focus(box)
 
     def _submit_key(self, typed: str) -> None:
         key = typed.strip()
         problem, variable = _problem_of(key), self._missing.variable or _variable_of(key)
         if not problem and not variable:
-            problem = "no provider is known whose keys begin so: set its variable yourself, then start again"
+            problem = "no known provider has keys that begin like this: set its variable yourself, then start again"
         if problem:
             self._hints.tell(problem)
             return
@@ -248,7 +248,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
 
 async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing) -> LaunchOptions | None:
-    """What to open instead, or with what is missing; None if the user left. Call it from a worker.
+    """Ask for what is missing. Returns the options to open with then, or None if the user left. Call it from a worker.
 
     Raises CodeagentError.
     """
@@ -264,7 +264,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)
-            # A key alone is not a model: where none was named, the user chooses among those it opens.
+            # A key alone does not name a model: the user chooses among those that it opens.
             if following is None or not page.key_kept or options.model is not None:
                 return following
             ready = [row for row in await client.models() if row.ready]
@@ -280,7 +280,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
 
 
 async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
-    """What to open where a session cannot be continued; the transcript says why it cannot."""
+    """Ask what to open instead of a session that cannot be continued; the transcript says why it cannot."""
     ways = (
         PickerRow("new", "Start a new session", "in this folder"),
         PickerRow("other", "Resume another session", "of this folder"),
@@ -308,7 +308,7 @@ def _variable_of(key: str) -> str:
 
 
 def _problem_of(key: str) -> str:
-    """What is wrong with it, without saying any of it."""
+    """Return what is wrong with a key, without quoting any of it."""
     if not key:
         return "nothing was pasted yet"
     if not (key.isascii() and key.isprintable()) or " " in key:

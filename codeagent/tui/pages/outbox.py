@@ -1,4 +1,4 @@
-"""The outbox: what the user sends goes to the session client, or waits in order, and on disk, until there is one."""
+"""The outbox: passes what the user sends to the session client, or keeps it in order and on disk until there is one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,72 +27,72 @@ from codeagent.tui.drafts import Draft
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.state import Paused, UiState
 
-if TYPE_CHECKING:  # it loads pydantic, which the first frame does without
+if TYPE_CHECKING:  # it loads pydantic, which the first frame does not need
     from codeagent.tui.session_client import SessionClient
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
-"""The round of Shift+Tab."""
-_NOT_SENT = "not sent: there is no conversation, see above; /resume or /new begins one"
-_STILL_STARTING = "still starting: it is done as soon as codeagent is ready"
+"""The modes that Shift+Tab cycles through."""
+_NOT_SENT = "not sent: there is no conversation, see above; /resume or /new starts one"
+_STILL_STARTING = "still starting: this is done as soon as codeagent is ready"
 
 
 @dataclass(frozen=True)
 class HeldInput:
-    """Something that was sent or pressed before there was a session client to do it."""
+    """Something that was sent or pressed before there was a session client."""
 
     id: str
     text: str
-    """As it was typed, and as it returns to the composer; empty for a key."""
+    """The text as typed, which may return to the composer; empty for a key."""
     do: Callable[[], Awaitable[None] | None]
 
 
 class Outbox:
-    """Nothing that is sent is lost: what cannot be done yet waits, what never can be returns to the composer."""
+    """Loses nothing that is sent: what cannot be done yet waits, and what can never be done returns to the composer."""
 
     def __init__(self, state: UiState, draft: Draft) -> None:
         self._state = state
         self._draft = draft
         self.client: SessionClient | None = None
-        """It was opened; acts are only done once it has started."""
+        """The opened session client, which does acts only once it has started."""
         self._settled = asyncio.Event()
-        """There is a session client, or there will be none."""
+        """Set once there is a session client, or there will not be one."""
         self._early: list[HeldInput] = []
         self._ids = count(1)
         self._refused = ""
-        """Why there is no conversation and will be none."""
+        """Why there will not be a conversation; empty if there may be one."""
 
     @property
     def running(self) -> bool:
-        """A run has begun and not ended."""
+        """Whether a run has begun and not ended."""
         return self.client is not None and self.client.running
 
     @property
     def busy(self) -> bool:
-        """Something is running that Esc stops: a run, a command of the user's own, or what waits for the start."""
+        """Whether there is something for Esc to stop: a run, the user's own command, or what waits for the start."""
         commands = self.client is not None and bool(self._state.document.running_commands())
         return self.running or commands or self.waits
 
     @property
     def waits(self) -> bool:
-        """Something was sent that waits for the start."""
+        """Whether something that was sent waits for the start."""
         return bool(self._early)
 
     @property
     def holds(self) -> bool:
-        """What is sent now has to wait."""
+        """Whether what is sent now has to wait."""
         return self._free is None
 
     async def ready(self) -> "SessionClient":
-        """The session client, once it was opened. Raises CodeagentError if there will be none."""
+        """Return the session client, once it was opened. Raises CodeagentError if there will not be one."""
         await self._settled.wait()
         if self.client is None:
             raise CodeagentError(f"there is no conversation: {self._refused}")
         return self.client
 
     async def begin(self, client: "SessionClient | None", refused: str = "") -> None:
-        """Do what waited, one after the other, once the client has started; if it never will, give it back.
+        """Do what waited, in order, once the client has started; if it never does, give it back.
 
-        None: none could be opened, for the reason `refused`.
+        `client` is None if a session could not be opened, for the reason `refused`.
         """
         self.client, self._refused = client, refused
         self._settled.set()
@@ -116,9 +116,9 @@ class Outbox:
             self._drop(early)
 
     def send(self, text: str, *, unseen: bool) -> None:
-        """Enter: begin a run, steer the present one, end a pause, or correct the batch it is before.
+        """Handle Enter: begin a run, steer the current one, end a pause, or correct the batch it paused before.
 
-        `unseen`: the pause is shown for less time than it takes to see it, so that what is sent was meant for the run.
+        `unseen`: the pause was not shown long enough to be noticed, so the text was meant for the running agent.
         """
         if (client := self._free) is None:
             if text.strip():
@@ -141,7 +141,7 @@ class Outbox:
             client.do(Prompt(text if text.strip() else None))
 
     def follow_up(self, text: str) -> None:
-        """Send for when the agent is done."""
+        """Send text for when the agent is done."""
         if not text.strip():
             return
         if (client := self._free) is None:
@@ -150,11 +150,11 @@ class Outbox:
             client.do(FollowUp(text))
 
     def shell(self, command: str, *, shared: bool) -> None:
-        """Run a command of the user's own; `shared`: the model sees it."""
+        """Run the user's own command; if `shared`, the model sees it."""
         self._do_or_hold(RunShell(command, shared), ("!" if shared else "!!") + command)
 
     def pause(self) -> None:
-        """What runs waits at the next boundary."""
+        """Pause what is running at the next boundary."""
         if self._early:
             self._tell("still starting · Esc again takes back what you sent")
         elif self.client is not None:
@@ -162,7 +162,7 @@ class Outbox:
             self._tell("" if refused is None else refused.reason)
 
     def stop(self) -> None:
-        """End what runs; what waits for the start never begins."""
+        """Stop what is running; what waits for the start never begins."""
         self._give_back()
         if self.client is not None:
             self.client.do(Stop())
@@ -177,13 +177,13 @@ class Outbox:
         self.set_mode(_MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask")
 
     def set_mode(self, mode: Mode) -> None:
-        """Shown at once, in force as soon as there is a conversation."""
+        """Set the mode: shown at once, in force as soon as there is a conversation."""
         if self.holds:
             self._state.status.set(mode=mode)
         self._do_or_hold(SetMode(mode), "")
 
     def hold(self, text: str, do: Callable[[], Awaitable[None] | None]) -> None:
-        """Do it once there is a conversation, after everything that was held before; it is on disk before it shows."""
+        """Do it once there is a conversation, after everything held before; the text is on disk before it is shown."""
         if self._refused:
             self._state.give_back(text)
             self._tell(_NOT_SENT)
@@ -196,7 +196,7 @@ class Outbox:
         self._tell(self._draft.trouble or _STILL_STARTING)
 
     def take_back(self, queued_id: str) -> None:
-        """From its lane into the composer."""
+        """Move a queued text back into the composer."""
         early = next((early for early in self._early if early.id == queued_id), None)
         if early is not None:
             self._drop(early)
@@ -207,7 +207,7 @@ class Outbox:
             self._tell(refused.reason)
 
     def _do_or_hold(self, act: Act, typed: str) -> None:
-        """`typed` is the act as it was typed in the composer; empty for a key."""
+        """Do the act now or hold it; `typed` is the act as typed in the composer, empty for a key."""
 
         def do() -> None:
             self._there().do(act)
@@ -218,7 +218,7 @@ class Outbox:
             do()
 
     def _give_back(self) -> None:
-        """Everything that waits returns to the composer, in order."""
+        """Return everything that waits to the composer, in order."""
         if not self._early:
             return
         early, self._early = self._early, []
@@ -229,23 +229,23 @@ class Outbox:
 
     @property
     def _free(self) -> "SessionClient | None":
-        """The session client, if it has started and nothing that was sent earlier still waits."""
+        """Return the session client, if it has started and nothing that was sent earlier still waits."""
         client = self.client
         return client if client is not None and client.started and not self._early else None
 
     def _there(self) -> "SessionClient":
-        """The session client, for what waited. Raises CodeagentError if the conversation has since been closed."""
+        """Return the session client for what waited. Raises CodeagentError if the conversation was closed meanwhile."""
         if self.client is None:
             raise CodeagentError("the conversation was closed")
         return self.client
 
     def _begin(self, text: str) -> None:
-        """What was sent early is read one after the other, not all at once."""
+        """Begin a run with text that was sent early, one at a time."""
         client = self._there()
         client.do(FollowUp(text) if client.running else Prompt(text))
 
     def _drop(self, early: HeldInput) -> None:
-        """It was done or taken back; it may have been given back while it was being done."""
+        """Remove what was done or taken back; it may already have been given back while it was being done."""
         if early in self._early:
             self._early.remove(early)
             self._state.queue.remove(early.id)

@@ -1,4 +1,4 @@
-"""What lies over the conversation until it is closed: pages to read, and panels over its lower part."""
+"""Base classes of what covers the conversation until it is closed: pages to read, and panels over its lower part."""
 
 import re
 import time
@@ -32,7 +32,7 @@ _ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 class Guarded(ModalScreen[ResultT]):
-    """A screen with a guard: closed while the screen could not be read yet, after a paste, and after another window.
+    """A screen with a guard, which is closed until the screen could be read, after a paste, and after another window.
 
     `clock` gives seconds that never go back.
     """
@@ -50,15 +50,15 @@ class Guarded(ModalScreen[ResultT]):
         self.guard.close()
 
     def key(self, action: str) -> str:
-        """The key in force for an action, as a user reads it."""
+        """Return the key in force for an action, as a user reads it."""
         return keymap_of(self).shown(action)
 
     def with_keys(self, text: str) -> str:
-        """The text with the key in force in the place of each `{id}` of an action."""
+        """Replace each `{id}` of an action in the text with the key in force."""
         return _ID.sub(lambda found: self.key(found[1]), text)
 
     def action_close(self) -> None:
-        """Close it without an answer."""
+        """Close the screen without an answer."""
         self.dismiss(None)
 
     def _window_came_back(self, focused: bool) -> None:
@@ -67,7 +67,7 @@ class Guarded(ModalScreen[ResultT]):
 
 
 class Panel(Guarded[ResultT]):
-    """Lies over the lower part of the conversation, which continues."""
+    """Covers the lower part of the conversation, which continues."""
 
     DEFAULT_CSS = """
     Panel {
@@ -84,7 +84,7 @@ class Panel(Guarded[ResultT]):
 
 
 class ListPanel(Panel[None]):
-    """A marked list, what can be done with its marked row, and a line that opens when that is to write something."""
+    """A panel with a marked list, hints for the marked row, and a text line that opens when needed."""
 
     DEFAULT_CSS = """
     ListPanel {
@@ -105,11 +105,11 @@ class ListPanel(Panel[None]):
 
     @abstractmethod
     def keys(self) -> Sequence[HintKey]:
-        """What can be done now."""
+        """Return hints for what can be done now."""
 
     @abstractmethod
     def sent(self, text: str) -> None:
-        """Act on what was written in the line."""
+        """Act on the text typed in the line."""
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -121,15 +121,15 @@ class ListPanel(Panel[None]):
 
     @property
     def writing(self) -> bool:
-        """The line is open: keys of the list are text."""
+        """Whether the line is open: keys of the list then type text."""
         return self.line.has_class("-open")
 
     def settle(self) -> None:
-        """Forget what was said in place of the hints: it was read."""
+        """Restore the hints: the message in their place was read."""
         self.hints.tell("")
 
     def write(self, text: str, keeps: str, leaves: str) -> None:
-        """Open the line with that text; the other two say what Enter and Esc do."""
+        """Open the line with that text; `keeps` and `leaves` say what Enter and Esc do."""
         self.settle()
         self.line.add_class("-open")
         self.line.value = text
@@ -138,14 +138,14 @@ class ListPanel(Panel[None]):
         self.hints.show((), (HintKey("Enter", keeps, "keep"), HintKey("Esc", leaves, "close")))
 
     def stop_writing(self) -> None:
-        """Close the line, and give the keys back to the list."""
+        """Close the line, and return the focus to the list."""
         self.line.remove_class("-open")
         self.settle()
         self.hints.show((), self.keys())
         self.set_focus(None)
 
     def hint(self, row_id: str, words: str) -> HintKey:
-        """A key of the table with what it does here; a click on it does the same."""
+        """Return a key of the table with what it does here; a click on it does the same."""
         return HintKey(self.key(row_id), words, BY_ID[row_id].pressed)
 
     def action_close(self) -> None:
@@ -174,7 +174,7 @@ class ListPanel(Panel[None]):
 
 
 class TextPane(LinePane):
-    """Pieces to read, and what a copy of all of them is."""
+    """Pieces to read, and the plain text that is copied for all of them."""
 
     DEFAULT_CSS = """
     TextPane { padding: 1 2 0 2; }
@@ -189,7 +189,7 @@ class TextPane(LinePane):
         self.show(self._begin)
 
     def change(self, pieces: Sequence[Piece], plain: str) -> None:
-        """Show these instead, from their beginning."""
+        """Show these pieces instead, from the beginning."""
         self._plain = plain
         self.show(pieces)
 
@@ -198,7 +198,7 @@ class TextPane(LinePane):
 
 
 def beside(lead: Parts, texts: Sequence[tuple[str, Style]], width: int) -> Iterator[Line]:
-    """Texts wrapped to `width` cells, with `lead` in front of the first row; empty ones are left out."""
+    """Wrap texts to `width` cells, with `lead` before the first row; empty texts are left out."""
     rows: list[Parts] = [row.parts for text in texts if text[0] for row in wrap([text], max(8, width))]
     blank: Parts = [(" " * sum(cell_len(part) for part, _ in lead), None)]
     for at, parts in enumerate(rows or [()]):
@@ -226,7 +226,7 @@ class Page(Guarded[ResultT]):
         hints: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`hints` say what other keys do here, besides those of every page: `{page.find} finds`."""
+        """`hints` describe keys besides those of every page, such as `{page.find} finds`."""
         super().__init__(clock)
         self.pane = pane
         self.title_row = TitleRow(title, note)
@@ -240,19 +240,19 @@ class Page(Guarded[ResultT]):
         yield self.hint_row
 
     def show_hints(self, standing: Sequence[Part] = ()) -> None:
-        """Say what the keys in force do here; `standing` comes before that."""
+        """Show what the keys in force do here, after `standing`."""
         self.hint_row.show(standing, [self.with_keys(hint) for hint in self.hints])
 
     def say(self, text: str) -> None:
-        """One line in place of the hints; empty brings them back."""
+        """Show one line instead of the hints; an empty one brings them back."""
         self.hint_row.tell(text)
 
     def settle(self) -> None:
-        """Forget what was said in place of the hints: it was read."""
+        """Restore the hints: the message in their place was read."""
         self.say("")
 
     def whole(self) -> str:
-        """What is copied if nothing is selected."""
+        """Return what is copied if nothing is selected."""
         return self.pane.everything()
 
     def action_turn(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""What is allowed here, and everything that was allowed or denied so far."""
+"""The page of /permissions: the rules in force, and everything that was allowed or denied so far."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -35,34 +35,34 @@ ORIGINS: dict[RuleOrigin, str] = {
     "project": "the project's config.toml",
 }
 _OUTCOME = 9
-"""Cells of `cancelled`, the longest outcome."""
+"""The width of `cancelled`, the longest outcome, in cells."""
 _WORD = 5
 _LONGEST_TOOL = 12
 _ROOMY = 90
-"""Cells from which on there is room for the rule or the reason behind a decision."""
+"""Cells from which on there is room for the rule or reason of a decision."""
 _FEW = 20
-"""Cells that are worth it."""
+"""The fewest cells in which a rule or reason is worth showing."""
 _LABEL = 10
 _HINTS = (
     "{permissions.close} closes",
-    "{permissions.show} all of it",
+    "{permissions.show} shows all",
     "{permissions.revoke} revokes",
     "{permissions.new} new rule",
-    "{permissions.propose} rule of a decision",
+    "{permissions.propose} rule from a decision",
     "{permissions.part} next part",
 )
 _REVOKE = "{permissions.revoke} revokes a rule; {permissions.part} goes to the rules"
-_PROPOSE = "{permissions.propose} makes a rule of a decision; {permissions.part} goes to the decisions"
+_PROPOSE = "{permissions.propose} makes a rule from a decision; {permissions.part} goes to the decisions"
 _LOOK = 0.5
-"""Seconds between two looks at whether something happened; nothing is drawn where nothing did."""
+"""Seconds between two checks for changes; nothing is drawn if nothing changed."""
 
 
 Entry = str | Rule | LedgerRow
-"""A heading, which cannot be marked, a rule, or a decision."""
+"""A row: a heading, which cannot be marked, a rule, or a decision."""
 
 
 class PermissionList(MarkedList[Entry]):
-    """Rules as they were given, then decisions, the newest first, each part below its heading. Fills its screen."""
+    """Lists rules in the order given, then decisions, the newest first, each below a heading. Fills the screen."""
 
     DEFAULT_CSS = """
     PermissionList {
@@ -71,22 +71,22 @@ class PermissionList(MarkedList[Entry]):
     }
     """
     _origin = _who = _tool = 0
-    """Cells that these take in all rows."""
+    """The width of these columns in every row, in cells."""
 
     def fill(self, rules: Sequence[Rule], decisions: Sequence[LedgerRow]) -> None:
-        """Show these instead."""
+        """Show these rules and decisions instead."""
         self._origin = max((len(ORIGINS[rule.origin]) for rule in rules), default=0)
         self._who = max((cell_len(decided_by(row)) for row in decisions), default=0)
         self._tool = min(_LONGEST_TOOL, max((cell_len(flat(row.tool)) for row in decisions), default=0))
-        none = f"Rules in force: none; {keymap_of(self).shown('permissions.new')} writes one"
-        decided = "Decisions so far, the newest first" if decisions else "Decisions so far: none"
+        none = f"No rules in force; {keymap_of(self).shown('permissions.new')} writes one"
+        decided = "Decisions so far, the newest first" if decisions else "No decisions so far"
         self.show(("Rules in force" if rules else none, *rules, "", decided, *reversed(decisions)))
 
     def is_heading(self, row: Entry) -> bool:
         return isinstance(row, str)
 
     def other_part(self) -> None:
-        """From the rules to the newest decision, from the decisions to the first rule."""
+        """Move the mark from the rules to the newest decision, or from the decisions to the first rule."""
         here = type(self.marked)
         other = [at for at in self._places() if type(self._rows[at]) is not here]
         if other:
@@ -128,7 +128,7 @@ class PermissionList(MarkedList[Entry]):
 
 
 class PermissionPage(Page[None]):
-    """A rule or a decision, whole."""
+    """A page with a rule or a decision in full."""
 
     def __init__(self, entry: Rule | LedgerRow) -> None:
         title, facts, whole = _rule_facts(entry) if isinstance(entry, Rule) else _decision_facts(entry)
@@ -147,16 +147,16 @@ class PermissionPage(Page[None]):
 
 
 Facts = Sequence[tuple[str, str]]
-"""Labels and the text beside each."""
+"""Labels, each with the text beside it."""
 
 
 def _rule_facts(rule: Rule) -> tuple[str, Facts, str]:
-    """Title, facts, and below them every character of the rule."""
+    """Return title, facts, and below them every character of the rule."""
     return "Rule", [("does", WORDS[rule.permission]), ("from", ORIGINS[rule.origin])], str(rule)
 
 
 def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
-    """Title, facts, and below them all that was decided about."""
+    """Return title, facts, and below them everything that was decided about."""
     kept = ", also in later sessions in this folder" if row.keep else ""
     facts = [
         ("when", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))),
@@ -171,7 +171,7 @@ def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
 
 
 class PermissionsScreen(Guarded[None]):
-    """Covers the conversation, which continues; what happens there also shows here."""
+    """Covers the conversation, which continues; new decisions appear here as well."""
 
     DEFAULT_CSS = """
     PermissionsScreen {
@@ -235,16 +235,16 @@ class PermissionsScreen(Guarded[None]):
     def action_propose(self) -> None:
         match self._list.marked:
             case LedgerRow(proposal=proposal) if proposal:
-                self._write("A rule of this decision", proposal)
+                self._write("A rule from this decision", proposal)
             case LedgerRow():
-                self._hints.tell(self.with_keys("no rule can be made of this one; {permissions.new} writes one"))
+                self._hints.tell(self.with_keys("a rule cannot be made from this one; {permissions.new} writes one"))
             case _:
                 self._hints.tell(self.with_keys(_PROPOSE))
 
     async def _revoke(self, rule: Rule) -> None:
         refused = await self._client.finish(RevokeRule(rule))
         await self._refresh()
-        self._hints.tell(f"asked about again: {rule}" if refused is None else refused.reason)
+        self._hints.tell(f"revoked, you will be asked again: {rule}" if refused is None else refused.reason)
 
     def _write(self, title: str, rule: str) -> None:
         async def allow(text: str, keep: bool) -> None:
@@ -263,7 +263,7 @@ class PermissionsScreen(Guarded[None]):
             await self._refresh()
 
     def _moment(self) -> object:
-        """Something that differs once there may be other rules or decisions."""
+        """Return a value that changes when rules or decisions may have changed."""
         now = self._state.status.now
         try:
             return self._state.approvals.waiting, now.phase, now.batch, self._client.agent.rules
@@ -277,7 +277,7 @@ class PermissionsScreen(Guarded[None]):
             self._hints.tell(str(error))
 
     async def _load(self) -> None:
-        """Raises CodeagentError."""
+        """Read the rules and decisions. Raises CodeagentError."""
         self._known = self._moment()
         rules, decisions = self._client.agent.rules, await self._client.decisions()
         self._list.fill(rules, decisions)
@@ -285,7 +285,7 @@ class PermissionsScreen(Guarded[None]):
 
 
 def _elsewhere(rule: Rule) -> str:
-    """Where to remove a rule that the screen cannot revoke."""
+    """Return where to remove a rule that the screen cannot revoke."""
     match rule.origin:
         case "flag":
             return "it came with the command line, and ends with this process"

@@ -1,4 +1,4 @@
-"""Chooses one of many: commands, sessions, models, themes."""
+"""A panel to choose one of many: commands, sessions, models, themes."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +22,14 @@ from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes, ThemeSwitch
 
 Preview = Callable[[str], None]
-"""Is told the key of the row that is marked, while the user still chooses."""
+"""Called with the key of the marked row while the user is still choosing."""
 _AROUND = 3
 """Rows of the panel besides the list."""
 _DAY = 86_400.0
 
 
 class Picker(Panel[str | None]):
-    """Lies over the lower part of the conversation; gives the key of the row that was taken, None after Esc."""
+    """Covers the lower part of the conversation; returns the key of the chosen row, None after Esc."""
 
     BINDINGS = bindings("picker")
 
@@ -42,7 +42,7 @@ class Picker(Panel[str | None]):
         on_highlight: Preview | None = None,
         typing: str = "type to narrow the list",
     ) -> None:
-        """`marked` is the key of the row to mark first; `typing` says what typing is for."""
+        """`marked` is the key of the row to mark first; `typing` says what typing does."""
         super().__init__()
         self._preview = on_highlight
         self._total = len(rows)
@@ -59,17 +59,17 @@ class Picker(Panel[str | None]):
             yield self._hints
 
     def on_mount(self) -> None:
-        hints = ("{picker.choose} takes it", "{picker.close} closes", "{picker.up} and {picker.down} move")
+        hints = ("{picker.choose} chooses it", "{picker.close} closes", "{picker.up} and {picker.down} move")
         self._hints.show((), [self.with_keys(hint) for hint in hints])
         self._line.focus()
 
     def on_resize(self, event: Resize) -> None:
-        """The height stays while the list is narrowed, so that nothing moves under the eyes."""
+        """Keep the height while the list is narrowed, so that nothing jumps."""
         most = max(1, event.size.height * 3 // 4 - _AROUND)
         self._list.styles.height = min(max(1, self._total), most)
 
     def tell(self, text: str) -> None:
-        """One line in place of the hints; empty brings them back."""
+        """Show one line instead of the hints; an empty one brings them back."""
         self._hints.tell(text)
 
     @property
@@ -111,7 +111,7 @@ class Picker(Panel[str | None]):
 
 
 def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerRow]:
-    """`now` in seconds since the epoch; one that is open elsewhere is marked as such."""
+    """Return a row per session; `now` is in seconds since the epoch, and a session open elsewhere is marked as such."""
     return [
         PickerRow(
             row.id,
@@ -124,9 +124,9 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
 
 
 def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
-    """The levels of the network; the rules say which hosts are on the allow-list."""
+    """Return a row per level of network access; the rules say which hosts are on the allow-list."""
     allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
-    listed = {"allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would be one")}
+    listed = {"allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would allow one")}
     return [
         PickerRow(level, level, means + listed.get(level, ""), warn=level == "open")
         for level, means in NETWORK_MEANS.items()
@@ -149,7 +149,7 @@ def _ago(then: float, now: float) -> str:
 
 
 def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: bool) -> tuple[PickerRow, ...]:
-    """Rows whose key is the line that does it: `/theme paper`. `running`: only what works while the agent does."""
+    """Return rows whose keys are commands such as `/theme paper`; if `running`, only those allowed during a run."""
     commands = [
         PickerRow(f"/{row.name}", f"/{row.name}", row.about) for row in COMMANDS if row.while_running or not running
     ]
@@ -159,7 +159,7 @@ def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: 
 
 
 class ThemePicker(Picker):
-    """Gives the name of the theme that was taken; after Esc the one before is in force again."""
+    """Returns the name of the chosen theme; Esc restores the previous one."""
 
     def __init__(self, switch: ThemeSwitch) -> None:
         themes = switch.themes
@@ -170,7 +170,7 @@ class ThemePicker(Picker):
         self._problem = ""
 
     def action_choose(self) -> None:
-        """A theme that cannot be used is not taken."""
+        """Choose the marked theme, unless it cannot be used."""
         if not self._problem:
             super().action_choose()
 

@@ -1,4 +1,4 @@
-"""What waits to be read by the agent: each text can be edited, moved, and taken back into the composer."""
+"""The page of queued messages: each can be edited, moved, and taken back into the composer."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,7 +26,7 @@ _GONE = "the agent has already read it"
 
 
 class QueueList(MarkedList[Queued | str]):
-    """Texts, each lane below its title."""
+    """Lists the queued texts, each lane below its title."""
 
     def __init__(self, queue: QueuedMessages) -> None:
         super().__init__(_rows(queue))
@@ -34,11 +34,11 @@ class QueueList(MarkedList[Queued | str]):
 
     @property
     def text(self) -> Queued | None:
-        """The marked one."""
+        """The marked text."""
         return self.marked if isinstance(self.marked, Queued) else None
 
     def sync(self) -> None:
-        """Show what waits now; whatever changed, the mark stays on its text, or near where it was."""
+        """Show the current queue; the mark stays on its text, or near where it was."""
         self.show(_rows(self._queue))
 
     def is_heading(self, row: Queued | str) -> bool:
@@ -51,7 +51,7 @@ class QueueList(MarkedList[Queued | str]):
         return title_parts(row, width, palette) if isinstance(row, str) else text_parts(row, width, palette)
 
     def place(self, step: int) -> int | None:
-        """Where among all that waits, from 0, the marked text has to go to change places within its lane."""
+        """Return the index in the whole queue to which the marked text has to move to swap places within its lane."""
         item, items = self.text, [row for row in self._rows if isinstance(row, Queued)]
         if item is None:
             return None
@@ -69,19 +69,19 @@ def _rows(queue: QueuedMessages) -> list[Queued | str]:
 
 
 class QueuePage(ListPanel):
-    """Lies over the lower part of the conversation; closes when the queue is empty."""
+    """Covers the lower part of the conversation; closes when the queue is empty."""
 
     BINDINGS = bindings("queue")
 
     def __init__(self, queue: QueuedMessages, client: SessionClient, restore: Callable[[str], None]) -> None:
-        """`restore` puts text of the user's that would be lost into the composer."""
+        """`restore` puts text that would otherwise be lost into the composer."""
         self.rows: QueueList
         super().__init__("Queued messages", QueueList(queue), LineInput(compact=True, select_on_focus=False))
         self._queue = queue
         self._client = client
         self._restore = restore
         self._edited: Queued | None = None
-        """What is written in the line."""
+        """The queued text that the line was opened for."""
 
     def on_mount(self) -> None:
         self.title_row.tell(f"{len(self._queue.items)}")
@@ -132,7 +132,7 @@ class QueuePage(ListPanel):
         self.settle()
 
     def _sync(self) -> None:
-        """Show what waits now, after what changed it is done."""
+        """Show the current queue, after the change to it is complete."""
         self.rows.sync()
         self.call_later(self._changed)
 
@@ -161,12 +161,12 @@ class QueuePage(ListPanel):
             self._lost(item, text, refused.reason)
 
     def _lost(self, item: Queued, text: str, why: str = _GONE) -> None:
-        """The agent was faster: what was written is not lost."""
+        """Put the text into the composer, because the agent was faster."""
         changed = text.strip() and text != item.text
         if changed:
             self._restore(text)
         self.stop_writing()
-        self.hints.tell(f"{why}; what you wrote is in the composer" if changed else why)
+        self.hints.tell(f"{why}; your text is in the composer" if changed else why)
 
     def stop_writing(self) -> None:
         self._edited = None
@@ -185,4 +185,4 @@ class QueuePage(ListPanel):
         if text.strip():
             self._rewrite(item, text)
         else:
-            self.hints.tell("it would be empty: it stays as it was")
+            self.hints.tell("the text would be empty; it was not changed")

@@ -1,4 +1,4 @@
-"""What a recipe's name and `/recipes` do: trust is asked for, then what is missing, then its steps run."""
+"""Runs recipes and `/recipes`: asks for trust, then for missing inputs, then runs the steps."""
 
 import asyncio
 import re
@@ -16,13 +16,13 @@ from codeagent.tui.parts.marked_list import PickerRow
 
 _NONE = (
     "There are no recipes here: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
-    "`commands` of your own configuration folder, is run as `/NAME`."
+    "`commands` of your own configuration folder, run as `/NAME`."
 )
 _DISTRUSTED = "the recipes of this project no longer run"
 
 
 async def run(chat: ChatScreen, argument: str) -> None:
-    """`/NAME [inputs]`, given as `NAME [inputs]`; what cannot be run is back in the composer. Raises CodeagentError."""
+    """Run `/NAME [inputs]`, given without the slash; if it cannot run, it is put back. Raises CodeagentError."""
     name, _, line = argument.partition(" ")
     client = await chat.outbox.ready()
     book = await asyncio.to_thread(client.launcher.recipes)
@@ -45,13 +45,13 @@ async def run(chat: ChatScreen, argument: str) -> None:
 
 
 async def recipes(chat: ChatScreen, argument: str) -> None:
-    """`/recipes [trust|distrust]`. Raises CodeagentError."""
+    """Handle `/recipes [trust|distrust]`. Raises CodeagentError."""
     book = await asyncio.to_thread((await chat.outbox.ready()).launcher.recipes)
     match argument:
         case "":
             await chat.app.push_screen_wait(TextScreen("Recipes", recipes_markdown(book)))
         case "trust" if not book.untrusted:
-            chat.tell("no recipe waits for your trust")
+            chat.tell("no recipes wait for your trust")
         case "trust":
             chat.tell("trusted as they are now" if await _trust(chat, book) else "nothing was changed")
         case "distrust":
@@ -62,11 +62,11 @@ async def recipes(chat: ChatScreen, argument: str) -> None:
 
 
 def recipes_markdown(book: RecipeBook) -> str:
-    """Every recipe in full, for the user to read before they trust it."""
+    """Return every recipe in full, for the user to read before trusting it."""
     parts = ["# Recipes"]
     if book.untrusted:
         parts.append(
-            "These wait for your trust; `/recipes trust` asks for it: " + ", ".join(map(visible, book.untrusted))
+            "These are not trusted yet; `/recipes trust` asks about them: " + ", ".join(map(visible, book.untrusted))
         )
     parts += [f"- {problem.level}: {visible(str(problem))}" for problem in book.problems]
     for recipe in book.listed:
@@ -87,8 +87,8 @@ async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
     files = one_line(", ".join(book.untrusted), 300)
     question = (
         "Trust the recipes of this project?",
-        "they come with this project; what they say is sent to the model, and they set tools and model of their steps. "
-        "They are trusted as they are now, and asked about again when they change. /recipes shows them in full.",
+        "they come with this project; their text is sent to the model, and they set tools and model of their steps. "
+        "They are trusted as they are now; you are asked again when they change. /recipes shows them in full.",
         ("{question.no} no (the default)", "{question.yes} yes, trust them as they are now"),
     )
     if not await chat.app.push_screen_wait(FolderQuestion(files, asks=question)):
@@ -98,7 +98,7 @@ async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
 
 
 async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None:
-    """One input that is missing; None if the user would rather not."""
+    """Ask for a missing input; None if the user declines."""
     rows: Sequence[PickerRow] = ()
     match one.type:
         case "choice":
@@ -114,7 +114,7 @@ async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None
 
 
 class ValuePicker(Picker):
-    """Gives the marked value, or without one what is typed, if the input takes it."""
+    """Returns the marked value, or the typed one if nothing is marked and the input accepts it."""
 
     def __init__(self, title: str, rows: Sequence[PickerRow], wanted: RecipeInput) -> None:
         super().__init__(title, rows, typing=f"{wanted.means}; type it")

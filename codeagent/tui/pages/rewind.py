@@ -1,4 +1,4 @@
-"""Going back: /undo, /redo and /rewind, from what would change to what was done."""
+"""Going back with /undo, /redo and /rewind: shows what would change, does it, and says what was done."""
 
 import time
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ from codeagent.tui.transcript.spelling import counted
 _CUT = "…"
 _LABEL = 60
 _SHOWN = 40
-"""Characters of a prompt or batch in a line about it."""
-_NOTHING = "no file differs from then; nothing was changed"
+"""Characters of a prompt or batch that a line about it shows."""
+_NOTHING = "no file has changed since; nothing was restored"
 
 
 def point_rows(points: Sequence[Point]) -> list[PickerRow]:
-    """Prompts with the batches of their runs below them, and the present at the end."""
+    """Return rows for prompts, with the batches of their runs below them, and the present at the end."""
     rows = [_point_row(point) for point in points if point.cause in ("prompt", "batch")]
     return [*rows, PickerRow(CURRENT, "(current)")]
 
 
 def way_rows(point: Point, changes: Changes, prompts: int) -> list[PickerRow]:
-    """What can go back to that point; `prompts` is how many the conversation would lose."""
+    """Return rows for what can go back to that point; the conversation would lose so many prompts."""
     count = len(changes.files)
     edited = sum(file.edited for file in changes.files)
     files = counted(count, "file") + (f", {edited} of them edited by you" if edited else "")
     talk = f"{counted(prompts, 'prompt')} and what followed"
-    # Only at a prompt does the conversation stand at a point where the model would be asked.
+    # Only at a prompt is the conversation at a point where the model would be asked.
     can_talk = point.cause == "prompt"
     rows = [PickerRow("both", "files and conversation", f"{files}; {talk}", warn=bool(edited))] if can_talk else []
     rows += [PickerRow("files", "files only", files, warn=bool(edited))]
@@ -51,12 +51,12 @@ def way_rows(point: Point, changes: Changes, prompts: int) -> list[PickerRow]:
 
 
 def prompts_since(points: Sequence[Point], point: Point) -> int:
-    """Prompts at that moment and after it."""
+    """Count the prompts at that point and after it."""
     return sum(other.cause == "prompt" for other in points[points.index(point) :])
 
 
 def prompt_said(blocks: Sequence[Block], points: Sequence[Point], point: Point) -> str:
-    """The prompt of a point as it was written, where the conversation still shows it; else its one line."""
+    """Return the prompt of a point as it was typed, if the conversation still shows it; else its one line."""
     later = points[points.index(point) + 1 :]
     same = sum(other.cause == "prompt" and other.label == point.label for other in later)
     found = [
@@ -74,14 +74,14 @@ def _point_row(point: Point) -> PickerRow:
 
 
 def _begins(text: str, label: str) -> bool:
-    """The label is the text in one line, cut or not."""
+    """Whether the label is the text in one line, cut or not."""
     flat = " ".join(text.split())
     cut = label.removesuffix(_CUT)
     return flat.startswith(cut) if cut != label else flat == label
 
 
 async def undo(chat: ChatScreen, argument: str) -> None:
-    """`/undo [batches]`: asks if something of the user's own would be lost. Raises CodeagentError."""
+    """Handle `/undo [batches]`: asks if the user's own edits would be lost. Raises CodeagentError."""
     client = await chat.outbox.ready()
     batches = int(argument or 1) if (argument or "1").isdecimal() else 0
     if not batches:
@@ -100,18 +100,18 @@ async def undo(chat: ChatScreen, argument: str) -> None:
 
 
 async def redo(chat: ChatScreen, argument: str) -> None:
-    """Asks like `/undo`. Raises CodeagentError."""
+    """Handle `/redo`, which asks as `/undo` does. Raises CodeagentError."""
     client = await chat.outbox.ready()
     point = client.rewind.redo_target()
     changes = await client.rewind.changes(point.id)
     go, paths = await _asked(chat, client.rewind, point, changes, "Restore what was undone", "restore it")
     if go:
         changed = await _restored(client, Restore(point.id, "redo", paths=paths))
-        chat.tell(f"brought back: {_named(changed) if changed else 'the conversation'}")
+        chat.tell(f"restored: {_named(changed) if changed else 'the conversation'}")
 
 
 async def rewind(chat: ChatScreen, argument: str) -> None:
-    """Let the user choose a moment and what goes back to it. Raises CodeagentError."""
+    """Let the user choose a moment, and what goes back to it. Raises CodeagentError."""
     client = await chat.outbox.ready()
     points = client.rewind.points()
     if not points:
@@ -127,7 +127,7 @@ async def rewind(chat: ChatScreen, argument: str) -> None:
 
 
 async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> bool:
-    """Ask what should go back, and do it; False if the user wants another moment."""
+    """Ask what should go back, and do it; False if the user wants to choose another moment."""
     changes = await client.rewind.changes(point.id)
     rows = way_rows(point, changes, prompts_since(client.rewind.points(), point))
     if not rows:
@@ -158,7 +158,7 @@ async def _go(chat: ChatScreen, client: SessionClient, point: Point, way: str, p
 
 
 async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile]:
-    """Go back; the files that changed. Raises CheckpointError."""
+    """Go back; returns the files that changed. Raises CheckpointError."""
     if (refused := await client.finish(act)) is not None:
         raise CheckpointError(refused.reason)
     return client.rewind.restored
@@ -167,7 +167,7 @@ async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile
 async def _asked(
     chat: ChatScreen, past: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
 ) -> tuple[bool, Sequence[str] | None]:
-    """Whether to proceed, and with which files (None: all): asked if the user edited one of them, or if `always`."""
+    """Return whether to proceed, and with which files (None: all); asks if the user edited one, or if `always`."""
     if not always and not any(file.edited for file in changes.files):
         return True, None
     page = GoingBackPage(title, await file_rows(past, point.id, changes.files), changes, verb=verb)
@@ -179,7 +179,7 @@ async def _asked(
 
 
 async def _about(past: Rewind, key: str) -> Sequence[Piece]:
-    """What going back to a point would do, for the list."""
+    """Return what going back to a point would do, for the list."""
     if key == CURRENT:
         return nothing_changes()
     point = next(point for point in past.points() if point.id == key)
@@ -188,10 +188,10 @@ async def _about(past: Rewind, key: str) -> Sequence[Piece]:
         rows = await file_rows(past, key, changes.files)
     except CheckpointError as error:
         return (wrapped_piece(str(error), "error"),)
-    lead = f"{counted(len(rows), 'file')} would change" if rows else "no file differs from then"
+    lead = f"{counted(len(rows), 'file')} would change" if rows else "no file has changed since"
     prompts = prompts_since(past.points(), point)
     if point.cause == "prompt":
-        lead += f"; {counted(prompts, 'prompt')} and what came of {'it' if prompts == 1 else 'them'} can go"
+        lead += f"; {counted(prompts, 'prompt')} and what followed can be removed"
     return (wrapped_piece(lead, "strong"), *changes_pieces(rows, changes, diffs=False))
 
 

@@ -1,4 +1,4 @@
-"""What going back would do: chosen among earlier moments, shown file by file, and asked about."""
+"""Pages for going back: choose an earlier moment, see the changes file by file, confirm them."""
 
 import asyncio
 import time
@@ -25,44 +25,44 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.spelling import counted
 
 _COMPARED = 100
-"""Files whose lines are counted; of more, only what happens to them is said."""
+"""Files whose lines are counted; further ones only show what happens to them."""
 _LARGEST = 200_000
-"""Bytes up to which a file is compared."""
+"""Bytes of the largest file that is compared."""
 _MINE = "you edited it, too"
 Answer = Literal["all", "not mine", ""]
 Describe = Callable[[str], Awaitable[Sequence[Piece]]]
-"""What going back to the row of that key would do."""
+"""Returns what going back to the row of that key would do."""
 CURRENT = ""
-"""Key of the row that changes nothing."""
+"""The key of the row that changes nothing."""
 _WIDE = 100
-"""Cells from which on the preview stands beside the list."""
+"""Cells from which on the preview is beside the list."""
 _BELOW = 6
 """Rows of the preview below the list."""
 _AROUND = 4
 _PAUSE = 0.15
-"""Seconds the mark rests on a row before it is looked at: that compares the whole workspace."""
+"""Seconds that the mark rests on a row before its preview is made, which compares the whole workspace."""
 
 
 @dataclass(frozen=True)
 class FileRow:
     path: str
     words: str
-    """What going back does to it: `+1 −2`, `is removed`, `comes back`."""
+    """What going back does to the file: `+1 −2`, `is removed`, `comes back`."""
     edited: bool
     mine: tuple[DiffRow, ...] = ()
-    """Of a file that the user edited as well: from how the agent left it to how it is now."""
+    """For a file that the user edited too: the change since the agent left it."""
     diff: tuple[DiffRow, ...] = ()
-    """Of such a file: from now to then."""
+    """For such a file: the change that going back would make."""
 
 
 async def file_rows(rewind: Rewind, point: str, files: Sequence[ChangedFile]) -> tuple[FileRow, ...]:
-    """A row for each file, in their order. Raises CheckpointError."""
+    """Return a row for each file, in their order. Raises CheckpointError."""
     rows = [await _row(rewind, point, file) for file in files[:_COMPARED]]
     return (*rows, *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]))
 
 
 def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
-    """All rows, what cannot be brought back, and with `diffs` the lines of files the user edited."""
+    """Return all rows, what cannot be restored, and if `diffs` the lines of files that the user edited."""
     out = [_files(rows)]
     if changes.left_out:
         out.append(_left_out(changes.left_out))
@@ -90,7 +90,7 @@ async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
 
 
 async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
-    """What the user did to the file since the agent; nothing if that cannot be compared."""
+    """Return the user's change to the file since the agent's; empty if it cannot be compared."""
     agents = _text(await rewind.left_by_agent(path))
     return () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
 
@@ -100,7 +100,7 @@ def _plain_words(file: ChangedFile) -> str:
 
 
 def _text(node: Node | None) -> str | None:
-    """None if it cannot be compared by lines."""
+    """Return the file's text; None if it cannot be compared by lines."""
     if node is None:
         return ""
     if node.kind == "link" or len(node.data) > _LARGEST or b"\0" in node.data:
@@ -128,7 +128,7 @@ def _files(rows: Sequence[FileRow]) -> Piece:
 def _left_out(phrases: Sequence[str]) -> Piece:
     def make(width: int, palette: Palette) -> Iterator[Line]:
         yield line([])
-        yield line([("Not seen, and not brought back:", palette.muted)])
+        yield line([("Not recorded, so not restored:", palette.muted)])
         for phrase in phrases:
             yield from paragraph(phrase, width, palette.muted, first="  ")
 
@@ -144,9 +144,9 @@ def _heading(text: str) -> Piece:
 
 
 class GoingBackPage(Page[None]):
-    """`answer` is what the user wants when it is closed: all files, only those that are not theirs, or nothing.
+    """`answer` is what the user wanted when the page closed: all files, only those they did not edit, or nothing.
 
-    No key takes anything back in the first half second, nor one that is held down.
+    Keys pressed in the first half second, or held down, never take anything back.
     """
 
     BINDINGS = bindings("rewind")
@@ -160,7 +160,7 @@ class GoingBackPage(Page[None]):
         verb: str = "undo it",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`verb` says what Enter does. `clock` gives seconds that never go back."""
+        """`verb` says what Enter does; `clock` gives seconds that never go back."""
         self.answer: Answer = ""
         self._edited = [row for row in rows if row.edited]
         self._rest = len(rows) - len(self._edited)
@@ -195,7 +195,7 @@ class GoingBackPage(Page[None]):
 
 
 class RewindPicker(Picker):
-    """Gives the id of a point, `CURRENT` for none, None after Esc."""
+    """Returns the id of a point, `CURRENT` for the present, None after Esc."""
 
     DEFAULT_CSS = """
     RewindPicker {

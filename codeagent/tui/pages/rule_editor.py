@@ -1,4 +1,4 @@
-"""Writes an allowing rule: checked while it is typed, for this session or kept."""
+"""A panel to write a rule that allows calls, checked while it is typed, for this session or kept."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,11 +20,11 @@ from codeagent.tui.rendering.lines import Line, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette
 
 Allow = Callable[[str, bool], Awaitable[None]]
-"""Takes the rule and whether it is kept. Raises CodeagentError if it is not taken."""
+"""Called with the rule and whether to keep it. Raises CodeagentError if the rule is refused."""
 
 
 class _Said(RowWidget):
-    """One line about what is written."""
+    """One line about the typed rule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Said(RowWidget):
 
 
 class _Scope(RowWidget):
-    """How long the rule will hold."""
+    """The row that says how long the rule will hold."""
 
     kept = False
 
@@ -53,12 +53,12 @@ class _Scope(RowWidget):
 
 
 class RuleEditor(Panel[str]):
-    """Lies over the lower rows; stays until the rule was taken. Gives what was done, None after Esc."""
+    """Covers the lower rows until the rule was accepted. Returns what was done, None after Esc."""
 
     BINDINGS = bindings("rule")
 
     def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
-        """`rule` is what writing begins with; Enter does not count before it could be read."""
+        """`rule` is the text to start from; Enter is ignored until it could be read."""
         super().__init__(clock)
         self._title = title
         self._line = LineInput(rule, placeholder="bash(git log *)", compact=True, select_on_focus=False)
@@ -72,7 +72,7 @@ class RuleEditor(Panel[str]):
             yield self._line
             yield self._said
             yield self._scope
-            hints = ("{rule.take} takes it", "{rule.close} closes", "{rule.scope} how long it holds")
+            hints = ("{rule.take} adds it", "{rule.close} closes", "{rule.scope} how long it holds")
             yield HintRow([self.with_keys(hint) for hint in hints])
 
     def on_mount(self) -> None:
@@ -103,7 +103,7 @@ class RuleEditor(Panel[str]):
         self._check(message.value)
 
     def _check(self, text: str) -> bool:
-        """Say what the rule would do; False if it is none."""
+        """Say what the rule would do; False if it is not a valid rule."""
         if not text.strip():
             self._said.tell("write tool(pattern); * stands for anything", wrong=False)
             return False
@@ -115,5 +115,5 @@ class RuleEditor(Panel[str]):
         if rule.pattern is None:
             self._said.tell(f"that would allow every call of {rule}; write {rule}(pattern)", wrong=True)
             return False
-        self._said.tell(f"{rule.tool} is not asked about where all of the call matches {rule.pattern}", wrong=False)
+        self._said.tell(f"you are not asked about {rule.tool} if the whole call matches {rule.pattern}", wrong=False)
         return True

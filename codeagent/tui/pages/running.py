@@ -1,4 +1,4 @@
-"""What the commands about what runs do: /pause, /step, /plan, /compact, /pin, /stop, /budget, /jobs, /background."""
+"""The commands about a run: /pause, /step, /plan, /compact, /pin, /stop, /budget, /jobs, /background."""
 
 from codeagent.core.acts import (
     Background,
@@ -30,19 +30,19 @@ from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from codeagent.tui.transcript.spelling import whole
 
-_NO_PLAN = "no plan is ready: /plan and a goal begins one"
+_NO_PLAN = "no plan is ready: /plan with a goal starts one"
 _NO_JOB = "there is no job yet"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 
 async def pause(chat: ChatScreen, argument: str) -> None:
-    """`/pause`."""
+    """Handle `/pause`."""
     refused = (await chat.outbox.ready()).do(Pause())
     chat.tell("" if refused is None else refused.reason)
 
 
 async def step(chat: ChatScreen, argument: str) -> None:
-    """`/step [on|off|go|skip N [why]|edit N]`."""
+    """Handle `/step [on|off|go|skip N [why]|edit N]`."""
     word, _, rest = argument.partition(" ")
     client = await chat.outbox.ready()
     match word:
@@ -66,7 +66,7 @@ async def step(chat: ChatScreen, argument: str) -> None:
 
 
 async def plan(chat: ChatScreen, argument: str) -> None:
-    """`/plan [goal|start [accept-edits]|edit]`."""
+    """Handle `/plan [goal|start [accept-edits]|edit]`."""
     match argument:
         case "start":
             _ready_plan(chat)
@@ -84,7 +84,7 @@ async def plan(chat: ChatScreen, argument: str) -> None:
 
 
 async def compact(chat: ChatScreen, argument: str) -> None:
-    """`/compact [what the summary must cover]`; while a summary waits, `/compact [use|edit|keep]`."""
+    """Handle `/compact [what the summary must cover]` or, while a summary waits, `/compact [use|edit|keep]`."""
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":
@@ -103,7 +103,7 @@ async def compact(chat: ChatScreen, argument: str) -> None:
 
 
 async def pin(chat: ChatScreen, argument: str) -> None:
-    """`/pin [text]`: without a text, what is pinned."""
+    """Handle `/pin [text]`; without text, show what is pinned."""
     if argument:
         refused = (await chat.outbox.ready()).do(Pin(argument))
         chat.tell("" if refused is None else refused.reason)
@@ -111,11 +111,11 @@ async def pin(chat: ChatScreen, argument: str) -> None:
         lines = (f"{number}. {text}" for number, text in enumerate(pins, 1))
         await chat.app.push_screen_wait(TextScreen("Pinned", "\n".join(lines)))
     else:
-        chat.tell("nothing is pinned: /pin and a text pins it")
+        chat.tell("nothing is pinned: /pin TEXT pins a line")
 
 
 async def unpin(chat: ChatScreen, argument: str) -> None:
-    """`/unpin number`. Raises CodeagentError."""
+    """Handle `/unpin number`. Raises CodeagentError."""
     if not argument.isdecimal():
         raise CodeagentError("/unpin takes the number of a pinned line; /pin shows them")
     refused = (await chat.outbox.ready()).do(Unpin(int(argument)))
@@ -123,18 +123,18 @@ async def unpin(chat: ChatScreen, argument: str) -> None:
 
 
 async def stop(chat: ChatScreen, argument: str) -> None:
-    """`/stop [job]`: what was sent and waits for the start, a job, or what runs now."""
+    """Handle `/stop [job]`: stop a job, or what is running now or waits for the start."""
     if chat.outbox.waits:
         chat.outbox.stop()
     elif argument:
         await _stop_job(chat, argument)
     elif (refused := (await chat.outbox.ready()).do(Stop())) is not None:
         jobs = chat.state.status.now.jobs
-        chat.tell(refused.reason + ("; /stop and a job's name stops that" if jobs else ""))
+        chat.tell(refused.reason + ("; /stop JOB stops a job" if jobs else ""))
 
 
 async def budget(chat: ChatScreen, argument: str) -> None:
-    """`/budget [$2|200k tokens|30 min|10 batches|off]`. Raises ConfigError."""
+    """Handle `/budget [$2|200k tokens|30 min|10 batches|off]`. Raises ConfigError."""
     client = await chat.outbox.ready()
     if argument:
         client.do(SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
@@ -161,7 +161,7 @@ def _ready_plan(chat: ChatScreen) -> PlanReady:
 
 
 async def jobs(chat: ChatScreen, argument: str) -> None:
-    """`/jobs [job [output|send TEXT]]`. Raises CodeagentError."""
+    """Handle `/jobs [job [output|send TEXT]]`. Raises CodeagentError."""
     client = await chat.outbox.ready()
     name, _, rest = argument.partition(" ")
     word, _, text = rest.strip().partition(" ")
@@ -187,7 +187,7 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
 
 
 async def _stop_job(chat: ChatScreen, name: str) -> None:
-    """`/stop job-1`, or only its number; `/stop reviewer.1` for a child, `/stop reviewer.1 bash` for its call.
+    """Handle `/stop job-1`, or just its number; `/stop reviewer.1` for a child, `/stop reviewer.1 bash` for its call.
 
     Raises CodeagentError.
     """
@@ -210,7 +210,7 @@ async def _stop_job(chat: ChatScreen, name: str) -> None:
 
 
 async def background(chat: ChatScreen, argument: str) -> None:
-    """`/background [number]`: of several calls, the user says which. Raises CodeagentError."""
+    """Handle `/background [number]`; if there are several calls, the user chooses. Raises CodeagentError."""
     client = await chat.outbox.ready()
     calls = chat.state.document.running_calls()
     if not calls:
@@ -236,7 +236,7 @@ async def background(chat: ChatScreen, argument: str) -> None:
 
 
 def _job(chat: ChatScreen, name: str) -> Job:
-    """By its id or its number. Raises CodeagentError."""
+    """Return the job with that id or number. Raises CodeagentError."""
     board = chat.state.jobs
     row = board.get(name) or board.get(f"job-{name}")
     if row is None:

@@ -1,4 +1,4 @@
-"""The MCP servers of the conversation: their state, their tools, what is wrong, and what waits for the user."""
+"""The page of MCP servers: their state, their tools, what is wrong, and what waits for the user."""
 
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -18,32 +18,32 @@ from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
 TRUST = (
-    "They come with this project, and nothing of them was started. Trusted, they are started as .mcp.json says now, "
-    "and asked about again when it changes."
+    "They come with this project, and none of them was started. If you trust them, they are started as .mcp.json says "
+    "now; you are asked again when it changes."
 )
 _INDENT = "    "
 _MARK = "› "
 _MOST_LINES = 8
-"""Of what a server wrote."""
+"""Lines shown of what a server wrote."""
 _LOOK = 0.5
-"""Seconds between two looks at the servers; nothing is drawn if nothing changed."""
+"""Seconds between two checks of the servers; nothing is drawn if nothing changed."""
 _WHOSE = {"user": "yours", "project": "from the project"}
 _NEXT = {
     "untrusted": "t trusts the project's servers",
     "failed": "r starts it again",
-    "disabled": "not started, because its file says disabled",
+    "disabled": "not started: disabled in its configuration",
 }
 
 Servers = tuple[ServerFacts, ...]
 
 
 def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
-    """One piece for each server."""
+    """Return one piece for each server."""
     return tuple(_piece(server, marked=server.name == chosen) for server in servers)
 
 
 def servers_plain(servers: Servers) -> str:
-    """The same, as it is copied."""
+    """Return the servers as text for the clipboard."""
     return "\n\n".join("\n".join([_head(server), server.shown, *_said(server)]) for server in servers)
 
 
@@ -70,7 +70,7 @@ def _head(server: ServerFacts) -> str:
 
 
 def _said(server: ServerFacts) -> Iterator[str]:
-    """What is to be read of it, one paragraph each; the next step stands below what is wrong."""
+    """Return the paragraphs about a server; the next step is below what is wrong."""
     yield from server.details
     yield from server.problems
     if server.state in _NEXT:
@@ -92,7 +92,7 @@ def _diff(diff: DiffBlock) -> Iterator[str]:
 
 
 class ServersScreen(Page[None]):
-    """Covers the conversation, which continues; a server whose state changes is shown as it is now."""
+    """Covers the conversation, which continues; shows changes of the servers as they happen."""
 
     BINDINGS = bindings("mcp")
 
@@ -106,7 +106,7 @@ class ServersScreen(Page[None]):
         pane = TextPane(servers_pieces(servers, self._chosen), servers_plain(servers))
         super().__init__("MCP servers", pane, _note(servers), hints)
         self._asked: tuple[ServerAct, Servers] | None = None
-        """What is asked about, and the servers as they were then."""
+        """The pending question, and the servers as they were when it was asked."""
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK, self._look)
@@ -116,7 +116,7 @@ class ServersScreen(Page[None]):
         super().settle()
 
     def action_next(self) -> None:
-        """Choose the server below, from the last one the first."""
+        """Choose the next server; after the last one, the first."""
         self.settle()
         names = [server.name for server in self._shown]
         if names:
@@ -126,7 +126,7 @@ class ServersScreen(Page[None]):
 
     def action_restart(self) -> None:
         self.settle()
-        self.app.run_worker(self._change(RestartServer(self._chosen), f"{self._chosen} is being started again"))
+        self.app.run_worker(self._change(RestartServer(self._chosen), f"{self._chosen} is being restarted"))
 
     def action_trust(self) -> None:
         waiting = [server for server in self._shown if server.state == "untrusted"]
@@ -137,13 +137,13 @@ class ServersScreen(Page[None]):
 
     def action_distrust(self) -> None:
         self.settle()
-        said = "the project's servers are no longer trusted; those that run end with this conversation"
+        said = "the project's servers are no longer trusted; running ones end with this conversation"
         self.app.run_worker(self._change(TrustServers(False), said))
 
     def action_agree(self) -> None:
         server = next((server for server in self._shown if server.name == self._chosen), None)
         if server is None or not server.changed:
-            self.say(f"nothing of {self._chosen} waits for your agreement")
+            self.say(f"{self._chosen} has nothing that waits for your agreement")
             return
         seen = tuple(one.after for one in server.changed)
         self._ask(
@@ -151,7 +151,7 @@ class ServersScreen(Page[None]):
         )
 
     def action_yes(self) -> None:
-        """Do what was asked, unless the key was on its way before the question could be read."""
+        """Confirm the question, unless the key was pressed before it could be read."""
         asked = self._asked
         self._look()
         if asked is None or self._asked is None:
@@ -160,7 +160,9 @@ class ServersScreen(Page[None]):
             self.say(TOO_SOON)
             return
         self.settle()
-        self.app.run_worker(self._change(asked[0], "done"))  # of the app: closing the page must not end it half way
+        self.app.run_worker(
+            self._change(asked[0], "done")
+        )  # a worker of the app, so that closing the page does not cancel it halfway
 
     def _ask(self, act: ServerAct, question: str) -> None:
         self._look()
@@ -174,7 +176,7 @@ class ServersScreen(Page[None]):
         self.say(done if refused is None else refused.reason)
 
     def _look(self) -> None:
-        """Draw what changed. A question about servers that are not the same any more is withdrawn."""
+        """Draw what changed. A question about servers that have changed since is withdrawn."""
         servers = self._book.list()
         if servers == self._shown:
             return
@@ -189,7 +191,7 @@ class ServersScreen(Page[None]):
 
 
 def _waits(servers: Servers) -> tuple[object, ...]:
-    """What a yes would be about: which servers would be started as what, and which tools would be used."""
+    """Return what a yes would apply to: the servers that would start, how, and the tools that would be used."""
     return tuple((one.name, one.state == "untrusted", one.shown, one.details, one.changed) for one in servers)
 
 

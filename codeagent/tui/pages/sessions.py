@@ -1,4 +1,4 @@
-"""What can be done with the session on screen as a whole: give it a title, write it down, continue in a copy."""
+"""Commands about the whole session on screen: give it a title, export it, continue in a copy."""
 
 import asyncio
 
@@ -8,14 +8,14 @@ from codeagent.tui.pages.slash import change_to
 
 
 async def rename(chat: ChatScreen, argument: str) -> None:
-    """`/rename [title]`; without one, the title is taken away. Raises SessionError."""
+    """Handle `/rename [title]`; without one, the title is removed. Raises SessionError."""
     client = await chat.outbox.ready()
     await asyncio.to_thread(client.launcher.rename, client.agent.session_id, argument)
-    chat.tell(f"title: {one_line(argument, 60)}" if argument else "the session has no title now")
+    chat.tell(f"title: {one_line(argument, 60)}" if argument else "the session no longer has a title")
 
 
 async def export(chat: ChatScreen, argument: str) -> None:
-    """`/export [file]`: its ending says how: .md, .html or .jsonl; no file is replaced. Raises CodeagentError."""
+    """Handle `/export [file]`: .md, .html or .jsonl sets the format; never overwrites. Raises CodeagentError."""
     client = await chat.outbox.ready()
     name = argument or f"codeagent-{client.agent.session_id}.md"
     path = await asyncio.to_thread(client.launcher.export, client.agent.session_id, name)
@@ -23,7 +23,7 @@ async def export(chat: ChatScreen, argument: str) -> None:
 
 
 async def fork(chat: ChatScreen, argument: str) -> None:
-    """`/fork [prompt]`: continue in a copy of this session, without that prompt (from 1) and what followed it."""
+    """Handle `/fork [prompt]`: continue in a copy, without that prompt (from 1) and what followed it."""
     if argument and not (argument.isdecimal() and int(argument)):
         chat.tell(f"/fork takes the number of a prompt, from 1, not '{one_line(argument, 20)}'")
         return

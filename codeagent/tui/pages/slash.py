@@ -1,4 +1,4 @@
-"""Runs the rows of the table of actions for a chat screen, and is what most of the slash commands do."""
+"""Runs the rows of the table of actions for a chat screen; most of the slash commands are functions here."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,14 +31,14 @@ from codeagent.tui.parts.meant import CommandInput, understand
 
 _NETWORK = "Sandbox: what commands with network access may reach"
 _ANOTHER_KEY = "another key"
-"""Row of the models list; no model has such a name."""
+"""The key of a row in the list of models; it cannot be a model's name."""
 
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
-"""What a row that opens pages or lists does: with the argument of its command, and until they are closed."""
+"""The function of a row: takes the argument of its command, and returns once the pages it opened are closed."""
 
 
 def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
-    """Do it now, or once there is a conversation; why it cannot be done is told in one line."""
+    """Run the row now, or once there is a conversation; if it cannot be run, one line says why."""
     typed = f"/{row.name} {argument}".rstrip()
     wrong = wrong_argument(row, argument)
     if not wrong and chat.outbox.running and not row.while_running:
@@ -53,7 +53,7 @@ def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
 
 
 async def _late(chat: ChatScreen, row: Action, argument: str) -> None:
-    """A command that waited for the start."""
+    """Run a command that waited for the start."""
     if row.while_running or not chat.outbox.running:
         await _told(chat, row, argument)
     else:
@@ -77,7 +77,7 @@ async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
 
 
 def handler(does: str) -> Handler:
-    """The function of `module:function`; its pages are loaded with it. Raises ImportError and AttributeError."""
+    """Import the function named `module:function`, and with it the pages. Raises ImportError or AttributeError."""
     module, _, name = does.partition(":")
     found: Handler = getattr(import_module(f"codeagent.tui.pages.{module}"), name)
     return found
@@ -96,7 +96,7 @@ async def new(chat: ChatScreen, argument: str) -> None:
 
 
 async def resume(chat: ChatScreen, argument: str) -> None:
-    """`/resume [session]`."""
+    """Handle `/resume [session]`."""
     if argument:
         await change_to(chat, argument)
         return
@@ -111,7 +111,7 @@ async def resume(chat: ChatScreen, argument: str) -> None:
 
 
 async def change_to(chat: ChatScreen, session: str | None) -> None:
-    """Another conversation, with what this one was begun with."""
+    """Change to another conversation, with the options of this one."""
     await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=""))
 
 
@@ -120,13 +120,13 @@ async def leave(chat: ChatScreen, argument: str) -> None:
 
 
 async def print_below(chat: ChatScreen, argument: str) -> None:
-    """Put the conversation into the terminal's own scrollback and come back."""
+    """Print the conversation into the terminal's own scrollback and return to the screen."""
     with chat.app.suspend():
         sys.stdout.write(chat.view.plain_text() + "\n")
 
 
 async def copy(chat: ChatScreen, argument: str) -> None:
-    """`/copy [all]`: the last answer, or the whole conversation."""
+    """Handle `/copy [all]`: copy the last answer, or the whole conversation."""
     if argument not in ("", "all"):
         chat.tell(f"/copy takes nothing or all, not '{one_line(argument, 40)}'")
         return
@@ -138,7 +138,7 @@ async def copy(chat: ChatScreen, argument: str) -> None:
 
 
 async def mode(chat: ChatScreen, argument: str) -> None:
-    """`/mode [ask|accept-edits|plan|auto]`."""
+    """Handle `/mode [ask|accept-edits|plan|auto]`."""
     modes: Sequence[Mode] = get_args(Mode)
     if (chosen := next((each for each in modes if each == argument), None)) is not None:
         chat.outbox.set_mode(chosen)
@@ -147,7 +147,7 @@ async def mode(chat: ChatScreen, argument: str) -> None:
 
 
 async def sandbox(chat: ChatScreen, argument: str) -> None:
-    """`/sandbox [none|allow-list|ask|open]`."""
+    """Handle `/sandbox [none|allow-list|ask|open]`."""
     client, now = await chat.outbox.ready(), chat.state.status.now
     level = argument or await _pick(chat, _NETWORK, network_rows(client.agent.rules), marked=now.network)
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
@@ -176,7 +176,7 @@ async def permissions(chat: ChatScreen, argument: str) -> None:
 
 
 async def tools(chat: ChatScreen, argument: str) -> None:
-    """`/tools [trust|distrust]`; trusting is asked about on the page."""
+    """Handle `/tools [trust|distrust]`; the page asks before it trusts."""
     client = await chat.outbox.ready()
     toolbox = client.toolbox
     match argument:
@@ -200,14 +200,14 @@ async def mcp(chat: ChatScreen, argument: str) -> None:
 
 
 async def model(chat: ChatScreen, argument: str) -> None:
-    """`/model [name]`; asks for the key it needs."""
+    """Handle `/model [name]`; asks for the key that it needs."""
     client = await chat.outbox.ready()
     models = {row.name: row for row in await client.models()}
     present = chat.state.status.now.model
     rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
     name = argument or await _pick(chat, "Choose the model", rows, marked=present)
     if name == _ANOTHER_KEY:
-        asked = Missing("key", "Paste the key that the provider of your model gave you")
+        asked = Missing("key", "Paste the API key from your model's provider")
         name = present if await _new_key(chat, asked) else None
     if not name:
         return
@@ -225,18 +225,18 @@ async def model(chat: ChatScreen, argument: str) -> None:
 
 
 async def _new_key(chat: ChatScreen, missing: Missing) -> bool:
-    """Whether one was kept."""
+    """Ask for a new key; returns whether one was kept."""
     page = FirstRun(missing, (await chat.outbox.ready()).keep_key)
     await chat.app.push_screen_wait(page)
     return page.key_kept
 
 
 async def effort(chat: ChatScreen, argument: str) -> None:
-    """`/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
+    """Handle `/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
     client = await chat.outbox.ready()
     if not argument:
         now = client.agent.model.effort
-        chat.tell("thinking: " + ("as the provider has it" if now is None else said_effort(now)))
+        chat.tell("thinking: " + ("the provider's default" if now is None else said_effort(now)))
         return
     wanted = parse_effort(argument)
     refused = await client.finish(SetEffort(wanted))
@@ -244,7 +244,7 @@ async def effort(chat: ChatScreen, argument: str) -> None:
 
 
 async def theme(chat: ChatScreen, argument: str) -> None:
-    """`/theme [name]`."""
+    """Handle `/theme [name]`."""
     if argument:
         chat.tell(chat.themes.use(argument) or f"theme: {argument}")
         return

@@ -1,4 +1,4 @@
-"""What the agent can do, what is wrong with which tool file, and which files wait for trust."""
+"""The page of tools: what the agent can use, problems in tool files, and files that wait for trust."""
 
 from collections.abc import Iterator
 
@@ -20,29 +20,29 @@ from codeagent.tui.transcript.spelling import counted
 
 TRUST = (
     "Python tools of this project run on your machine, as you; they are loaded as they are now, "
-    "and asked about again when they change."
+    "and you are asked again when they change."
 )
 _SOURCES = {"builtin": "Built in", "python": "From Python files and packages", "yaml": "From YAML files"}
 _INDENT = "  "
 _LONGEST_NAME = 20
 _WORD = 5
-"""Cells of `allow`, the longest word."""
+"""The width of `allow`, the longest word, in cells."""
 _LEVEL = 7
-"""Cells of `warning`."""
+"""The width of `warning`, in cells."""
 _LATER = "trusted; loaded before the next request of the current run"
 DISTRUSTED = "the tool files of this project are no longer loaded"
-_NOTHING = "no tool file waits for your trust"
+_NOTHING = "no tool files wait for your trust"
 _LOOK = 0.5
-"""Seconds between two looks at whether files changed; nothing is drawn where none did."""
+"""Seconds between two checks for changed files; nothing is drawn if none changed."""
 
 
 def tools_pieces(box: Toolbox) -> tuple[Piece, ...]:
-    """The tools as rows."""
+    """Return the tools as rows."""
     return (lambda width, palette: _lines(box, width, palette),)
 
 
 def tools_plain(box: Toolbox) -> str:
-    """The same, as it is copied."""
+    """Return the tools as text for the clipboard."""
     untrusted = [f"not trusted: {path}" for path in box.untrusted]
     tools = [f"{tool.name}\t{WORDS[tool.permission]}\t{_about(tool)}\t{tool.description}" for tool in box.tools]
     sets = [f"{one.name}\t{_state(one)}\t{one.about}" for one in box.toolsets]
@@ -51,7 +51,7 @@ def tools_plain(box: Toolbox) -> str:
 
 def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
     if box.untrusted:
-        yield _heading("Not loaded: waits for your trust", palette.warning)
+        yield _heading("Not loaded: waiting for your trust", palette.warning)
         for path in box.untrusted:
             yield line([(_INDENT, None), (cut_middle(flat(path), width - 2), palette.text)])
         yield from paragraph(f"{TRUST} t trusts them.", width, palette.muted, first=_INDENT)
@@ -82,7 +82,7 @@ def _heading(text: str, style: Style) -> Line:
 
 
 def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
-    """Name, permission and beside them how it runs; its description on a row of its own."""
+    """Return a row with name, permission and how the tool runs, and below it the description."""
     styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
     lead: Parts = [
         (_INDENT, None),
@@ -95,7 +95,7 @@ def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[
 
 
 def _about(tool: ToolFacts) -> str:
-    """How it runs and where it comes from."""
+    """Return how the tool runs and where it comes from."""
     own = "" if tool.source == "builtin" else "on your machine"
     where = "in the sandbox" if tool.sandboxed else own
     mode = "" if tool.mode == "direct" else tool.mode
@@ -104,7 +104,7 @@ def _about(tool: ToolFacts) -> str:
 
 
 def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Line]:
-    """Name and state, and below them what it is for, or why it failed."""
+    """Return name and state, and below them what the toolset is for, or why it failed."""
     styles: dict[SourceState, Style] = {"failed": palette.error, "starting": palette.warning}
     style = palette.success if toolset.in_use else styles.get(toolset.state, palette.muted)
     lead: Parts = [
@@ -118,13 +118,13 @@ def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Li
 
 def _state(toolset: ToolsetFacts) -> str:
     on = f"{toolset.in_use} of " if toolset.in_use else ""
-    state = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed, tried again later"}
+    state = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed, will be tried again"}
     said = "on" if toolset.in_use and toolset.state in ("waiting", "ready") else state[toolset.state]
     return f"{said} · {on}{counted(toolset.tools, 'tool')}"
 
 
 def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Line]:
-    """Where, and below it what: nothing of either is left out."""
+    """Return where the problem is and, below, what it is, both in full."""
     style = palette.error if problem.level == "error" else palette.warning
     where, text = (flat(part, len(part)) for part in (problem.where, problem.text))
     texts = [(where, palette.text), (text, palette.muted)]
@@ -132,19 +132,19 @@ def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Lin
 
 
 class ToolsScreen(Page[None]):
-    """Covers the conversation, which continues; a file that changes is shown as it is now."""
+    """Covers the conversation, which continues; shows changes of the tool files as they happen."""
 
     BINDINGS = bindings("tools")
 
     def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
-        """`ask`: begin with the question whether to trust the files."""
+        """If `ask`, begin with the question whether to trust the files."""
         hints = [*(["{tools.trust} trusts"] if toolbox.untrusted else []), "{tools.distrust} distrusts"]
         self.pane: TextPane
         super().__init__("Tools", TextPane(tools_pieces(toolbox), tools_plain(toolbox)), _note(toolbox), hints)
         self._client = client
         self._shown = toolbox
         self._asked: tuple[str, ...] = ()
-        """The files that the question about trust was for."""
+        """The files that the pending question about trust is for."""
         self._ask = ask
 
     def on_mount(self) -> None:
@@ -158,14 +158,14 @@ class ToolsScreen(Page[None]):
 
     def action_trust(self) -> None:
         self._look()
-        self.pane.turn("home")  # what trusting means stands there
+        self.pane.turn("home")  # it says there what trusting means
         self._asked = self._shown.untrusted
         self.guard.close()
         files = counted(len(self._asked), "file")
         self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
 
     def action_yes(self) -> None:
-        """Load them, unless the key was on its way before the question could be read."""
+        """Load the files, unless the key was pressed before the question could be read."""
         asked = self._asked
         self._look()
         if not asked or asked != self._shown.untrusted:
@@ -180,7 +180,9 @@ class ToolsScreen(Page[None]):
 
     def _change(self, *, trusted: bool) -> None:
         self.settle()
-        self.app.run_worker(self._trust(trusted))  # of the app: closing the page must not end it half way
+        self.app.run_worker(
+            self._trust(trusted)
+        )  # a worker of the app, so that closing the page does not cancel it halfway
 
     async def _trust(self, trusted: bool) -> None:
         if (refused := await self._client.finish(TrustTools(trusted))) is not None:
@@ -191,7 +193,7 @@ class ToolsScreen(Page[None]):
         self.say(loaded if trusted else DISTRUSTED)
 
     def _look(self) -> None:
-        """Files that changed since they were asked about are asked about again."""
+        """Draw what changed; if the files in question changed, ask again."""
         toolbox = self._client.toolbox
         if toolbox is None or toolbox == self._shown:
             return

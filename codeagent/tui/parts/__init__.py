@@ -1,1 +1,1 @@
-"""What the screen is made of: cards, lists, lines, panes, each written once."""
+"""The building blocks of the screen: cards, lists, lines, panes."""

@@ -1,4 +1,4 @@
-"""An approval, all calls that wait, or a question from the agent, as the content of a card."""
+"""Card content for an approval, for all waiting calls, or for a question from the agent."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ _ASKS = {
     HOSTS: "Let this command reach the network?",
 }
 _MOVES = frozenset({"left", "right", "up", "down", "enter"})
-"""What moves the mark, or takes what is marked: only with the focus, for the composer has its own use of them."""
+"""Keys that move the mark or choose what is marked; only with the focus, as the composer uses them too."""
 _SCROLLING = {key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")}
 _NO = "n"
 _SENT = {
@@ -57,26 +57,26 @@ _BACK = CardChoice("esc", "back")
 
 @dataclass(frozen=True)
 class ApprovalContext:
-    """What an approval is shown in."""
+    """The circumstances in which an approval is shown."""
 
     waiting: int
-    """Approvals that wait."""
+    """How many approvals wait."""
     calls: int
-    """Calls among them that could be allowed together."""
+    """How many of their calls could be allowed together."""
     split: bool
     """The user wants diffs in two columns."""
     wide: bool
-    """There is room for that."""
+    """There is room for two columns."""
     now: float
-    """Seconds since the epoch."""
+    """The time, in seconds since the epoch."""
     keep_key: str
-    """The key that changes for how long a rule holds, as a user reads it."""
+    """The key that changes how long a rule holds, as a user reads it."""
     sent: str = ""
-    """What was answered and is not yet confirmed, in words."""
+    """The answer that is not yet confirmed, in words."""
 
 
 def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalContext) -> CardContent:
-    """The oldest question alone, or all calls that wait, to be allowed together."""
+    """Return the oldest question alone, or all waiting calls, to be allowed together."""
     front, to_read = shown[0], tuple(each.waiting for each in shown)
     if front.question is not None:
         return _question_content(front, front.question, view, context)
@@ -101,7 +101,7 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
 
 
 def _question_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
-    """Nothing is marked at first; an answer is taken by its number, or written."""
+    """Return a question of the agent's; nothing is marked at first, and its number chooses an answer."""
     options, row = question.options, view.row
     answer = Writing(
         "question",
@@ -166,7 +166,7 @@ def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
 
 
 def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
-    """The answers beyond yes and no that this call can have."""
+    """Return the answers other than yes and no that are possible for this call."""
     waiting = asked.waiting
     if waiting.proposal:
         rule = _rule(waiting, keep_key, keep=waiting.name == HOSTS)
@@ -179,7 +179,7 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
 
 
 def choices_of_all(shown: Sequence[Asked]) -> tuple[CardChoice, ...]:
-    """When all waiting calls are listed."""
+    """Return the choices for the list of all waiting calls."""
     acts = tuple(Answer(each.waiting.approval_id, Decision("once")) for each in shown)
     allow = "allow both" if len(shown) == 2 else f"allow all {len(shown)}"
     return (
@@ -204,7 +204,7 @@ def _reason(asked: Asked) -> Writing:
 
 
 def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
-    """Allow the call and what the rule matches; `keep`: also in later sessions."""
+    """Let the user write a rule that allows the call and everything it matches; if `keep`, also in later sessions."""
     enter = "always allow in this folder" if keep else "allow for this session"
     instead = "only this session" if keep else "always, in this folder"
 
@@ -230,11 +230,11 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
 
 
 def _edit(asked: Asked) -> Writing | Say:
-    """Ask about other arguments: a command is written in the line, anything else in the user's editor."""
+    """Let the user edit the arguments: a command in the line, anything else in the user's editor."""
     waiting = asked.waiting
     edit = call_edit(waiting.name, waiting.arguments)
     if edit is None:
-        return Say("its arguments cannot be read: r says what should be done instead")
+        return Say("its arguments cannot be read; r: say what to do instead")
     return Writing(
         "question",
         waiting.approval_id,
@@ -250,14 +250,14 @@ def _edit(asked: Asked) -> Writing | Say:
 def _unavailable(
     shown: Sequence[Asked], choices: Sequence[CardChoice], context: ApprovalContext
 ) -> dict[str, KeyMeaning]:
-    """Why keys do nothing for what is shown that do something for other calls, or in a wider window."""
+    """Say why keys that work for other calls, or in a wider window, do nothing for this one."""
     out: dict[str, KeyMeaning] = {}
     if len(shown) == 1:
         out = {
             "p": Say("no rule can be proposed for this: answer it each time"),
-            "e": Say("this call cannot be edited: r says what should be done instead"),
-            "h": Say("nothing to split here: y allows it all"),
-            "v": Say("never is for hosts: n denies this, and a rule of yours denies it for good"),
+            "e": Say("this call cannot be edited; r: say what to do instead"),
+            "h": Say("this cannot be split: y allows all of it"),
+            "v": Say("`never` is only for hosts: n denies this call, a deny rule denies it for good"),
         }
     if shown[0].rows and not context.wide:
         out["t"] = Say(f"two columns need {SPLIT_FROM} cells")
@@ -266,7 +266,7 @@ def _unavailable(
 
 
 def _marking(choices: Sequence[CardChoice], marked: str) -> dict[str, LazyMeaning]:
-    """Left and Right mark the choice beside the one that is marked; Enter takes that."""
+    """Let Left and Right move the mark to the next choice, and Enter choose it."""
     does = {choice.key: choice.does for choice in choices if choice.does is not None}
     keys = list(does)
     at, last = keys.index(marked or _NO), len(keys) - 1
@@ -275,7 +275,7 @@ def _marking(choices: Sequence[CardChoice], marked: str) -> dict[str, LazyMeanin
 
 
 def _all_pieces(shown: Sequence[Asked], *, split: bool) -> Iterator[Piece]:
-    """Everything that is asked."""
+    """Return everything that is asked, as pieces."""
     for at, each in enumerate(shown, 1):
         if at > 1:
             yield blank
@@ -283,7 +283,7 @@ def _all_pieces(shown: Sequence[Asked], *, split: bool) -> Iterator[Piece]:
 
 
 def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
-    """`Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command is shown below only."""
+    """Return `Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command is only shown below."""
     if len(shown) > 1:
         every = "both" if len(shown) == 2 else f"all {len(shown)}"
         return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
@@ -301,7 +301,7 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
 
 
 def _waiting(shown: Sequence[Asked], context: ApprovalContext) -> tuple[Part, ...]:
-    """`1 of 3  waiting 12 s`."""
+    """Return a text such as `1 of 3  waiting 12 s`."""
     age = duration(context.now - min(each.waiting.ts for each in shown))
     count = f"1 of {context.waiting}" if context.waiting > 1 and len(shown) == 1 else ""
     return (Part(count, 90), Part(f"waiting {age}", 50))

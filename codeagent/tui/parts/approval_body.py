@@ -1,4 +1,4 @@
-"""What a question shows, whole: nothing of what is asked is cut, folded away or made to look like something else."""
+"""The body of a question, in full: nothing is cut, folded away or made to look like something else."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,24 +22,24 @@ from codeagent.tui.state import ASK_USER
 from codeagent.tui.transcript.render_call import text_of_block
 
 _CONTEXT = 2
-"""Unchanged lines above the first change and below the last."""
+"""Unchanged lines shown above the first change and below the last."""
 _BESIDE_PATH = 48
-"""Cells of a title that are not the path: the tool, counts, age and edges."""
+"""Cells of a title that are not for the path: the tool, counts, age and edges."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with what is expensive to know about it."""
+    """A question, with facts about it that are expensive to compute."""
 
     waiting: ApprovalRequested
     rows: tuple[tuple[DiffRow, ...], ...]
-    """Of each diff, in order."""
+    """The rows of each diff, in order."""
     changed: tuple[int, int] | None
-    """Lines added and removed; None if nothing is changed."""
+    """Numbers of lines added and removed; None if it does not change a file."""
 
     @property
     def question(self) -> QuestionBlock | None:
-        """The agent's question to the user; None if a call waits for permission."""
+        """The agent's question to the user; None if a call is waiting for permission."""
         if self.waiting.name != ASK_USER:
             return None
         found = (block for block in self.waiting.blocks if isinstance(block, QuestionBlock))
@@ -47,13 +47,13 @@ class Asked:
 
     @property
     def by_hunk(self) -> tuple[DiffBlock, ...]:
-        """The changes that may be answered hunk by hunk, one for each file; none if it is taken as a whole."""
+        """The changes that may be answered hunk by hunk, one per file; empty if there is only one answer for all."""
         diffs = tuple(block for block in self.waiting.blocks if isinstance(block, DiffBlock))
         return diffs if self.waiting.by_hunk else ()
 
     @property
     def whole(self) -> bool:
-        """All of it can be shown."""
+        """Whether all of it can be shown."""
         return not any(isinstance(block, UnknownBlock) for block in self.waiting.blocks)
 
 
@@ -67,7 +67,7 @@ def asked(waiting: ApprovalRequested) -> Asked:
 
 
 def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
-    """With a few unchanged lines above the first change and below the last: the card has few rows."""
+    """Keep only a few unchanged lines above the first change and below the last, because the card has few rows."""
     changes = [at for at, row in enumerate(rows) if row.kind not in ("same", "gap")]
     if not changes:
         return rows
@@ -76,12 +76,12 @@ def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
 
 
 def asker(waiting: ApprovalRequested) -> str:
-    """`reviewer.1: ` if an agent that a call started asks; empty if the one does that the user talks to."""
+    """Return `reviewer.1: ` if a child asks; empty if the main agent does."""
     return "" if waiting.agent == MAIN else f"{flat(waiting.agent)}: "
 
 
 def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:
-    """The reason, then every block; `heading` comes before them where several questions are listed."""
+    """Return the reason, then every block; `heading` comes first if several questions are listed."""
     waiting = question.waiting
     out: list[Piece] = []
     if heading:
@@ -105,7 +105,7 @@ def _block(
 
 
 def _path(path: str, waiting: ApprovalRequested) -> Piece:
-    """The path of a diff where the title may not show all of it."""
+    """Return the path of a diff if the title may not show all of it."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         if path != waiting.target or visible(path) != path or cell_len(path) > width - _BESIDE_PATH:
@@ -115,14 +115,14 @@ def _path(path: str, waiting: ApprovalRequested) -> Piece:
 
 
 def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece, ...]:
-    """The question as Markdown, then the numbered answers; `picked` is the one Enter takes, from 0."""
+    """Return the question as Markdown, then the numbered answers; `picked` is the marked one, from 0."""
     options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
     return (_asked(question.question), *((blank,) if question.options else ()), *options)
 
 
 def _asked(text: str) -> Piece:
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        # markdown_it is heavy: it is not needed before the first question.
+        # markdown_it is heavy, and not needed until the first question.
         from codeagent.tui.rendering.markdown import render_markdown
 
         yield from render_markdown(text, width, palette)
@@ -143,6 +143,6 @@ def _option(at: int, text: str, picked: bool) -> Piece:
 
 
 def _behind(lead: str, found: Line, lead_style: Style, style: Style) -> Line:
-    """A line with something in front that is not copied."""
+    """Return a line with a lead that is not copied."""
     body = Strip(Segment.apply_style(found.strip, style))
     return Line(Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins)

@@ -1,4 +1,4 @@
-"""A pause, a plan that is ready, or a summary to read, as the content of a card."""
+"""Card content for a pause, a plan that is ready, or a summary to read."""
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
@@ -35,27 +35,27 @@ from codeagent.tui.rendering.palette import PLAIN, Palette
 from codeagent.tui.state import AtBoundary, Paused, PausedCall, PlanReady, SummaryReady
 
 _MOST_NAME = 14
-"""Cells of a tool's name."""
+"""Cells for a tool's name."""
 _INDENT = 6
-"""Cells in front of what belongs to a call."""
+"""Indent of what belongs to a call, in cells."""
 _END = 1_000
-"""Characters of each end of a long target in its row."""
+"""Characters shown of each end of a long target."""
 _OUTLINE = 6
-"""Rows of a plan: all of it is in the conversation above."""
+"""Rows shown of a plan, which is in the conversation above in full."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
 _LIMITS = ("budget", "limit")
 _UNASKED = ("step", *_LIMITS)
-"""Pauses the user did not ask for just now."""
+"""The reasons for pauses that the user did not just ask for."""
 _CONTINUING = "continuing"
-_SKIPPED = Say("it is skipped already")
-_NO_EDIT = Say("its arguments are not JSON: it cannot be edited")
+_SKIPPED = Say("it is already skipped")
+_NO_EDIT = Say("it cannot be edited: its arguments are not JSON")
 _BACK = CardChoice("esc", "back")
 
 
 def place_of(now: AtBoundary) -> Hashable:
-    """What makes it this boundary, whatever becomes of its calls; None if there is none."""
+    """Return what identifies the boundary, even if its calls change; None if there is no boundary."""
     match now:
         case Paused():
             return (now.why, now.batch, now.text, tuple(call.call_id for call in now.calls))
@@ -66,12 +66,12 @@ def place_of(now: AtBoundary) -> Hashable:
 
 
 def rings(now: AtBoundary) -> bool:
-    """The user did not ask for it just now."""
+    """Whether to ring the bell: the user did not just ask for this boundary."""
     return isinstance(now, SummaryReady) or (isinstance(now, Paused) and now.why in _UNASKED)
 
 
 def subjects_of(now: AtBoundary) -> tuple[str, ...]:
-    """What may be written about."""
+    """Return the ids or texts that the user may be writing about."""
     match now:
         case Paused():
             return tuple(call.call_id for call in now.calls)
@@ -82,7 +82,7 @@ def subjects_of(now: AtBoundary) -> tuple[str, ...]:
 
 
 def pause_content(paused: Paused, view: CardView, *, stepping: bool, focused: bool, sent: str) -> CardContent:
-    """A pause with the calls of its batch; `stepping`: step mode is on, `focused`: the card has the keys."""
+    """Return a pause with the calls of its batch; `stepping`: step mode is on, `focused`: the card has the focus."""
     count = len(paused.calls)
     marked = min(view.row or 0, count - 1) if count else 0
     beside: dict[str, KeyMeaning] = {"c": _go_on()}
@@ -105,7 +105,7 @@ def pause_content(paused: Paused, view: CardView, *, stepping: bool, focused: bo
 
 
 def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
-    """A plan, with its text as the user left it."""
+    """Return a plan, with its text as the user left it."""
     lines = len(text.splitlines())
     changed = "" if text == plan.text else ", as you changed it"
     return CardContent(
@@ -127,7 +127,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
 
 
 def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardContent:
-    """A summary, with its text as the user left it."""
+    """Return a summary, with its text as the user left it."""
     changed = "" if text == summary.text else ", as you changed it"
     replaces = f"for {summary.replaces} {'message' if summary.replaces == 1 else 'messages'}"
     return CardContent(
@@ -148,7 +148,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
 
 
 def pause_choices(paused: Paused, marked: int, *, stepping: bool, focused: bool) -> tuple[CardChoice, ...]:
-    """The marked call (from 0) is the one that is skipped or edited."""
+    """Return the choices of a pause; they skip or edit the marked call (from 0)."""
     out = [CardChoice("c", "continue", keep=95, does=_go_on())]
     if paused.why in _LIMITS:
         out = [CardChoice("plus", "continue with as much again", "as much again", 95, does=_go_on())]
@@ -166,12 +166,12 @@ def pause_choices(paused: Paused, marked: int, *, stepping: bool, focused: bool)
         ]
         out.append(CardChoice("text", "or type a correction", "or correct it", 50))
     else:
-        out.append(CardChoice("text", "or type what is sent first", "or type", 50))
+        out.append(CardChoice("text", "or type what to send first", "or type", 50))
     return (*out, CardChoice("esc", "back" if focused else "stop", keep=85))
 
 
 def call_write(call: PausedCall) -> Writing | Say:
-    """Other arguments for a call: a command is written in the line, anything else in the user's editor."""
+    """Let the user edit a call's arguments: a command in the line, anything else in the user's editor."""
     edit = call_edit(call.name, call.arguments)
     if edit is None:
         return _NO_EDIT
@@ -189,7 +189,7 @@ def call_write(call: PausedCall) -> Writing | Say:
 
 
 def text_write(shown: PlanReady | SummaryReady) -> Writing:
-    """What the user writes is kept, and is the plan or the summary from then on."""
+    """Let the user edit the plan or the summary; from then on their text is used."""
     kind: Literal["plan", "summary"] = "plan" if isinstance(shown, PlanReady) else "summary"
     return Writing(
         kind,
@@ -229,7 +229,7 @@ def _written_call(call_id: str, edit: CallEdit, text: str) -> Send | Say:
 
 
 def state_of(call: PausedCall) -> str:
-    """What will become of a call, in words: `runs`, `will ask`, `denied: …`, `skipped`, `edited, runs`."""
+    """Return what will happen to a call: `runs`, `will ask`, `denied: …`, `skipped`, `edited, runs`."""
     if call.state == "skipped":
         return "skipped"
     words = {"auto": "runs", "prompt": "will ask", "deny": "denied"}[call.permission]
@@ -239,7 +239,7 @@ def state_of(call: PausedCall) -> str:
 
 
 def title_of(paused: Paused) -> str:
-    """`paused before batch 3 · 3 calls`."""
+    """Return a text such as `paused before batch 3 · 3 calls`."""
     if paused.why in _LIMITS and not paused.calls:
         return f"paused: the {paused.why}"
     before = f"paused before batch {paused.batch}" if paused.batch else "paused"
@@ -249,7 +249,7 @@ def title_of(paused: Paused) -> str:
 
 
 def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...]:
-    """Every call, the marked one (from 0) whole; `problem` is what was wrong with what was written for it."""
+    """Return every call, the marked one (from 0) in full; `problem` says what was wrong with the edit of it."""
     out: list[Piece] = []
     if paused.why in _LIMITS:
         out.append(marked_piece(paused.text, "text"))
@@ -265,7 +265,7 @@ def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...
 
 
 def plan_pieces(text: str) -> tuple[Piece, ...]:
-    """The outline of a plan; if it has none, its first lines."""
+    """Return the outline of a plan, or its first lines if it has no outline."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         rows = outline(text)
@@ -281,7 +281,7 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
 
 
 def outline(text: str) -> list[str]:
-    """Headings and items of a Markdown text, not those within code; if there are none, its lines."""
+    """Return the headings and items of a Markdown text, except within code; if there are none, its lines."""
     found, lines, fenced = [], [], False
     for row in text.splitlines():
         if _FENCE.match(row):
@@ -323,7 +323,7 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
             return
         if target != call.target:
             yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
-        # There may be more to say than that this tool always asks.
+        # There may be a better reason than that this tool always asks.
         asks = call.state == "planned" and call.permission == "prompt" and call.reason not in ("", ALWAYS_ASKS)
         if state != states[at] or asks:
             words = f"{state_of(call).partition(':')[0]}: {call.reason}"

@@ -1,4 +1,4 @@
-"""The card above the composer: it shows what waits for the user, and does what their keys mean."""
+"""The card above the composer: shows what waits for the user, and does what their keys say."""
 
 import time
 from collections.abc import Callable
@@ -37,14 +37,14 @@ from codeagent.tui.state import UiState
 
 
 class Card(CardFrame):
-    """Shows the oldest question, whole, or all calls that wait; if there is none, a pause or a plan.
+    """Shows the oldest question in full, or all waiting calls; if there are none, a pause, a plan or a summary.
 
     Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). Keys pressed before the card
-    could be read are ignored: what comes in front closes the guard and the line. The card never changes what
-    waits: an answer shows as sent until whoever asked has removed it.
+    could be read are ignored: new content closes the guard and the line. The card never changes what waits: an answer
+    is shown as sent until the asker has removed the question.
 
-    `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the epoch. What is new
-    rings once if `rings`.
+    `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the epoch. If `rings`,
+    new content rings the bell once.
     """
 
     class Left(Message):
@@ -69,7 +69,7 @@ class Card(CardFrame):
         self._waiting = Waiting()
         self._content: CardContent | None = None
         self._means: dict[str, LazyMeaning] = {}
-        """What keys do now, by the letters they are known by."""
+        """What the keys do now, by letter."""
         self._letters: dict[str, str] = {}
 
     def on_mount(self) -> None:
@@ -80,7 +80,7 @@ class Card(CardFrame):
         self.sync()
 
     def sync(self) -> None:
-        """Show what waits as it is now."""
+        """Show what is waiting now."""
         approvals = self._state.approvals.waiting
         self._gate.forget(approvals)
         if self._waiting.update(approvals, self._state.boundary.now) and self.rings:
@@ -89,26 +89,26 @@ class Card(CardFrame):
 
     @property
     def scope(self) -> str:
-        """What it shows: `card` for a question, `boundary` for a pause, `plan`, `summary`; empty for nothing."""
+        """The scope of its keys: `card` for a question, `boundary` for a pause, `plan`, `summary`; empty if hidden."""
         return self._content.scope if self._content is not None else ""
 
     @property
     def is_new(self) -> bool:
-        """A pause, a plan or a summary has been shown for less time than it takes to see it."""
+        """Whether a pause, a plan or a summary has not been shown long enough to be noticed."""
         return self.scope in ("boundary", "plan", "summary") and self._guard.new
 
     @property
     def plan(self) -> str:
-        """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
+        """The plan that would be started, with the user's changes; empty if none is ready."""
         return self._waiting.plan
 
     @property
     def summary(self) -> str:
-        """The summary that would be used, as it is or as the user changed it; empty if none waits."""
+        """The summary that would be used, with the user's changes; empty if none waits."""
         return self._waiting.summary
 
     def take_focus(self) -> bool:
-        """Give the keys to the card, also where it was put away; False if nothing waits."""
+        """Focus the card, even if it was put away; False if nothing waits."""
         if self._content is None and self._waiting.boundary is not None:
             self._perform(ShowAs("away", False))
             self._show()
@@ -125,16 +125,16 @@ class Card(CardFrame):
         return True
 
     def press(self, key: str) -> bool:
-        """Act on a key with Alt, from the composer; False if it is none of the card's."""
+        """Act on a key with Alt, from the composer; False if it is not one of the card's."""
         letter = self._letters.get(key, "")
         return self._content is not None and letter not in self._content.only_focused and self._take(letter)
 
     def typed(self) -> None:
-        """Begin the wait again: the user typed or pasted in the composer."""
+        """Start the wait again, because the user typed or pasted in the composer."""
         self._guard.close()
 
     def put_away(self) -> bool:
-        """Hide a plan until Tab asks for it, or another is ready; False if none is shown."""
+        """Hide a plan until Tab is pressed or another is ready; False if none is shown."""
         if self.scope != "plan":
             return False
         self._perform(ShowAs("away", True))
@@ -142,7 +142,7 @@ class Card(CardFrame):
         return True
 
     def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
-        """Allow these hunks of the change; False if its question no longer waits."""
+        """Allow these hunks of the change; False if its question is no longer waiting."""
         if not self._waiting.waits(approval_id):
             return False
         self._send(Send((Answer(approval_id, Decision("once", hunks=answers)),), "in part"))
@@ -150,18 +150,18 @@ class Card(CardFrame):
         return True
 
     def refuse(self, call_id: str, problem: str) -> bool:
-        """What was written for a call does not fit: say why; False if it is gone."""
+        """Say why the edit of a call was refused; False if the call is gone."""
         known = self._waiting.refuse(call_id, problem)
         self._show()
         return known
 
     def not_sent(self) -> None:
-        """What was wanted at a boundary could not be done: the keys count again."""
+        """Accept keys again: what the user wanted at a boundary could not be done."""
         self._waiting.not_sent()
         self._show()
 
     async def write_outside(self, write: Writing) -> None:
-        """Let the user write in their editor; nothing of it is lost."""
+        """Let the user write in their editor; the text is never lost."""
         try:
             text = await edit_in_editor(self.app, self._waiting.begun(write), suffix=write.suffix)
         except EditorFailed as error:
@@ -171,7 +171,7 @@ class Card(CardFrame):
             self._guard.close()
         if not self._waiting.waits(write.subject):
             back = text if text != write.text else ""
-            kept = ": what you wrote is in the composer" if back else ""
+            kept = "; your text is in the composer" if back else ""
             self._do(Tell(f"the {write.about} is no longer pending{kept}", back))
             return
         if text.strip():
@@ -186,7 +186,7 @@ class Card(CardFrame):
         return self._guard.quiet
 
     def on_focus(self, event: Focus) -> None:
-        """Begin the wait again unless the user asked for the focus: a key was meant for something else."""
+        """Start the wait again unless the user asked for the focus: a key may have been meant for something else."""
         if not self.taking:
             self._guard.close()
         self.taking = False
@@ -234,7 +234,7 @@ class Card(CardFrame):
 
     @on(CardLine.Sent)
     def _line_sent(self, event: CardLine.Sent) -> None:
-        """What is sent is for what is in front: anything else there would have closed the line."""
+        """Send the typed text; it is for the shown content, as any change of that would have closed the line."""
         event.stop()
         if (write := self.line.write) is None or self._content is None:
             return
@@ -250,7 +250,7 @@ class Card(CardFrame):
         self.call_after_refresh(self._look)
 
     def _take(self, key: str) -> bool:
-        """Act on a key; False if it is none of the card's."""
+        """Act on a key; False if it is not one of the card's."""
         content, does = self._content, self._means.get(key)
         if content is None or does is None:
             return False
@@ -270,7 +270,7 @@ class Card(CardFrame):
         return True
 
     def _press(self, key: str, does: LazyMeaning, content: CardContent) -> None:
-        """Act on a key that answers, once it counts; while there is more to read, it reads on instead."""
+        """Act on a key that answers, if it counts by now; while there is more to read, it pages down instead."""
         admitted = self._guard.admits(key)
         if key not in content.beside and allows(does) and self._reads_on(content):
             return
@@ -282,7 +282,7 @@ class Card(CardFrame):
         self._show()
 
     def _reads_on(self, content: CardContent) -> bool:
-        """Turn the page while there is more to read; a key that is held down still allows nothing."""
+        """Page down while there is more to read; a key that is held down never allows anything."""
         if not self._guard.quiet or content.sent or not self._gate.is_unread(content.to_read):
             return False
         self.say("")
@@ -292,7 +292,7 @@ class Card(CardFrame):
         return True
 
     def _perform(self, does: KeyMeaning) -> None:
-        """Do what a key means; what allows a call is done only once all of the call was on screen."""
+        """Do what a key means; a call is allowed only once all of it was on screen."""
         if allows(does) and (why := self._why_closed()):
             self.say(why)
             self.call_after_refresh(self._look)
@@ -327,7 +327,7 @@ class Card(CardFrame):
             self._do(act)
 
     def _write(self, write: Writing) -> None:
-        """Let the user write: in the line what that shows all of, anything else in their editor."""
+        """Let the user write: in the line if it can show all of the text, else in their editor."""
         begun = self._waiting.begun(write)
         if write.suffix and not (write.purpose == "command" and fits_line(begun)):
             self.run_worker(self.write_outside(write), group="edit", exclusive=True)
@@ -335,7 +335,7 @@ class Card(CardFrame):
         self.open_line(write, begun)
 
     def _typing(self, key: str) -> bool:
-        """Act on a key that is not for the line while something is written; False if it is for the line."""
+        """Act on a key while the line is open; False if the key is for the line."""
         if (write := self.line.write) is None:
             return False
         if key in ("pageup", "pagedown"):
@@ -349,7 +349,7 @@ class Card(CardFrame):
         return True
 
     def _step_back(self, key: str) -> None:
-        """Esc closes the top layer: the line, the list of all calls, a plan, then the card; Tab always leaves."""
+        """Close the top layer with Esc: the line, the list of all calls, a plan, then the card; Tab always leaves."""
         if key == "escape" and self.line.write is not None:
             self.close_line()
             self._show()
@@ -360,7 +360,7 @@ class Card(CardFrame):
             self.post_message(self.Left())
 
     def _show(self) -> None:
-        """Show what should be in front; if that has changed, the wait begins again."""
+        """Show what should be in front; if that has changed, the wait starts again."""
         keymap, before = keymap_of(self), self._content
         self._content = content = self._waiting.content(
             stepping=self._state.status.now.stepping,
@@ -390,7 +390,7 @@ class Card(CardFrame):
         self.draw(content, self._why_closed)
 
     def _look(self) -> None:
-        """Take note of what is on screen, and of the time."""
+        """Record what is on screen, and update the keys as time passes."""
         if self._content is not None:
             self._gate.look(self._content.to_read)
             self._show()

@@ -1,4 +1,4 @@
-"""What a card shows and what its keys do, as plain data that a pure function makes of what waits."""
+"""What a card shows and what its keys do, as plain data that pure functions make from what waits."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
@@ -13,7 +13,7 @@ from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
 CardScope = Literal["card", "boundary", "plan", "summary"]
-"""Whose keys the card has: those of an approval or a question, of a pause, of a plan, or of a summary."""
+"""The scope of a card's keys: an approval or a question, a pause, a plan, or a summary."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ChooseHunks:
 
 @dataclass(frozen=True)
 class Tell:
-    """Say in one line what was not done; `back` is text of the user's that would be lost."""
+    """Say in one line what was not done; `back` is the user's text, which would otherwise be lost."""
 
     text: str
     back: str = ""
@@ -47,7 +47,7 @@ class WrittenCall:
     arguments: str
     """JSON."""
     written: str
-    """What the user wrote, given back if it does not fit."""
+    """The user's text, given back if it is refused."""
 
 
 @dataclass(frozen=True)
@@ -55,39 +55,39 @@ class StartPlan:
     """Carry out the plan."""
 
     text: str
-    """Markdown, as it is or as the user changed it."""
+    """Markdown, with the user's changes."""
     mode: Mode
 
 
 @dataclass(frozen=True)
 class UseSummary:
-    """Have the summary replace what it is of; None: keep the conversation as it is."""
+    """Replace the summarized messages with the summary; None keeps the conversation as it is."""
 
     text: str | None
-    """Markdown, as it is or as the user changed it."""
+    """Markdown, with the user's changes."""
 
 
 BoundaryAct = Continue | SkipCall | WrittenCall | StartPlan | UseSummary
 """What the user wants at a boundary."""
 CardAct = BoundaryAct | Answer | ChooseHunks | Tell
-"""What a card asks of its screen."""
+"""What a card asks its screen to do."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What is to be said about a text while it is written."""
+    """What is said about a text while it is being typed."""
 
     problem: str = ""
-    """One line: why Enter does nothing; empty if it sends the text."""
+    """One line why Enter does nothing; empty if it sends the text."""
     says: tuple[str, ...] = ()
-    """What sending it means. Where there is little room the first is kept, and the last goes last of the others."""
+    """What sending it means. If space is short, the first is always kept, and of the others the last one longest."""
     odd: str = ""
-    """Which of its letters only look like ASCII; empty if all are."""
+    """Letters that only look like ASCII; empty if there are none."""
 
 
 @dataclass(frozen=True)
 class Send:
-    """Do these acts; `words` says what was answered until that is confirmed, empty if the keys still work."""
+    """Do these acts; `words` is shown until they are confirmed, or empty if the keys continue to work."""
 
     acts: tuple[CardAct, ...]
     words: str = ""
@@ -102,14 +102,14 @@ class Say:
 
 @dataclass(frozen=True)
 class Scroll:
-    """Scroll the body, as a pane does by that key."""
+    """Scroll the body as a pane does for that key."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class MarkRow:
-    """Mark that row, from 0."""
+    """Mark a row, counted from 0."""
 
     row: int
 
@@ -123,7 +123,7 @@ class MarkChoice:
 
 @dataclass(frozen=True)
 class ShowAs:
-    """Show it another way: all calls that wait, a diff in two columns, or nothing until Tab asks for it."""
+    """Show it another way: all waiting calls, a diff in two columns, or nothing until Tab is pressed."""
 
     view: Literal["all", "split", "away"]
     on: bool
@@ -131,27 +131,27 @@ class ShowAs:
 
 @dataclass(frozen=True)
 class Writing:
-    """Let the user write: in the card's line, or in their editor what does not fit there."""
+    """Let the user write in the card's line, or in their editor if the text does not fit there."""
 
     about: Literal["question", "call", "plan", "summary"]
     subject: str
-    """The id of that, or the text of the plan or summary: what was begun is kept as long as it waits."""
+    """The id of what it is about, or the text of the plan or summary; a draft is kept as long as that waits."""
     purpose: Literal["reason", "answer", "rule", "command", "json", "plan", "summary"]
     then: Callable[[str], "Send | Say | None"]
-    """What the text does; None if keeping it is all."""
+    """What sending the text does; None if the text is only kept."""
     text: str = ""
-    """What it begins with."""
+    """The text to start from."""
     choices: tuple["CardChoice", ...] = ()
-    """The keys while it is written in the line."""
+    """The keys while the line is open."""
     placeholder: str = ""
     judge: Callable[[str], Check] | None = None
-    """Says what is wrong with a text; without it any may be sent."""
+    """Says what is wrong with a text; without it any text may be sent."""
     allows: bool = False
-    """Sending allows something: all of it must be seen, and Enter counts only once it could be read."""
+    """Sending allows a call: all of the text must be visible, and Enter counts only once it could be read."""
     suffix: str = ""
-    """Of the file that the editor gets; empty if it is always written in the line."""
+    """The suffix of the editor's file; empty if the text is always written in the line."""
     other: Callable[[], "Writing"] | None = None
-    """The same text, written for another end."""
+    """The same text for another purpose, such as a rule that is kept."""
 
 
 KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | ShowAs | Writing
@@ -161,64 +161,64 @@ LazyMeaning = KeyMeaning | Callable[[], KeyMeaning]
 
 @dataclass(frozen=True)
 class CardChoice:
-    """A key and what it does; `keep` says how late it goes where the row is narrow."""
+    """A key and what it does; in a narrow row, choices with a low `keep` are dropped first."""
 
     key: str
     words: str
     short: str = ""
     keep: int = 50
     allows: bool = False
-    """It is grey while it does not count yet."""
+    """It allows a call, so it is grey until it counts."""
     label: str = ""
-    """The key as it is shown, if that is not `key`."""
+    """The key as it is shown, if different from `key`."""
     does: LazyMeaning | None = None
-    """None if the row only tells of keys."""
+    """What the key does; None if the row only mentions it."""
 
 
 @dataclass(frozen=True)
 class CardView:
-    """What the user did to what is shown, without having answered it."""
+    """How the user arranged what is shown, before answering it."""
 
     marked: str | None = None
-    """The key of the choice that Enter takes; None if the mark was not moved."""
+    """The key of the marked choice, which Enter chooses; None if the mark was not moved."""
     row: int | None = None
     """The marked row, from 0; None if none was marked yet."""
     problem: str = ""
-    """What was wrong with what was written for the marked row."""
+    """What was wrong with the edit of the marked row."""
     away: bool = False
 
 
 @dataclass(frozen=True)
 class CardContent:
-    """All of a card."""
+    """Everything that a card shows and does."""
 
     id: Hashable
-    """A new one has to be read before keys count."""
+    """Identifies the content: if it changes, the card has to be read again before keys count."""
     scope: CardScope
     left: tuple[Part, ...]
-    """The title at the left of the upper edge."""
+    """The title, at the left of the upper edge."""
     right: tuple[Part, ...]
     body: tuple[Piece, ...]
     drawn_of: object
-    """If it is unchanged, so is the body."""
+    """Identifies the body: if it is unchanged, so is the body."""
     choices: tuple[CardChoice, ...]
     tab: str
-    """What one does on the card, as in `to answer`."""
+    """What Tab is for, such as `to answer`."""
     beside: Mapping[str, LazyMeaning] = field(default_factory=dict)
-    """What keys do that are not among the choices."""
+    """What keys other than the choices do."""
     marked: str = ""
-    """The key of the choice that Enter takes."""
+    """The key of the marked choice, which Enter chooses."""
     only_focused: frozenset[str] = frozenset()
-    """Keys the composer has its own use of: with Alt they do nothing here."""
+    """Keys that the composer uses itself: with Alt they do nothing here."""
     row: int | None = None
-    """The marked row of the body: it stays on screen."""
+    """The marked row of the body, which stays on screen."""
     at_end: bool = False
-    """The body is shown from its end."""
+    """The end of the body is shown first."""
     to_read: tuple[ApprovalRequested, ...] = ()
-    """What has to be on screen to its end before it can be allowed."""
+    """The questions that must have been on screen to the end before they can be allowed."""
     whole: bool = True
-    """All of it can be shown."""
+    """Whether all of it can be shown."""
     sent: str = ""
-    """What was answered and is not yet confirmed, in words; until then nothing else is done."""
+    """The answer that is not yet confirmed, in words; until then nothing else is done."""
     begins: Writing | None = None
-    """What is written as soon as the card has the keys."""
+    """What the user writes as soon as the card has the focus."""

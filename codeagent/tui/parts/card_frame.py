@@ -1,4 +1,4 @@
-"""The frame of a card: its edges, what is between them, and the line to write in."""
+"""The frame of a card: its edges, its body, and its text line."""
 
 import re
 from collections.abc import Callable
@@ -22,17 +22,17 @@ from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette
 
 _BESIDE_KEYS = 4
-"""Cells of the card's edges and of the air within them."""
+"""Cells of the card's edges and padding."""
 _ROOMY = 20
-"""Rows of a screen from which on the keys may take two."""
+"""Rows of a screen from which on the choices may take two rows."""
 _TINY = 4
-"""Rows of half a screen below which the card has no edges."""
-_TOO_LONG = "too long to be seen whole: shorten it, or enlarge the window"
+"""Rows of half a screen; below that the card has no edges."""
+_TOO_LONG = "too long to be shown in full: shorten it, or enlarge the window"
 _BREAKS = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*")
 
 
 class ReasonInput(LineInput):
-    """A `LineInput` in which the lines of a paste become one, so that nothing of it is lost."""
+    """A `LineInput` that joins the lines of a paste, where a plain one would keep only the first."""
 
     DEFAULT_CSS = """
     ReasonInput {
@@ -47,7 +47,7 @@ class ReasonInput(LineInput):
 
 
 class CardLine(Vertical):
-    """Hidden until it is opened; says what is typed and what is sent, and sends nothing that is not checked."""
+    """The card's text line, hidden until it is opened; sends only text that passed the check."""
 
     DEFAULT_CSS = """
     CardLine {
@@ -67,7 +67,7 @@ class CardLine(Vertical):
             self.text = text
 
     class Sent(Message):
-        """Enter, when nothing is wrong with the text."""
+        """Enter was pressed, and nothing is wrong with the text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -78,9 +78,9 @@ class CardLine(Vertical):
         self._input = ReasonInput(compact=True, select_on_focus=False)
         self._said = _CheckRow()
         self.write: Writing | None = None
-        """What is written; None while it is closed."""
+        """What the line was opened for; None while it is closed."""
         self.check = Check()
-        """Of the text as it is now."""
+        """The check of the current text."""
 
     def compose(self) -> ComposeResult:
         yield self._input
@@ -88,11 +88,11 @@ class CardLine(Vertical):
 
     @property
     def rows(self) -> int:
-        """How high it is."""
+        """Its height, in rows."""
         return 0 if self.write is None else 1 if self.write.judge is None else 2
 
     def open(self, write: Writing, text: str) -> None:
-        """Write there, beginning with `text`."""
+        """Open the line, starting from `text`."""
         self.write = write
         self.add_class("-open")
         self._said.display = write.judge is not None
@@ -103,7 +103,7 @@ class CardLine(Vertical):
         self._look()
 
     def turn(self, write: Writing) -> None:
-        """The same text, written for another end."""
+        """Use the same text for another purpose."""
         self.write = write
         self._look()
 
@@ -115,7 +115,7 @@ class CardLine(Vertical):
         return had_focus
 
     def _look(self) -> None:
-        """Judge the text again."""
+        """Check the text again."""
         self.check = self._judged(self._input.value)
         self._said.show(self.check)
 
@@ -144,7 +144,7 @@ class CardLine(Vertical):
 
 
 class _CheckRow(RowWidget):
-    """The problem, or what sending means."""
+    """The row with the problem, or with what sending means."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _CheckRow(RowWidget):
 
 
 class CardFrame(Vertical, can_focus=True):
-    """Draws a content: title, body, a line to write in, a row of keys, and the foot."""
+    """Draws a card's content: title, body, text line, choices and footer."""
 
     DEFAULT_CSS = """
     CardFrame {
@@ -204,9 +204,9 @@ class CardFrame(Vertical, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.reading_key = ""
-        """The key that reads on, as it is shown."""
+        """The key that pages down, as it is shown."""
         self.taking = False
-        """The card itself moves the focus to where it is now."""
+        """The card itself moved the focus to where it is now."""
         self.pane = LinePane()
         self.line = CardLine()
         self._title = RuleRow(("╭", "╮"))
@@ -233,13 +233,13 @@ class CardFrame(Vertical, can_focus=True):
         self.fit()
 
     def say(self, note: str) -> None:
-        """Say that in place of the keys for a moment."""
+        """Show a note instead of the choices for a moment."""
         self._keys.say(note)
 
     def draw(self, content: CardContent, why_closed: Callable[[], str]) -> None:
         """Draw everything but the body.
 
-        `why_closed` says what has to happen before what is asked can be allowed, by `reading_key`.
+        `why_closed` says what has to happen before the call can be allowed with `reading_key`.
         """
         keymap, focused, write = keymap_of(self), self.has_focus_within, self.line.write
         choices = labelled(content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab)
@@ -258,7 +258,7 @@ class CardFrame(Vertical, can_focus=True):
             self.fit()
 
     def fit(self) -> None:
-        """Leave the composer its half of the screen; if there is little, the card has no edges."""
+        """Leave half of the screen to the composer; if that is not much, draw the card without edges."""
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
         self._keys.most = 2 if self.app.size.height >= _ROOMY else 1
@@ -272,19 +272,19 @@ class CardFrame(Vertical, can_focus=True):
             self.pane.go_to(row - 1)
 
     def open_line(self, write: Writing, text: str) -> None:
-        """Write there, beginning with `text`."""
+        """Open the line, starting from `text`."""
         self.line.open(write, text)
         self.add_class("-writing")
         self.fit()
 
     def close_line(self) -> None:
-        """Close the line; what is drawn next is the card's keys."""
+        """Close the line; the card's choices are drawn next."""
         self.remove_class("-writing")
         if self.line.close():
             self.take()
         self.fit()
 
     def take(self) -> None:
-        """Take the focus, which the user asked for."""
+        """Take the focus, at the user's request."""
         self.taking = True
         self.focus()

@@ -1,4 +1,4 @@
-"""The keys of a card: which action each stands for, and how they are drawn."""
+"""The keys of a card: the action of each, and how they are drawn."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,18 +18,18 @@ from codeagent.tui.rendering.palette import Palette, palette_of
 
 _GAP = "  "
 _HERE = "›"
-"""In front of the choice that Enter takes."""
+"""The mark in front of the choice that Enter chooses."""
 _REVERSED = Style(reverse=True)
 _MOST = 2
-"""Rows of choices."""
+"""Rows for choices."""
 _MOMENT = 1.5
-"""Seconds that a note stays in place of the keys."""
+"""Seconds for which a note replaces the choices."""
 _KEEP = "card.keep"
 _NOT_WITH_ALT = ("enter", "esc", "text")
 
 
 class ChoiceRow(Widget):
-    """Choices in as many words as fit one or two rows; those that allow are greyed while they are off."""
+    """Draws the choices, shortened to fit one or two rows; while `off`, those that allow a call are grey."""
 
     DEFAULT_CSS = """
     ChoiceRow {
@@ -48,17 +48,17 @@ class ChoiceRow(Widget):
         self._said_until: Timer | None = None
         self._off = False
         self.most = _MOST
-        """Rows it may have."""
+        """The number of rows that it may have."""
 
     def show(self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool) -> None:
-        """`marked` is the key of the choice that Enter takes; `note` is said in place of all."""
+        """`marked` is the key of the choice that Enter chooses; a `note` replaces the choices."""
         state = (tuple(choices), marked, note, off)
         if state != (self._choices, self._marked, self._note, self._off):
             self._choices, self._marked, self._note, self._off = state
             self.refresh(layout=True)
 
     def say(self, note: str) -> None:
-        """Say that in place of all for a moment; empty brings the keys back."""
+        """Show a note instead of the choices for a moment; an empty one brings them back."""
         if self._said_until is not None:
             self._said_until.stop()
         self._said_until = self.set_timer(_MOMENT, lambda: self.say("")) if note else None
@@ -67,7 +67,7 @@ class ChoiceRow(Widget):
             self.refresh()
 
     def needed(self, width: int) -> int:
-        """Rows at that width; a note changes nothing about it."""
+        """Return the rows needed at that width, whether or not there is a note."""
         return max(1, len(self._laid(width)[1]))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -81,14 +81,14 @@ class ChoiceRow(Widget):
         return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
 
     def rows(self, width: int, palette: Palette) -> tuple[Line, ...]:
-        """The note, or the choices."""
+        """Return the note, or the choices."""
         if note := self._said or self._note:
             return (line([(cut_end(note, width), palette.warning)]),)
         brief, rows = self._laid(width)
         return tuple(line(self._drawn(row, palette, brief=brief)) for row in rows)
 
     def _laid(self, width: int) -> tuple[bool, list[list[CardChoice]]]:
-        """Whether it is said in few words, and the choices of each row; those with the lowest `keep` go first."""
+        """Return whether to use short words, and the choices of each row; those with the lowest `keep` are dropped."""
         kept = list(self._choices)
         for brief in (False, True):
             rows = self._wrapped(kept, width, brief=brief)
@@ -130,7 +130,7 @@ class ChoiceRow(Widget):
 
 
 def _cap(choice: CardChoice) -> str:
-    """The key with a blank on both sides; nothing for what is typed, which is not a single key."""
+    """Return the key with a blank on both sides; empty for text to type, which is not a single key."""
     name = choice.label or choice.key
     return "" if name == "text" else f" {name.capitalize() if len(name) > 1 and name.islower() else name} "
 
@@ -141,9 +141,9 @@ def _words(choice: CardChoice, *, brief: bool) -> str:
 
 
 def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[str, str]:
-    """What keys stand for, alone or with Alt: the first key of their action by default, or themselves.
+    """Map keys, alone or with Alt, to letters: the first default key of their action, or the key itself.
 
-    `others` are keys that belong to no action. `alt+shift+a` is `A`.
+    `others` are keys without an action. `alt+shift+a` is `A`.
     """
     actions = _actions_of(scope)
     keys = [(key, letter) for letter, action in actions.items() for key in keymap.keys_of(action)]
@@ -152,7 +152,7 @@ def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[
 
 
 def _spellings(key: str) -> tuple[str, ...]:
-    """How terminals send it."""
+    """Return the ways in which terminals send the key."""
     shifted = (f"shift+{key.lower()}", f"alt+shift+{key.lower()}") if len(key) == 1 and key.isupper() else ()
     return (key, f"alt+{key}", *shifted)
 
@@ -160,9 +160,9 @@ def _spellings(key: str) -> tuple[str, ...]:
 def labelled(
     choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool, tab: str
 ) -> tuple[CardChoice, ...]:
-    """The choices as they are pressed now: without the focus Tab goes to the card, and each key works with Alt.
+    """Return the choices with their keys: without the focus, Tab goes to the card and the other keys need Alt.
 
-    `tab` says what one does there.
+    `tab` says what Tab is for.
     """
     actions = _actions_of(scope)
     shown = tuple(
@@ -176,7 +176,7 @@ def labelled(
 
 
 def _actions_of(scope: CardScope) -> dict[str, str]:
-    """The ids of the actions of a card by the letters they are known by."""
+    """Map the letters of a card to the ids of its actions."""
     return {letter: row_id for letter, row_id in letters(scope).items() if row_id != _KEEP}
 
 
@@ -188,10 +188,10 @@ def _with_alt(choice: CardChoice) -> str:
 
 
 def keeps(key: str, keymap: Keymap) -> bool:
-    """The key changes for how long a rule holds that is being written."""
+    """Whether the key changes how long the rule being written holds."""
     return key in keymap.keys_of(_KEEP)
 
 
 def keep_label(keymap: Keymap) -> str:
-    """That key as the card shows it."""
+    """Return that key as the card shows it."""
     return keymap.shown(_KEEP)

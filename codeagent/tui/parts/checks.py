@@ -1,4 +1,4 @@
-"""What a user writes on a card, checked: a rule for a call, and other arguments of it."""
+"""Checks what a user writes on a card: a rule for a call, or new arguments."""
 
 import json
 import re
@@ -14,18 +14,18 @@ from codeagent.tui.parts.card_content import Check
 from codeagent.tui.rendering.marked import odd_letters, unseen
 
 _COMMANDS = "bash"
-"""The tool whose call may be nothing but a command."""
-_AGAIN = ("you are asked again, about the call as you leave it",)
+"""The tool whose calls may consist of a command only."""
+_AGAIN = ("you are asked again, about the edited call",)
 SESSION = "for this session"
 ALWAYS = "always, in this folder"
 _FITS = "no questions for what it matches"
 _LATER = "checked again when sent"
 _SAID = 60
-"""Characters of foreign text in a problem."""
+"""Characters of foreign text that a problem quotes."""
 _WILD = re.compile(r"[*?./\s]*")
-"""A pattern that names nothing."""
+"""Patterns that match everything."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
-"""A command line of one simple command, of which rules see exactly what is written."""
+"""A command line with one simple command, which rules see exactly as it is written."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class CallEdit:
 
     @property
     def suffix(self) -> str:
-        """Of the file the editor gets."""
+        """The suffix of the editor's file."""
         return ".sh" if self.kind == "command" else ".json"
 
     def arguments(self, text: str) -> str:
-        """The edited text as JSON of the arguments. Raises ValueError, which says in a phrase what is wrong."""
+        """Return the edited text as JSON arguments. Raises ValueError, which says in a phrase what is wrong."""
         if self.kind == "command":
             if not text.strip():
                 raise ValueError("the command is empty")
@@ -49,7 +49,7 @@ class CallEdit:
         try:
             edited = json.loads(text, parse_constant=_refuse)
         except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+            raise ValueError(f"not JSON: {error.msg} on line {error.lineno}, column {error.colno}") from error
         except RecursionError as error:
             raise ValueError("not readable as JSON: nested too deeply") from error
         if not isinstance(edited, dict):
@@ -57,16 +57,16 @@ class CallEdit:
         return json.dumps(edited, ensure_ascii=False)
 
     def check(self, text: str) -> Check:
-        """What is thought of the text while it is written."""
+        """Check the text while it is being typed."""
         try:
             self.arguments(text)
         except ValueError as error:
             return Check(str(error))
-        return Check("nothing is changed yet") if text == self.text else Check("", _AGAIN)
+        return Check("nothing was changed yet") if text == self.text else Check("", _AGAIN)
 
 
 def call_edit(name: str, arguments: str) -> CallEdit | None:
-    """How the call of that tool is edited; None if it cannot be. `arguments` are JSON."""
+    """Return the editable form of a call; None if it cannot be edited. `arguments` are JSON."""
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -80,12 +80,12 @@ def call_edit(name: str, arguments: str) -> CallEdit | None:
 
 
 def fits_line(text: str) -> bool:
-    """A line to write in shows all of the text, and gives it back as it was."""
+    """Whether a text line can show all of the text and return it unchanged."""
     return "\n" not in text and "\t" not in text and visible(text) == text and not unseen(text)
 
 
 def _indented(given: object) -> str:
-    """What is not seen is written as its number, which JSON reads back."""
+    """Return indented JSON in which invisible characters are escaped."""
     text = json.dumps(given, indent=2, ensure_ascii=False)
     return re.sub(
         r"[^\x20-\x7e\n]", lambda found: found[0] if not unseen(found[0]) else json.dumps(found[0])[1:-1], text
@@ -97,14 +97,14 @@ def _refuse(constant: str) -> object:
 
 
 def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
-    """Judge a rule for the question; the engine judges it again, for it alone knows all parts of the call.
+    """Check a rule for the question; the policy checks it again, as only it knows all parts of the call.
 
-    `keep`: it is to hold in later sessions, too.
+    `keep`: it will also hold in later sessions.
     """
     if not text.strip():
-        return Check("write what should be allowed, as in bash(git status*)")
+        return Check("write what to allow, such as bash(git status*)")
     if hidden := unseen(text):
-        return Check(f"it holds what cannot be seen, {', '.join(hidden)}: remove it")
+        return Check(f"it contains invisible characters, {', '.join(hidden)}: remove them")
     try:
         rule = Rule.parse(text, "auto", "session")
     except ConfigError as error:
@@ -112,21 +112,21 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
     if rule.tool != waiting.name:
         return Check(f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}")
     if rule.pattern is None:
-        return Check(f"never all of a tool: say which, {rule.tool}(…)")
+        return Check(f"a rule cannot allow every call of a tool: say which, {rule.tool}(…)")
     if _WILD.fullmatch(rule.pattern):
-        return Check("that would allow everything: name the command or the path it begins with")
+        return Check("that would allow everything: name a command, or the start of a path")
     odd = odd_letters(text)
     parts, kind = _parts(waiting)
     fitting = [part for part in parts if (rule.reaches(part) if kind == "host" else rule.matches(part, kind))]
     if parts and not fitting:
-        return Check(f"it does not fit this call: {one_line(parts[0], _SAID)}", odd=odd)
+        return Check(f"it does not match this call: {one_line(parts[0], _SAID)}", odd=odd)
     sure = bool(parts) and len(fitting) == len(parts)
     says = (ALWAYS if keep else SESSION, _FITS, *(() if sure else (_LATER,)))
     return Check("", says, odd)
 
 
 def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
-    """What of the call rules are surely matched against, and its kind; nothing if only the engine knows."""
+    """Return the parts of the call that rules are certain to see, and their kind; empty if only the policy knows."""
     if waiting.name == HOSTS:
         return tuple(waiting.target.split(", ")), "host"
     paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]

@@ -1,4 +1,4 @@
-"""Where the user types: what the keys do, and what is made of the text that is sent."""
+"""The composer: where the user types, what its keys do, and how sent text is understood."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,28 +27,27 @@ from codeagent.tui.parts.suggestions import (
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
 
 _PAUSE = 0.03
-"""Seconds without a key before files are searched."""
+"""Seconds without a key after which files are searched."""
 
 
 class Composer(PromptText):
-    """Says in messages what the user wants; what was sent is in the history before its message is posted."""
+    """Posts what the user wants as messages; sent text is in the history before its message is posted."""
 
     BINDINGS = bindings("composer")
 
     class Submitted(Message):
-        """What was sent, whole; an empty prompt if nothing was typed. An unknown command stays here."""
+        """The complete text that was sent; an empty prompt if nothing was typed. An unknown command is not sent."""
 
         def __init__(self, meant: Meant) -> None:
             super().__init__()
             self.meant = meant
 
     class Wanted(Message):
-        """Something of the screen.
+        """The user wants something from the screen.
 
-        card: Tab where nothing is typed. take_back: Up where nothing is typed and something is queued. editor: to go
-        on in the user's own. files: the first `@` of a prompt, and every one while there are none: `set_files` is
-        waited for. commands: the first `/` of a prompt: `set_commands` is called if there are others by now. keys: `?`
-        where nothing is typed.
+        card: Tab in an empty composer. take_back: Up in an empty composer while something is queued. editor: continue
+        in the user's editor. files: the first `@` of a prompt, and every `@` until `set_files` was called. commands:
+        the first `/` of a prompt; `set_commands` is called if they have changed. keys: `?` in an empty composer.
         """
 
         def __init__(self, what: Literal["card", "take_back", "editor", "files", "commands", "keys"]) -> None:
@@ -65,12 +64,12 @@ class Composer(PromptText):
     ) -> None:
         super().__init__(placeholder=placeholder, id=id)
         self.choices = ChoiceList()
-        """Belongs directly above the composer in the layout."""
+        """The list of completions; directly above the composer in the layout."""
         self.search = HistorySearch()
-        """The same."""
+        """The search of the history; directly above the composer in the layout."""
         self.commands = commands
         self.running = False
-        """The agent works: Tab queues what is typed."""
+        """The agent is working: Tab queues what is typed."""
         self.has_queue = False
         """Something can be taken back with Up."""
         self._prompts = history
@@ -78,21 +77,21 @@ class Composer(PromptText):
         self._paths: tuple[str, ...] = ()
         self._files: PathIndex | None = None
         self._asked: set[Literal["files", "commands"]] = set()
-        """What was asked for since a prompt was sent."""
+        """The lists that were asked for since the last prompt was sent."""
         self._word: Unfinished | None = None
         self._searched: Unfinished | None = None
-        """What the files on offer were searched for."""
+        """The query that the offered files match."""
         self._shown = ""
-        """What was typed by nobody: it came from the history, a queue or an editor."""
+        """Text that was not typed: it came from the history, the queue or an editor."""
         self._chord = False
 
     def clear(self) -> EditResult:
-        """Empty it; undo brings back what was there."""
+        """Empty the composer; undo restores the text."""
         self._walk = None
         return super().clear()
 
     def _show(self, typed: str) -> None:
-        """Text that comes from elsewhere opens no list: Up and Enter mean the text."""
+        """Show text from elsewhere without opening a list: Up and Enter act on the text."""
         super()._show(typed)
         self._walk = None
         self._shown = self.typed
@@ -105,19 +104,19 @@ class Composer(PromptText):
         return max(self.typed_at, self.search.typed_at)
 
     def set_edited(self, before: str, after: str) -> None:
-        """Show what the editor made of `before`; what came into the composer in the meantime stays in front of it."""
+        """Show the edited version of `before`; text that was added to the composer meanwhile stays in front of it."""
         meanwhile = self.text.removesuffix(before)
         self.set_text(after)
         self.insert_back(meanwhile.removesuffix("\n"))
 
     def set_commands(self, commands: Sequence[Action]) -> None:
-        """The commands that `/` offers."""
+        """Set the commands that `/` offers."""
         self.commands = commands
         if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "command":
             self.choices.offer(command_choices(self._word.query, commands))
 
     def set_files(self, paths: Sequence[str]) -> None:
-        """What `@` offers: paths, directories with a slash at the end, and the resources of servers."""
+        """Set what `@` offers: paths (directories end with a slash) and the resources of servers."""
         if self._files is None or self._paths != tuple(paths):
             self._paths = tuple(paths)
             self._index(self._paths)
@@ -147,7 +146,7 @@ class Composer(PromptText):
         self._replace_via_keyboard("\n", *self.selection)
 
     def action_send(self) -> None:
-        """Send what is typed, choose what is on offer, or break the line behind a backslash."""
+        """Send the text, choose the offered completion, or break the line after a backslash."""
         if self._chooses_on_enter:
             self._choose()
             return
@@ -159,7 +158,7 @@ class Composer(PromptText):
         self._send(later=False)
 
     def action_follow_up(self) -> None:
-        """Send what is typed for when the agent is done."""
+        """Send the text for when the agent is done."""
         self._send(later=True)
 
     def _send(self, *, later: bool) -> None:
@@ -185,7 +184,7 @@ class Composer(PromptText):
         self.forget()
 
     def action_complete(self) -> None:
-        """Tab: choose what is on offer, queue what is typed while the agent works, or go to the question."""
+        """Handle Tab: choose the offered completion, queue the text while the agent is working, or go to the card."""
         self._keep_up()
         if self.choices.is_open and self.choices.chosen:
             self._choose()
@@ -219,12 +218,12 @@ class Composer(PromptText):
 
     @property
     def _below(self) -> bool:
-        """There is a row below the cursor's."""
+        """Whether there is a row below the cursor's."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         return row < self.wrapped_document.height - 1
 
     def _show_walked(self, text: str | None) -> None:
-        """A prompt of the history; the text being typed comes back with its chips."""
+        """Show a prompt of the history; the text being typed returns with its chips."""
         walk = self._walk
         if text is None or walk is None:
             return
@@ -232,7 +231,7 @@ class Composer(PromptText):
         self._walk = walk
 
     def action_close_choices(self) -> None:
-        """Esc: close the list; if none is open, leave the key to others."""
+        """Handle Esc: close the list; if none is open, leave the key to others."""
         if not self.choices.is_open:
             raise SkipAction()
         self._searched = self._word
@@ -242,19 +241,19 @@ class Composer(PromptText):
         self.choices.close()
 
     def action_search_history(self) -> None:
-        """Ctrl+R: search earlier prompts in a line above."""
+        """Handle Ctrl+R: search earlier prompts in a list above."""
         self._close_choices()
         self.search.open(self._prompts.search)
 
     def end_search(self, closed: HistorySearch.Closed) -> None:
-        """Take what was found, and the focus back."""
+        """Use the prompt that was found, and take the focus back."""
         if closed.took_focus:
             self.focus()
         if closed.text is not None:
             self.set_text(closed.text)
 
     def action_edit_outside(self) -> None:
-        """Go on in the editor of `$VISUAL` or `$EDITOR`."""
+        """Continue in the editor of `$VISUAL` or `$EDITOR`."""
         self.post_message(self.Wanted("editor"))
 
     def on_text_area_changed(self) -> None:
@@ -276,7 +275,7 @@ class Composer(PromptText):
         return unfinished_at(self.document.get_line(row), row, column)
 
     def _offer(self) -> None:
-        """Open, change or close the list for what stands in front of the cursor."""
+        """Open, change or close the list for the word in front of the cursor."""
         before, word = self._word, self._unfinished()
         self._word = word
         if word is None or not self.has_focus:
@@ -311,7 +310,7 @@ class Composer(PromptText):
             self._offer_paths(word, found)
 
     def _offer_files(self) -> None:
-        """Search now: the files just came, or a key would choose before the pause is over."""
+        """Search now: the files have just arrived, or a key would choose before the pause is over."""
         if self._word is not None and self._files is not None:
             self._offer_paths(self._word, self._files.search(self._word.query))
 
@@ -321,7 +320,7 @@ class Composer(PromptText):
 
     @property
     def _chooses_on_enter(self) -> bool:
-        """Enter takes what is on offer, unless what is typed is complete as it is."""
+        """Whether Enter chooses the offered completion: it does unless the typed text is already complete."""
         self._keep_up()
         if self._word is None or (self._word.kind == "input" and not self.choices.moved):
             return False
@@ -330,7 +329,7 @@ class Composer(PromptText):
         return self.choices.chosen is not None
 
     def _keep_up(self) -> None:
-        """Keys come faster than the messages that tell of changes, and than files are searched."""
+        """Update the list before a key is handled: keys may be faster than change messages and file searches."""
         if self._unfinished() != self._word:
             self._offer()
         if self._word is not None and self._word.kind == "file" and self._word != self._searched:
@@ -341,7 +340,7 @@ class Composer(PromptText):
             self.take(choice)
 
     def take(self, choice: Completion) -> None:
-        """Put a choice in the place of the unfinished word."""
+        """Replace the unfinished word with a choice."""
         if self._word is None:
             return
         row, column = self.cursor_location

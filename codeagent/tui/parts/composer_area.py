@@ -1,4 +1,4 @@
-"""The composer with its rule, on which the mode stands, and the lists that open above it."""
+"""The composer with the rule above it, which shows the mode, and the lists that open above it."""
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -12,15 +12,15 @@ from codeagent.tui.rendering.lines import flat
 from codeagent.tui.state import UiState
 
 _AIRY = 16
-"""Rows of a screen from which on there is a blank one above the rule."""
+"""Rows of a screen from which on there is a blank row above the rule."""
 _WIDE = 60
-"""Columns from which on the rule says what the mode means, and how it is changed."""
+"""Columns from which on the rule says what the mode means and how to change it."""
 _ROOMY = 10
-"""Rows of a screen from which on there is a rule; below a card, which has one, it takes two more."""
+"""Rows of a screen from which on there is a rule; two more are needed below a card, which has its own."""
 
 
 class ComposerArea(Vertical):
-    """As high as the composer; the lists lie over what is above. Messages of the composer pass through."""
+    """As high as the composer; the lists cover what is above it. Messages of the composer pass through."""
 
     DEFAULT_CSS = """
     ComposerArea {
@@ -52,10 +52,10 @@ class ComposerArea(Vertical):
         self.sync()
 
     def sync(self) -> None:
-        """Say the mode that is in force and what it means, and what typing would do now."""
+        """Show the mode in force, its meaning, and what typing would do now."""
         mode = self._state.status.now.mode
         self.composer.placeholder = prompt_words(self._state.status.now, self._state.boundary.now)
-        # A card above has a frame of its own, and needs no air below.
+        # A card above has its own frame, and needs no blank row below.
         height = self.app.size.height
         framed = bool(self._state.approvals.waiting) or self._state.boundary.now is not None
         self._rule.display = height >= _ROOMY + 2 * framed

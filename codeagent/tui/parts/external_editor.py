@@ -1,4 +1,4 @@
-"""Lends the terminal to the user's own editor, with the text of the composer in a file."""
+"""Opens the text of the composer in the user's own editor, and lends it the terminal."""
 
 import asyncio
 import os
@@ -17,11 +17,11 @@ from codeagent.core.programs import find_program
 
 
 class EditorFailed(CodeagentError):
-    """The text was not edited; it is what it was before."""
+    """The text could not be edited; it is unchanged."""
 
 
 def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
-    """Program and arguments of `$VISUAL` or `$EDITOR`, never a program of the workspace that PATH leads to.
+    """Return program and arguments of `$VISUAL` or `$EDITOR`, but never a program inside the workspace found by PATH.
 
     Raises EditorFailed.
     """
@@ -34,16 +34,16 @@ def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
         raise EditorFailed(f"${name} cannot be read: {error}. Your text is unchanged.") from error
     program = find_program(argv[0], workspace) if argv else None
     if program is None:
-        raise EditorFailed(f"${name} names a program that is not there: {environ[name]}. Your text is unchanged.")
+        raise EditorFailed(f"${name} names a program that does not exist: {environ[name]}. Your text is unchanged.")
     return [program, *argv[1:]]
 
 
 async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
-    """What the user made of the text. The agent continues; nothing is drawn until then. Raises EditorFailed.
+    """Let the user edit the text, and return it. The agent continues, but nothing is drawn. Raises EditorFailed.
 
-    `suffix` ends the name of the file the editor gets, for its colours.
+    `suffix` is that of the editor's file, for syntax colours.
     """
-    folders = getattr(app, "folders", None)  # of the app that has a workspace; others are started in theirs
+    folders = getattr(app, "folders", None)  # the app's workspace; apps without one use the current folder
     argv = editor_command(os.environ, Path.cwd() if folders is None else folders.workspace)
     fd, name = mkstemp(prefix="prompt-", suffix=suffix)
     try:
@@ -64,8 +64,8 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
 
 
 async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
-    """What went wrong; None if nothing did. Raises nothing: the terminal would not be taken back."""
-    # An editor that leaves Ctrl+C to the terminal has it sent to this process as well.
+    """Run the editor; returns what went wrong, or None. It never raises, as the terminal has to be taken back."""
+    # If the editor leaves Ctrl+C to the terminal, this process receives it as well.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         process = subprocess.Popen(argv)  # noqa: ASYNC220  # starting is short, waiting is what a thread does
@@ -82,9 +82,9 @@ async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
 
 
 def _edited(path: Path) -> str:
-    """The file without the line break editors put at its end. Editors may have replaced the file by a new one."""
+    """Return the text without the final line break that editors add. The editor may have replaced the file."""
     try:
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
-        raise EditorFailed(f"What you wrote cannot be read: {error.strerror}. Your text is unchanged.") from error
+        raise EditorFailed(f"The edited text cannot be read: {error.strerror}. Your text is unchanged.") from error
     return text.removesuffix("\n")

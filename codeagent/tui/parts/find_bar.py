@@ -1,4 +1,4 @@
-"""One line to search the conversation with."""
+"""The line for searching the conversation."""
 
 from textual import on
 from textual.app import ComposeResult
@@ -47,13 +47,13 @@ class FindBar(Horizontal):
         yield Static("", classes="find--label", id="found", markup=False)
 
     def open(self, target: TranscriptView, text: str = "") -> None:
-        """Search there; without a text, what was searched for last is offered."""
+        """Search in `target`; without text, the last search is offered."""
         self._target = target
         target.found_more = self.count
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
-        self.screen.set_focus(box)  # now, unlike `focus`: the next key may have been pressed already
+        self.screen.set_focus(box)  # at once, unlike `focus`: the next key may already have been pressed
         self._search(box.value)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A change of one file hunk by hunk: its rows, what was answered to each, and the pane that draws them."""
+"""A change of one file hunk by hunk: the rows, the answer for each hunk, and the pane that draws them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from sys import maxsize
@@ -31,15 +31,15 @@ CONTEXT = 3
 """Unchanged lines shown before and after a hunk."""
 Word = Literal["accept", "reject", "edited"]
 Heading = Callable[[int], Sequence[Part]]
-"""What the row above a hunk says, by the hunk's number from 0."""
+"""Returns the row above a hunk, by the hunk's number from 0."""
 
 
 @dataclass(frozen=True)
 class HunkRows:
-    """One hunk; every row of the diff is in exactly one."""
+    """The rows of one hunk; every row of the diff belongs to exactly one hunk."""
 
     line: int
-    """The number of its first line in the old text; where it only adds, of the line it goes before."""
+    """The number of its first line in the old text or, if it only adds lines, of the line after them."""
     gap: int
     """Unchanged lines left out before it."""
     rows: tuple[DiffRow, ...]
@@ -48,7 +48,7 @@ class HunkRows:
 def hunk_rows(
     diff: DiffBlock, hunks: Sequence[Hunk], new: Sequence[tuple[str, ...]], *, everything: bool = False
 ) -> tuple[HunkRows, ...]:
-    """`new` is what stands in place of each hunk's old lines. `everything`: no unchanged line is left out."""
+    """`new` replaces each hunk's old lines. `everything`: all unchanged lines are included."""
     carriage = common_carriage(diff)
     lines = [line.removesuffix(carriage) for line in diff.before.split("\n")]
     total = len(lines)
@@ -80,13 +80,13 @@ def hunk_rows(
 
 
 def common_carriage(diff: DiffBlock) -> str:
-    """A carriage return where all lines of both texts end with one: it says nothing then. Else the empty string."""
+    """Return a carriage return if all lines of both texts end with one, and need not show it; else an empty text."""
     ends = {line_ends(diff.before), line_ends(diff.after)} - {""}
     return "\r" if ends == {"CRLF"} else ""
 
 
 def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
-    """What is to be said about how all lines end."""
+    """Return notes about the line ends of both texts."""
     old, new = line_ends(diff.before), line_ends(diff.after)
     if old and new and old != new and "mixed" not in (old, new):
         return (DiffRow("note", f"line ends change from {old} to {new}"),)
@@ -94,7 +94,7 @@ def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
 
 
 def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, range]:
-    """Of the lines between two hunks, those that are shown after the first and those before the second."""
+    """Return which of the lines between two hunks are shown after the first and before the second."""
     if is_last:
         return (between if everything else between[:CONTEXT]), range(0)
     if everything or len(between) < 2 * CONTEXT + LEAST_FOLDED:
@@ -108,7 +108,7 @@ def _same(places: range, lines: Sequence[str], start: int, shift: int) -> list[D
 
 
 class HunkSheet:
-    """Every hunk begins as accepted; lines the user wrote stay, also while the hunk is rejected."""
+    """The answers for all hunks: each starts as accepted; the user's own lines are kept while a hunk is rejected."""
 
     def __init__(self, diff: DiffBlock) -> None:
         self.diff = diff
@@ -128,16 +128,16 @@ class HunkSheet:
 
     @property
     def answers(self) -> tuple[HunkAnswer, ...]:
-        """One for each hunk."""
+        """Return one answer for each hunk."""
         return tuple(self._answer(at) for at in range(len(self.hunks)))
 
     @property
     def result(self) -> str:
-        """The text as it would become."""
+        """Return the text that would result."""
         return landed(self.diff.before, self.hunks, self.answers)
 
     def new_lines(self, at: int) -> tuple[str, ...]:
-        """What is proposed in place of the hunk's old lines, or what the user wrote instead."""
+        """Return the proposed replacement of the hunk's old lines, or the user's own."""
         own = self._own[at]
         return self.hunks[at].new if own is None else own
 
@@ -145,14 +145,14 @@ class HunkSheet:
         self._rejected[at] = not self._rejected[at]
 
     def accept(self, at: int) -> None:
-        """Take the hunk as it was proposed; what the user wrote comes back when they edit it again."""
+        """Accept the hunk as proposed; the user's own lines return when they edit it again."""
         self._rejected[at], self._own[at] = False, None
 
     def reject(self, at: int) -> None:
         self._rejected[at] = True
 
     def text(self, at: int) -> str:
-        """The hunk's new lines to be edited, without the file's last newline and carriage returns all lines have."""
+        """Return the hunk's new lines to edit, without the last newline and carriage returns of all lines."""
         draft = self._drafts[at]
         if draft is not None:
             return draft
@@ -161,16 +161,16 @@ class HunkSheet:
         return "\n".join(line.removesuffix(self._carriage) for line in lines)
 
     def can_be_written_here(self, at: int) -> bool:
-        """All of the text can be seen as it is in a field to write in."""
+        """Whether a text field can show all of the text as it is."""
         text = self.text(at)
         return visible(text) == text and not unseen(text.replace("\n", "").replace("\t", ""))
 
     def keep(self, at: int, text: str) -> None:
-        """Keep what was begun to be written, until the hunk is edited again."""
+        """Keep an unfinished text until the hunk is edited again."""
         self._drafts[at] = text
 
     def write(self, at: int, text: str) -> None:
-        """Take the user's own lines; an empty text takes the old lines out and puts nothing there."""
+        """Use the user's own lines; an empty text removes the old lines without a replacement."""
         if text == self.text(at) and self._drafts[at] is None:
             return
         hunk = self.hunks[at]
@@ -198,17 +198,17 @@ class HunkSheet:
         return True if own is None else own
 
     def _is_last(self, at: int) -> bool:
-        """No newline comes after its last line."""
+        """Whether its last line is not followed by a newline."""
         hunk = self.hunks[at]
         return hunk.start + len(hunk.old) == self.diff.before.count("\n") + 1
 
     def _closes_file(self, at: int) -> bool:
-        """Its last new line is the empty one behind the file's last newline."""
+        """Whether its last new line is the empty one after the file's last newline."""
         return self._is_last(at) and self.hunks[at].new[-1:] == ("",)
 
 
 class HunkPane(LinePane):
-    """One hunk is the current one. Keys are its owner's; so is calling `look` after something was drawn."""
+    """Draws the hunks, one of which is current. Its owner handles keys, and calls `look` after drawing."""
 
     DEFAULT_CSS = """
     HunkPane { padding: 0 1; }
@@ -223,7 +223,7 @@ class HunkPane(LinePane):
         self._words: Sequence[str] = ()
         self._split = False
         self._places: dict[int, dict[int, tuple[int, int]]] = {}
-        """By width: the row of a hunk's heading, and the one behind its last, `maxsize` until that is known."""
+        """By width: the row of each hunk's heading, and the row after its last, `maxsize` until that is known."""
         self._heads: dict[int, dict[int, int]] = {}
         """By width: the hunks by the rows of their headings."""
         self._read: dict[int, set[int]] = {}
@@ -235,21 +235,21 @@ class HunkPane(LinePane):
     def show_hunks(
         self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = (), words: Sequence[str] = ()
     ) -> None:
-        """Another change, from its first hunk on; `words`, each on its own line, and `notes` come before it."""
+        """Show another change from its first hunk on, after `words`, each on its own line, and `notes`."""
         self.current = 0
         self.seen.clear()
         self._path, self._hunks, self._notes, self._words = path, hunks, notes, words
         self._again()
 
     def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
-        """The same hunks otherwise: with other lines around them, or one of them `changed`, to be seen again."""
+        """Show the same hunks with other lines around them, or with one `changed`, which has to be seen again."""
         self._hunks = hunks
         if changed is not None:
             self.seen.discard(changed)
         self._again()
 
     def toggle_split(self) -> bool:
-        """Both versions beside each other, or below each other; False if they do not fit."""
+        """Switch between one and two columns; False if two do not fit."""
         if self.layout_width < SPLIT_FROM:
             return False
         self._split = not self._split
@@ -257,7 +257,7 @@ class HunkPane(LinePane):
         return True
 
     def go_to_hunk(self, at: int) -> None:
-        """Make a hunk the current one and put its heading at the top, as far as there are rows below it."""
+        """Make a hunk the current one and scroll its heading to the top, or as far as possible."""
         self.current = max(0, min(at, len(self._hunks) - 1))
         if self._width < 1:
             return
@@ -272,7 +272,7 @@ class HunkPane(LinePane):
         self.refresh()
 
     def look(self) -> None:
-        """Take note of what is on screen now; a hunk that is not on screen is not the current one."""
+        """Record what is on screen now; if the current hunk is not, make a visible one current."""
         if not self._hunks or not wholly_on_screen(self):
             return
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
@@ -336,7 +336,7 @@ class HunkPane(LinePane):
             places[at] = (first, made)
 
     def _above(self, notes: Sequence[DiffRow], width: int, palette: Palette) -> Iterator[Line]:
-        """What comes before the first hunk; the first of `notes` is left out."""
+        """Return what comes before the first hunk; the first of `notes` is left out."""
         for text in self._words:
             for row in wrap([(text, palette.text)], width):
                 yield line(row.parts, joins=row.joins)

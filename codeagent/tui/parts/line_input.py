@@ -1,4 +1,4 @@
-"""A line to write in, and the keys that terminals send in ways Textual reads as others."""
+"""A one-line text input, and keys that terminals send in ways that Textual misreads."""
 
 from collections.abc import MutableMapping
 from enum import Enum
@@ -13,7 +13,7 @@ from textual.widgets import Input
 from codeagent.core.sanitize import visible
 
 _ODD_NAMES = {"shift+\r": "shift+enter", "ctrl+\r": "ctrl+enter", "\r": "alt+enter"}
-"""What Textual calls the keys of xterm's modifyOtherKeys."""
+"""Textual's names for the keys of xterm's modifyOtherKeys."""
 _MODIFIERS = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
 
 
@@ -22,20 +22,20 @@ class _Known(Enum):
 
 
 def tell_alt_enter_from_enter() -> None:
-    """Without the kitty protocol, as in most tmux sessions, Alt+Enter comes as ESC CR, which Textual reads as Enter."""
+    """Tell Alt+Enter from Enter: without the kitty protocol, as in most tmux sessions, it arrives as ESC CR."""
     sequences = cast(MutableMapping[str, tuple[Enum, ...]], _ansi_sequences.ANSI_SEQUENCES_KEYS)
     sequences["\x1b\r"] = (_Known.ALT_ENTER,)
 
 
 def give_usual_name(event: Key) -> None:
-    """Rename a key to what bindings call it; those of Textual's odd names cannot be bound."""
+    """Rename a key to its name in bindings; Textual's odd names cannot be bound."""
     event.key = _ODD_NAMES.get(event.key, event.key)
 
 
 async def run_own_binding(widget: Widget, event: Key) -> bool:
-    """Run at once what the key is bound to in this widget: left to the app it would run after keys typed later.
+    """Run the widget's binding of the key at once: the app would run it after keys that were typed later.
 
-    False if it is bound to nothing there.
+    False if the widget does not bind it.
     """
     bound = widget.screen.active_bindings.get(event.key)
     if bound is None or bound.node is not widget:
@@ -47,7 +47,7 @@ async def run_own_binding(widget: Widget, event: Key) -> bool:
 
 
 def types_text(event: Key) -> bool:
-    """The key stands for its character; Alt+Y has one as well and types nothing."""
+    """Whether the key types its character; Alt+Y has one as well, but does not type it."""
     return event.is_printable and not event.key.startswith(_MODIFIERS)
 
 
@@ -78,5 +78,5 @@ class LineInput(Input):
             await run_own_binding(self, event)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Every way text comes in, typed or pasted."""
+        """Make all incoming text harmless, whether typed or pasted."""
         super().replace(visible(text).replace("\n", " ").replace("\t", " "), start, end)

@@ -1,4 +1,4 @@
-"""A scrolling pane of lines that are made when they are needed, and the pieces it is made of."""
+"""A scrolling pane whose lines are made when they are needed, and the pieces that make them."""
 
 import sys
 from abc import abstractmethod
@@ -25,35 +25,35 @@ from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 Piece = Callable[[int, Palette], Iterator[Line]]
-"""Makes the lines of some content for a width in cells, one after the other."""
+"""Yields the lines of some content for a width in cells."""
 SPLIT_FROM = 100
-"""Cells from which on two versions fit beside each other."""
+"""Cells from which on two columns fit."""
 _ROWS = 40
-"""Rows drawn in one go, where nothing keeps them together."""
+"""Rows of a diff drawn in one go, unless some belong together."""
 _MOST = 500
-"""Rows drawn in one go, though what goes stands beside what comes."""
+"""Rows drawn in one go at most, even if old and new lines belong together."""
 _CHANGED = ("added", "removed")
 _SLICE = 0.008
-"""Seconds of work between two looks at the keyboard."""
+"""Seconds of work before pending keys are handled."""
 _PAUSE = 0.004
 _NEWS = 0.2
-"""Seconds between two words about lines that were made out of sight: each lays the screen out again."""
+"""Seconds between two reports of lines made off screen, as each makes the screen lay itself out again."""
 _WIDTHS = 3
-"""Widths whose lines are kept."""
+"""How many widths have their lines kept."""
 
 
 @dataclass(eq=False)
 class _Laid:
-    """The lines of one width, as far as they are made."""
+    """The lines made so far for one width."""
 
     rest: Iterator[Line]
     lines: list[Line] = field(default_factory=list)
     complete: bool = False
     widest: int = 0
-    """Cells of the widest line."""
+    """The width of the widest line, in cells."""
 
     def reach(self, count: int, deadline: float = float("inf")) -> None:
-        """Make lines until there are `count`, all are made, or the deadline passed."""
+        """Make lines until there are `count`, all are made, or the deadline has passed."""
         while not self.complete and len(self.lines) < count and perf_counter() < deadline:
             made = next(self.rest, None)
             if made is None:
@@ -64,7 +64,7 @@ class _Laid:
 
 
 class Pane(ScrollView):
-    """Something long to read. Takes no focus: the page it is on has the keys."""
+    """Something long to read. It never has the focus: its page handles the keys."""
 
     can_focus = False
 
@@ -74,13 +74,13 @@ class Pane(ScrollView):
 
     @abstractmethod
     def everything(self) -> str:
-        """All of it, as it is copied."""
+        """Return all of it, as text for the clipboard."""
 
 
 class LinePane(Pane):
-    """Shows pieces one below the other. What is on screen is made at once, the rest in short slices.
+    """Shows pieces one below the other. Lines on screen are made at once, the rest in short slices.
 
-    Text can be selected; a copy has no gutters and no breaks where a row only wraps.
+    Text can be selected; a copy leaves out gutters and the breaks of wrapped lines.
     """
 
     DEFAULT_CSS = """
@@ -98,7 +98,7 @@ class LinePane(Pane):
     """
 
     class Moved(Message):
-        """Other lines are on screen now, or more of them are known."""
+        """Other lines are on screen now, or more lines are known."""
 
         @property
         def control(self) -> "LinePane":
@@ -116,10 +116,10 @@ class LinePane(Pane):
         self._to_end = False
         self._published = 0.0
         self.reserve = 0
-        """Rows that others need, where the height is auto: both together take at most half of the screen."""
+        """Rows that other widgets need if the height is auto: together they take at most half of the screen."""
 
     def show(self, pieces: Sequence[Piece]) -> None:
-        """Replace what is shown, and go to its beginning."""
+        """Replace the content, and scroll to its beginning."""
         self._pieces = tuple(pieces)
         self._laid.clear()
         self._to_end = False
@@ -134,32 +134,32 @@ class LinePane(Pane):
 
     @property
     def lines(self) -> Sequence[Line]:
-        """Those made so far for the present width."""
+        """The lines made so far for the current width."""
         return self._laid[self._width].lines if self._width in self._laid else ()
 
     @property
     def complete(self) -> bool:
-        """All lines of the present width are made."""
+        """Whether all lines of the current width are made."""
         return self._width in self._laid and self._laid[self._width].complete
 
     @property
     def widest(self) -> int:
-        """Cells of the widest line made so far; more than there are where a line had to be cut."""
+        """Cells of the widest line made so far; greater than the width if a line had to be cut."""
         return self._laid[self._width].widest if self._width in self._laid else 0
 
     @property
     def layout_width(self) -> int:
-        """Cells that a line has at present; 0 before the first layout."""
+        """The current width of a line, in cells; 0 before the first layout."""
         return self._width
 
     @property
     def below(self) -> int:
-        """Rows known to be below what is on screen."""
+        """How many rows are known to be below the screen."""
         return max(0, len(self.lines) - self.scroll_offset.y - self.scrollable_content_region.height)
 
     @property
     def pages(self) -> tuple[int, int]:
-        """The page that is on screen, from 1, and how many are known; neighbours share a row."""
+        """The page on screen, from 1, and how many are known; consecutive pages share a row."""
         height = max(1, self.scrollable_content_region.height)
         step = max(1, height - 1)
         count = 1 + max(0, -(-(len(self.lines) - height) // step))
@@ -167,11 +167,11 @@ class LinePane(Pane):
 
     @property
     def at_end(self) -> bool:
-        """The last line is on screen, or would be had it been painted."""
+        """Whether the last line is on screen, or will be once it is painted."""
         return self.complete and self.below == 0 and self.scrollable_content_region.height > 0
 
     def turn(self, key: str) -> bool:
-        """As every pane, and by j and k."""
+        """Scroll by a key, as every pane does; j and k work as well."""
         page = max(1, self.scrollable_content_region.height - 1)
         y = self.scroll_offset.y
         match key:
@@ -193,7 +193,7 @@ class LinePane(Pane):
         return True
 
     def go_to(self, row: int) -> None:
-        """Make `row` the topmost one on screen, as far as there are rows below it."""
+        """Scroll `row` to the top, or as far as possible."""
         self.scroll_to(y=max(0, min(row, self.max_scroll_y)), animate=False)
 
     def on_mount(self) -> None:
@@ -201,7 +201,7 @@ class LinePane(Pane):
 
     def on_resize(self, event: Resize) -> None:
         self._lay()
-        # The bar was judged by the rows of the width before, and would stay where those of this one fit.
+        # The scroll bar was based on the rows of the previous width, and would stay even if the new rows fit.
         self.call_after_refresh(self._refresh_scrollbars)
 
     def on_unmount(self) -> None:
@@ -230,7 +230,7 @@ class LinePane(Pane):
         return found.strip.adjust_cell_length(width, style).apply_style(style)
 
     def everything(self) -> str:
-        """All of it, as it is copied; lines that are not made yet are made for it."""
+        """Return all of it as text for the clipboard; missing lines are made for it."""
         self._at(self._width).reach(sys.maxsize)
         return self.get_selection(Selection(None, None))[0]
 
@@ -249,7 +249,7 @@ class LinePane(Pane):
         self.refresh()
 
     def _lay(self) -> None:
-        """Make what is on screen now, and see to the rest."""
+        """Make the lines on screen now, and start on the rest."""
         self._width = self.scrollable_content_region.width
         if self._width < 1 or not self.is_attached:
             return
@@ -300,7 +300,7 @@ class LinePane(Pane):
 
 
 def _selectable(line: Line, row: int) -> Strip:
-    """The strip with the offsets of its text, so that a selection knows what it is over."""
+    """Return the strip with the offsets of its text, which a selection needs."""
     strip = line.strip
     if not line.start:
         return strip.apply_offsets(0, row)
@@ -308,9 +308,9 @@ def _selectable(line: Line, row: int) -> Strip:
 
 
 def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
-    """All of a text, in the palette's style of that name but for what `marked_lines` points out.
+    """Return a piece for a whole text, in the palette's style of that name; `marked_lines` points out odd characters.
 
-    `lead` stands in front of its first line, and is not copied.
+    `lead` comes before the first line, and is not copied.
     """
     indent = cell_len(lead)
 
@@ -325,7 +325,7 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
 
 
 def wrapped_piece(text: str, style: str = "text") -> Piece:
-    """A text of codeagent's own, wrapped between words, in the palette's style of that name."""
+    """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         for row in wrap([(text, getattr(palette, style))], width):
@@ -335,12 +335,12 @@ def wrapped_piece(text: str, style: str = "text") -> Piece:
 
 
 def blank(width: int, palette: Palette) -> Iterator[Line]:
-    """A piece of one empty line."""
+    """Yield one empty line; a piece."""
     yield line([])
 
 
 def diff_piece(rows: Sequence[DiffRow], path: str, *, split: bool) -> Piece:
-    """The rows of a diff; `split`: old and new beside each other where there is room for it, else below each other."""
+    """Return a piece for the rows of a diff; if `split` and there is room, old and new are side by side."""
     ruler = ruler_of(rows)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
@@ -352,7 +352,7 @@ def diff_piece(rows: Sequence[DiffRow], path: str, *, split: bool) -> Piece:
 
 
 def chunks(rows: Sequence[DiffRow]) -> Iterator[tuple[DiffRow, ...]]:
-    """All rows in their order, cut before gaps and elsewhere only where split rows need not stand together."""
+    """Yield all rows in order, in chunks that end before gaps or between rows that need not be side by side."""
     first, pairs = 0, False
     for at, row in enumerate(rows):
         size = at - first

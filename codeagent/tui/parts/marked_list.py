@@ -1,4 +1,4 @@
-"""A list of rows, one of them marked: every picker and panel shows one."""
+"""A list of rows, one of which is marked; every picker and panel uses it."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 RowT = TypeVar("RowT")
 Parts = list[tuple[str, Style | None]]
 _MARK = 3
-"""Cells in front of a row's text."""
+"""Cells before a row's text."""
 _BESIDE = 36
-"""Cells from which on there is room for words about a row."""
+"""Cells from which on there is room for the description of a row."""
 
 
 class MarkedList(ScrollView, Generic[RowT]):
-    """Takes no focus: whoever owns it moves the mark. Headings are never marked; only rows on screen are drawn."""
+    """Never has the focus: its owner moves the mark. Headings are never marked; only rows on screen are drawn."""
 
     DEFAULT_CSS = """
     MarkedList {
@@ -39,34 +39,34 @@ class MarkedList(ScrollView, Generic[RowT]):
     ALLOW_SELECT = False
 
     class Marked(Message):
-        """Another row is marked, or none is left."""
+        """Another row is marked, or there are no rows left."""
 
     class Clicked(Message):
-        """A row was clicked, and is marked now."""
+        """A row was clicked, and is now marked."""
 
     def __init__(self, rows: Sequence[RowT] = (), *, mark: object = None) -> None:
-        """`mark` is the key of the row to mark first; without such a row, it is the topmost."""
+        """`mark` is the key of the row to mark first; if there is no such row, the topmost is marked."""
         super().__init__()
         self._rows = tuple(rows)
         self._at = self._place_of(mark, 0)
         self.nothing = ""
-        """What an empty list says."""
+        """The text of an empty list."""
 
     @abstractmethod
     def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Parts:
-        """A row in at most `width` cells; where it is marked, every style lies on that of the mark."""
+        """Return a row in at most `width` cells; if it is marked, every style is applied over that of the mark."""
 
     def is_heading(self, row: RowT) -> bool:
-        """The row cannot be marked; `parts` draws it over the whole width."""
+        """Whether the row cannot be marked; `parts` draws it over the whole width."""
         return False
 
     def key(self, row: RowT) -> object:
-        """What tells a row from others, also when what it says has changed."""
+        """Return what identifies a row, even if its text changes."""
         return row
 
     @property
     def marked(self) -> RowT | None:
-        """None if there is no row to mark."""
+        """The marked row; None if no row can be marked."""
         return self._rows[self._at] if self._at in self._places() else None
 
     @property
@@ -74,7 +74,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         return len(self._rows)
 
     def show(self, rows: Sequence[RowT], *, mark: object = None) -> None:
-        """Replace the rows; the mark goes to the row with the key `mark`, else stays on its row or near it."""
+        """Replace the rows; the mark moves to the row with the key `mark`, else stays on its row or near it."""
         wanted = self.key(self.marked) if mark is None and self.marked is not None else mark
         before = len(self._rows), self._at
         self._rows = tuple(rows)
@@ -82,14 +82,14 @@ class MarkedList(ScrollView, Generic[RowT]):
         self._lay(scroll=before != (len(self._rows), self._at))
 
     def move(self, step: int) -> None:
-        """By rows that can be marked; it stops at the ends."""
+        """Move the mark by that many rows; it stops at the ends."""
         places = self._places()
         if places:
             at = places.index(self._at) if self._at in places else 0
             self._mark(places[min(max(at + step, 0), len(places) - 1)])
 
     def page(self, direction: int) -> None:
-        """By as many rows as are on screen, but one."""
+        """Move the mark by one row less than there are on screen."""
         self.move(direction * max(1, self.scrollable_content_region.height - 1))
 
     def on_mount(self) -> None:
@@ -136,11 +136,11 @@ class MarkedList(ScrollView, Generic[RowT]):
         return [(" ▸ ", palette.accent + body), *((text, (own or PLAIN) + body) for text, own in parts), (rest, body)]
 
     def _places(self) -> list[int]:
-        """The rows that can be marked."""
+        """The indices of the rows that can be marked."""
         return [at for at, row in enumerate(self._rows) if not self.is_heading(row)]
 
     def _place_of(self, key: object, near: int) -> int:
-        """Of the row with that key, else of the one nearest to `near`."""
+        """Return the index of the row with that key, else of the one nearest to `near`."""
         places = self._places()
         found = (at for at in places if self.key(self._rows[at]) == key)
         return next(found, min(places, key=lambda at: abs(at - near), default=0))
@@ -161,7 +161,7 @@ class MarkedList(ScrollView, Generic[RowT]):
             self.call_after_refresh(self._show_mark)
 
     def _show_mark(self) -> None:
-        """Scroll to the mark; the first row of a part is shown with the heading above it."""
+        """Scroll to the mark; for the first row below a heading, show the heading too."""
         height = max(1, self.scrollable_content_region.height)
         headed = height > 1 and self._at > 0 and self.is_heading(self._rows[self._at - 1])
         first = self._at - 1 if headed else self._at
@@ -172,15 +172,15 @@ class MarkedList(ScrollView, Generic[RowT]):
 @dataclass(frozen=True)
 class PickerRow:
     key: str
-    """What choosing it gives."""
+    """What the picker returns if this row is chosen."""
     text: str
     about: str = ""
     warn: bool = False
-    """The words about it are a warning."""
+    """Whether the description is a warning."""
 
 
 class PickerList(MarkedList[PickerRow]):
-    """Rows with words about them, which can be narrowed."""
+    """Rows with descriptions, which can be narrowed by typing."""
 
     def __init__(self, rows: Sequence[PickerRow], marked: str = "") -> None:
         """`marked` is the key of the row to mark first."""
@@ -195,7 +195,7 @@ class PickerList(MarkedList[PickerRow]):
         super().show(rows, mark=mark)
 
     def narrow(self, query: str) -> None:
-        """Show what matches, the best first; the mark stays on its row, or goes to the best."""
+        """Show the matching rows, the best first; the mark stays on its row, or moves to the best."""
         before = self.marked
         found = matching(self._all, query)
         stays = not query and before in found
@@ -225,7 +225,7 @@ class PickerList(MarkedList[PickerRow]):
 
 
 def matching(rows: Sequence[PickerRow], query: str) -> tuple[PickerRow, ...]:
-    """Those whose text begins with the query, then that contain it, then whose words about it do, then scattered."""
+    """Return rows whose text starts with the query, contains it, whose description does, then scattered matches."""
     wanted = query.strip().lower()
     if not wanted:
         return tuple(rows)

@@ -1,4 +1,4 @@
-"""What the user means by what they typed: a prompt, a command of the shell, or one of ours."""
+"""Interprets typed text: a prompt, a shell command, or a slash command."""
 
 from collections.abc import Iterable
 
@@ -12,12 +12,12 @@ _LEAVE = ("exit", "quit", ":q")
 class PromptInput:
     text: str
     later: bool = False
-    """To be read when the agent is done."""
+    """Deliver it when the agent is done."""
 
 
 @dataclass(frozen=True)
 class ShellInput:
-    """`!command`, or `!!command` where the model is not to see it."""
+    """`!command`, or `!!command`, which the model does not see."""
 
     command: str
     shared: bool
@@ -37,14 +37,14 @@ class UnknownInput:
 
 
 Meant = PromptInput | ShellInput | CommandInput | UnknownInput
-"""What the user means by what they typed."""
+"""What typed text may be."""
 
 
 def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
-    """None if nothing is said: blank text, or a shell command that is still empty.
+    """Return the meaning of typed text; None for blank text or an empty shell command.
 
-    A first word with a second slash is a path, and a line with a space in front of its slash is a prompt. So is what
-    asks for a prompt of an MCP server, `/server:prompt`.
+    If the first word has a second slash it is a path, so the text is a prompt. Text with a space before its slash is a
+    prompt too, and so is `/server:prompt`, which asks for a prompt of an MCP server.
     """
     text = typed.strip("\n").rstrip()
     if not text.strip():
@@ -63,5 +63,5 @@ def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
 
 
 def named(word: str, commands: Iterable[Action]) -> Action | None:
-    """The command of that name or alias."""
+    """Return the command of that name or alias."""
     return next((row for row in commands if word == row.name or word in row.aliases), None)

@@ -1,4 +1,4 @@
-"""Long output: its rows, how they are searched, and the pane that draws those on screen."""
+"""Long output: its rows, a search in them, and the pane that draws the rows on screen."""
 
 import re
 from bisect import bisect_right
@@ -23,7 +23,7 @@ from codeagent.tui.state import JobBoard
 from codeagent.tui.transcript.spelling import counted
 
 LONGEST = 2_000
-"""Characters of one row; a longer line goes on in the next."""
+"""Characters of one row; a longer line continues in the next."""
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -37,14 +37,14 @@ class OutputMatch:
 
     row: int
     start: int
-    """Character in the row as it is shown."""
+    """The first character, in the row as it is shown."""
     number: int
-    """Which one it is, from 1."""
+    """Its number, from 1."""
     total: int
 
 
 class OutputText:
-    """Rows of raw text, of which only colours act."""
+    """Rows of raw text, in which only colours have an effect."""
 
     def __init__(self, text: str | Sequence[str]) -> None:
         lines = text.split("\n") if isinstance(text, str) else list(text)
@@ -58,26 +58,26 @@ class OutputText:
         return len(self._rows)
 
     def raw(self, row: int) -> str:
-        """With its colours, and nothing else that acts on a terminal."""
+        """Return a row with its colours, but without any other control sequence."""
         return _cleaned(self._rows[row])
 
     def plain(self, row: int) -> str:
-        """As it is shown."""
+        """Return a row as it is shown."""
         return _shown(self._rows[row])
 
     @cached_property
     def whole(self) -> str:
-        """All rows as they are shown; most need no more than their colours taken away, and that all at once."""
+        """Return all rows as they are shown; most only lose their colours, which is done for all at once."""
         joined = "\n".join(self._rows)
         plain = _COLOUR.sub("", joined) if "\x1b" in joined else joined
         if _ACTS.search(plain) is not None:
             rows = zip(plain.split("\n"), self._rows, strict=True)
             plain = "\n".join(_shown(raw) if _ACTS.search(row) else row for row, raw in rows)
-        # Of ASCII nothing is left that acts, and looking for it in megabytes would be felt.
+        # ASCII has no control sequences left, and a search for them in megabytes would be noticeable.
         return (plain if plain.isascii() else visible(plain)).replace("\t", "    ")
 
     def find(self, text: str, row: int, start: int, *, backwards: bool = False) -> OutputMatch | None:
-        """The match at or after that place, or before it; round the ends. Case counts where `text` has capitals."""
+        """Return the match at or after that place, or before it; wraps around. Case matters if `text` has capitals."""
         whole = self._searched(text)
         here = self._starts[row] + start if self._rows else 0
         if backwards:
@@ -92,7 +92,7 @@ class OutputText:
         return OutputMatch(found, at - self._starts[found], whole.count(text, 0, at) + 1, whole.count(text))
 
     def spans(self, text: str, row: int) -> Iterator[tuple[int, int]]:
-        """The matches in a row: characters from and to."""
+        """Return the matches in a row as (start, end) in characters."""
         shown = self.plain(row)
         at = _like(text, shown).find(text) if text else -1
         while at >= 0:
@@ -112,7 +112,7 @@ class OutputText:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Pieces of a line that is too long for a row; it loses its colours, because they could be cut in two."""
+    """Split a line that is too long for a row; it loses its colours, as a colour sequence could be cut in two."""
     if len(line) <= LONGEST:
         yield line
         return
@@ -141,13 +141,13 @@ def _like(text: str, shown: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """Lower case, of the same length: a few letters become two and stay as they are."""
+    """Return the text in lower case and of the same length: letters whose lower case is longer stay as they are."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 class OutputPane(Pane):
-    """Rows are not wrapped: what is too wide is reached by scrolling to the right."""
+    """Draws the rows without wrapping them: long rows scroll to the right."""
 
     DEFAULT_CSS = """
     OutputPane {
@@ -178,7 +178,7 @@ class OutputPane(Pane):
         return self.text.whole
 
     def turn(self, key: str) -> bool:
-        """As every pane, and by left and right."""
+        """Scroll by a key, as every pane does; left and right work as well."""
         page = max(1, self.scrollable_content_region.height - 1)
         x, y = self.scroll_offset
         places = {
@@ -197,13 +197,13 @@ class OutputPane(Pane):
         return True
 
     def find(self, text: str) -> OutputMatch | None:
-        """Go to the first match that is not above the screen; empty text ends the search."""
+        """Go to the first match on screen or below; an empty text ends the search."""
         self._query = text
         self._found = self.text.find(text, self.scroll_offset.y, 0) if text and len(self.text) else None
         return self._show_found()
 
     def next(self, *, backwards: bool = False) -> OutputMatch | None:
-        """The next match, round the end; None if there is none or nothing is searched for."""
+        """Go to the next match, wrapping around, and return it; None if there is none or no search."""
         if self._found is None:
             return None
         start = self._found.start if backwards else self._found.start + 1
@@ -237,7 +237,7 @@ class OutputPane(Pane):
         self.refresh()
 
     def _widen(self, cells: int) -> None:
-        """A wider row than any before came on screen: to measure all of them would take too long."""
+        """Widen the pane for a row that just came on screen, as measuring all rows would take too long."""
         if cells > self.virtual_size.width:
             self.virtual_size = Size(cells, len(self.text))
 
@@ -245,7 +245,7 @@ class OutputPane(Pane):
         return ansi_line(self.text.raw(row), palette_of(self).text)
 
     def _marked(self, found: Line, row: int) -> Strip:
-        """The row with what was found and what is selected."""
+        """Return the row with matches and selection highlighted."""
         palette = palette_of(self)
         here = self._found
         for begin, end in self.text.spans(self._query, row):
@@ -279,7 +279,7 @@ class OutputPane(Pane):
 
 
 class JobTail(OutputPane):
-    """The end of one job's output, and its beginning while it runs."""
+    """Shows the end of a job's output and, while it runs, its beginning."""
 
     def __init__(self, board: JobBoard) -> None:
         super().__init__("")
@@ -290,11 +290,11 @@ class JobTail(OutputPane):
 
     @property
     def following(self) -> bool:
-        """Its end is on screen, and stays there."""
+        """Whether the end is on screen, and new output scrolls it."""
         return self._following
 
     def show(self, job_id: str) -> None:
-        """Another job, from its end; or the same, with what it has printed since."""
+        """Show another job from its end, or update the same job."""
         row = self._board.get(job_id)
         if row is None:
             return

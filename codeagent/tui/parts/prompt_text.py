@@ -1,4 +1,4 @@
-"""The text of the composer: how it is edited, pasted into and drawn."""
+"""The text area of the composer: editing, pasting and drawing."""
 
 import re
 from time import monotonic
@@ -19,35 +19,35 @@ from codeagent.tui.rendering.palette import palette_of
 
 _MOST_LINES = 10
 _MOST_CHARACTERS = 1_000
-# The spaces of a chip do not break, which no key types: only a paste or its own text coming back makes a chip.
+# A chip has non-breaking spaces, which cannot be typed: only a paste, or its own text returning, makes a chip.
 _CHIP = re.compile("\\[pasted\xa0[\\d,]+\xa0characters,\xa0[\\d,]+\xa0lines?\xa0#\\d+\\]")
 _MARK = "❯ "
 _SHELL_MARK = "$ "
 _LONGEST_SHOWN = 50_000
-"""Characters of a text that is given back as text; a longer one comes back as a chip."""
+"""Characters of the longest returned text that is shown as text; a longer one becomes a chip."""
 _UNSTYLED = 0.02
-"""Seconds until a text without styles is drawn again."""
+"""Seconds until text without styles is drawn again."""
 
 
 def unified(text: str) -> str:
-    """The text with every line break as a newline: terminals send carriage returns for those of a paste."""
+    """Return the text with every line break as a newline: for pastes, terminals send carriage returns."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def harmless(text: str) -> str:
-    """Text that can stand in the composer: what would act on a terminal is shown instead."""
+    """Return text that is safe in the composer: control characters are shown visibly."""
     return visible(unified(text))
 
 
 def is_long(text: str) -> bool:
-    """A paste of this text becomes a chip."""
+    """Whether a paste of this text becomes a chip."""
     return len(text) > _MOST_CHARACTERS or unified(text).count("\n") >= _MOST_LINES
 
 
 class Chips:
-    """The long texts that chips stand for; a chip is told by its exact words, `[pasted 5,000 characters, 80 lines #1]`.
+    """The long texts behind chips; a chip is known by its exact words, `[pasted 5,000 characters, 80 lines #1]`.
 
-    Numbers are not used again, so that a chip that comes back by undo still means what it did.
+    Numbers are never reused, so that a chip restored by undo still means the same text.
     """
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ class Chips:
         self._expanded = ("", "")
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """(start, end) of every chip in a line, in characters."""
+        """Return (start, end) of every chip in a line, in characters."""
         if not self._texts or "\xa0" not in line:
             return []
         return [hit.span() for hit in _CHIP.finditer(line) if hit[0] in self._texts]
 
     def expand(self, text: str) -> str:
-        """The text with what every chip stands for in its place."""
+        """Return the text with every chip replaced by the text behind it."""
         if not self._texts or "\xa0" not in text:
             return text
         if self._expanded[0] != text:
@@ -90,9 +90,9 @@ class Chips:
 
 
 class PromptText(TextArea, inherit_bindings=False):
-    """Grows with its lines up to two fifths of the screen; a long paste is a chip that is edited as one character.
+    """A text area that grows up to two fifths of the screen; a long paste is a chip, edited as one character.
 
-    Page keys are left to what is around it. The cursor does not blink: an idle screen draws nothing.
+    Page keys are left to the screen. The cursor does not blink: an idle screen draws nothing.
     """
 
     DEFAULT_CSS = """
@@ -120,12 +120,12 @@ class PromptText(TextArea, inherit_bindings=False):
 
     @property
     def typed(self) -> str:
-        """The text as it is shown, chips as chips."""
+        """The text as it is shown, with chips as chips."""
         return self.document.text
 
     @property
     def text(self) -> str:
-        """The whole text, with what the chips stand for."""
+        """The whole text, with the texts behind the chips."""
         return self._chips.expand(self.typed)
 
     @text.setter
@@ -137,11 +137,11 @@ class PromptText(TextArea, inherit_bindings=False):
         return not self.typed.strip()
 
     def set_text(self, text: str) -> None:
-        """Show this instead, the cursor at its end; undo brings back what was there."""
+        """Replace the text, and put the cursor at its end; undo restores the previous one."""
         self._show(self._given(text))
 
     def insert_back(self, text: str) -> None:
-        """Put text that returns in front of what is typed, on lines of its own."""
+        """Insert returned text before the typed text, on lines of its own."""
         if not text:
             return
         behind = f"\n{self.typed}" if self.typed else ""
@@ -163,7 +163,7 @@ class PromptText(TextArea, inherit_bindings=False):
         self.history.checkpoint()
 
     def forget(self) -> None:
-        """Empty it for good: no undo, and the texts of the chips are let go."""
+        """Empty the text area for good: undo and the texts behind chips are dropped."""
         self._chips.clear()
         self.load_text("")
 
@@ -193,7 +193,7 @@ class PromptText(TextArea, inherit_bindings=False):
         return super()._delete_via_keyboard(start, end)
 
     def edit(self, edit: Edit) -> EditResult:
-        """As the text area's, but never a part of a chip: what begins or ends inside one takes all of it."""
+        """Edit the text; an edit that begins or ends inside a chip includes all of it."""
         if edit.top == edit.bottom:
             edit.from_location = edit.to_location = self._beside_chip(edit.top, after=True)
         else:
@@ -203,7 +203,7 @@ class PromptText(TextArea, inherit_bindings=False):
         return super().edit(edit)
 
     def _beside_chip(self, location: Location, *, after: bool) -> Location:
-        """The location, or the end or start of the chip it is inside of."""
+        """Return the location, or the end or start of the chip that it is inside."""
         row, column = location
         if not self._chips or row >= self.document.line_count:
             return location
@@ -220,11 +220,11 @@ class PromptText(TextArea, inherit_bindings=False):
         )
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """None: prose is typed here, and a search through all of it at every key is not worth its time."""
+        """Return None: this is prose, and a search of all of it at every key is not worth the time."""
         return None
 
     def action_delete_right_or_skip(self) -> None:
-        """Ctrl+D leaves if nothing is typed."""
+        """Delete to the right; in an empty text area leave the key (Ctrl+D) to the screen."""
         if not self.typed:
             raise SkipAction()
         self.action_delete_right()
@@ -254,17 +254,17 @@ class PromptText(TextArea, inherit_bindings=False):
                 raise ValueError(what)
 
     def action_yank(self) -> None:
-        """Put back what was cut last."""
+        """Insert what was last cut."""
         self._take_in(self._killed)
 
     def action_copy(self) -> None:
-        """Copy what is selected; left to others if nothing is."""
+        """Copy the selection; without one, leave the key to others."""
         if not self.selected_text:
             raise SkipAction()
         self.app.copy_to_clipboard(self._chips.expand(self.selected_text))
 
     def action_cut(self) -> None:
-        """Cut what is selected."""
+        """Cut the selection."""
         if self.selected_text:
             self.app.copy_to_clipboard(self._chips.expand(self.selected_text))
             self._delete_via_keyboard(*self.selection)
@@ -275,7 +275,7 @@ class PromptText(TextArea, inherit_bindings=False):
 
     @property
     def gutter_width(self) -> int:
-        """Cells of the mark in front of every row."""
+        """The width of the mark before every row, in cells."""
         return len(_MARK)
 
     def get_line(self, line_index: int) -> Text:
@@ -285,7 +285,7 @@ class PromptText(TextArea, inherit_bindings=False):
         return content
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Nothing, while the style sheet has not reached it: Textual's own drawing would end the app."""
+        """Draw nothing until the style sheet is applied: Textual's own drawing would end the app."""
         if not self._component_styles:
             self.set_timer(_UNSTYLED, self.refresh)
             return [Strip.blank(crop.width)] * crop.height
@@ -299,7 +299,7 @@ class PromptText(TextArea, inherit_bindings=False):
         return Strip.join([mark, super().render_line(y)]).adjust_cell_length(width, self.rich_style)
 
     def on_resize(self) -> None:
-        """Wrapped again, the cursor may be on a row that is scrolled away."""
+        """Scroll to the cursor, whose row may be off screen after wrapping again."""
         self.call_after_refresh(self.scroll_cursor_visible)
 
     def on_mount(self) -> None:

@@ -1,4 +1,4 @@
-"""What was typed while the agent works and waits to be read, in two labelled lanes."""
+"""Draws the message queue above the composer, in two labelled lanes."""
 
 from collections.abc import Sequence
 
@@ -20,26 +20,26 @@ from codeagent.tui.state import QueuedMessages
 SOON = "will be read after this batch"
 LATER = "when the agent is done"
 _LEAST = 20
-"""Cells that a text keeps beside words about it."""
+"""Cells that a text keeps beside its note."""
 _MOST_ROWS = 4
-"""Texts shown of one lane."""
+"""How many texts of a lane are shown."""
 _BACK = "Up to edit it"
 _CHANGE = "/queue to change it"
 
 
 def lane_of(item: Queued) -> str:
-    """The title of the lane a text waits in."""
+    """Return the title of the lane that a text waits in."""
     return LATER if item.kind == "follow_up" else SOON
 
 
 def by_lane(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
-    """(title, texts in order) of each lane in which something waits, the one that is read first in front."""
+    """Return (title, texts in order) of each non-empty lane, the one that is delivered first in front."""
     lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
     return tuple((title, waiting) for title, waiting in lanes if waiting)
 
 
 def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Parts:
-    """`── title ────────── note ──`; the note goes where there is no room for it."""
+    """Return `── title ────────── note ──`; the note is dropped if there is no room."""
     words = cut_end(f"── {title} ", width)
     beside = f" {note} ──" if note and cell_len(words + note) + 8 <= width else ""
     rule = "─" * (width - cell_len(words) - cell_len(beside))
@@ -47,7 +47,7 @@ def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Par
 
 
 def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Parts:
-    """What it is, the text's first line in quotes, how long it is, and a note at the end where there is room."""
+    """Return kind, first line in quotes and length of a text, and the note if there is room."""
     lines = [flat(row) for row in visible(item.text).strip().split("\n")]
     more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
     mark = "interrupt: " if item.kind == "interrupt" else ""
@@ -60,14 +60,14 @@ def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Pa
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One row, and the text a click on it takes back."""
+    """A row, and the queued text that a click on it takes back."""
 
     line: Line
     queued_id: str | None = None
 
 
 class QueueView(Widget):
-    """Hidden while nothing waits. A click on a text asks for it back, a click elsewhere for the list of all."""
+    """Hidden while the queue is empty. A click on a text takes it back, a click elsewhere opens the list of all."""
 
     DEFAULT_CSS = """
     QueueView {
@@ -85,7 +85,7 @@ class QueueView(Widget):
             self.queued_id = queued_id
 
     class ListWanted(Message):
-        """The user wants to change what waits."""
+        """The user wants to change the queue."""
 
     def __init__(self, queue: QueuedMessages) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Dra
 
 
 def _lane(items: tuple[Queued, ...], newest: str, width: int, palette: Palette) -> list[_Drawn]:
-    """The newest are shown: they are the ones that can still be thought better of."""
+    """Draw the newest texts of a lane, those that the user is most likely to change."""
     hidden = len(items) - _MOST_ROWS if len(items) > _MOST_ROWS else 0
     rows = []
     for item in items[hidden:]:

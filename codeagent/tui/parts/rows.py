@@ -1,4 +1,4 @@
-"""Rows of a screen: text that fits them, edges, titles, hints and keys that can be clicked."""
+"""Rows of a screen: text cut to fit, edges, titles, hints and keys that can be clicked."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ from codeagent.tui.rendering.palette import Palette, palette_of
 SEPARATOR = " · "
 _GAP = "  "
 _EDGES = 6
-"""Cells of both corners, a piece of rule each, and spaces between them and the words."""
+"""Cells of both corners, each with a piece of rule and a space before the words."""
 _MARGIN = 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a row; where the row is too narrow, the parts with the lowest `keep` go first."""
+    """A piece of a row; if the row is too narrow, the parts with the lowest `keep` are dropped first."""
 
     text: str
     keep: int
@@ -32,7 +32,7 @@ class Part:
 
 
 def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:
-    """The parts, in their order, that fit `width` cells with separators in between; at least one, to be cut."""
+    """Return the parts, in order, that fit `width` cells with separators; at least one, which may be too wide."""
     kept = [part for part in parts if part.text]
     while len(kept) > 1 and joined_width(kept, separator) > width:
         kept.remove(min(kept, key=lambda part: part.keep))
@@ -40,12 +40,12 @@ def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[
 
 
 def joined_width(parts: Sequence[Part], separator: str = SEPARATOR) -> int:
-    """Cells of the parts with separators in between."""
+    """Return the width of the parts with separators in between, in cells."""
     return sum(cell_len(part.text) for part in parts) + cell_len(separator) * max(0, len(parts) - 1)
 
 
 def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) -> list[tuple[str, Style | None]]:
-    """(text, style) pairs of the parts and the separators between them."""
+    """Return (text, style) pairs of the parts and the separators between them."""
     out: list[tuple[str, Style | None]] = []
     for part in parts:
         if out:
@@ -67,7 +67,7 @@ class RowWidget(Widget):
 
     @abstractmethod
     def row(self, width: int, palette: Palette) -> Line:
-        """What is shown in `width` cells."""
+        """Return what is shown in `width` cells."""
 
     def render_line(self, y: int) -> Strip:
         width, style = self.size.width, self.rich_style
@@ -86,7 +86,7 @@ class RuleRow(RowWidget):
         self._right: tuple[Part, ...] = ()
 
     def show(self, left: Sequence[Part] = (), right: Sequence[Part] = ()) -> None:
-        """The words of both sides; the widest of the left ones gives way first, then those with the lowest `keep`."""
+        """Set both sides; the widest on the left is cut first, then those with the lowest `keep` are dropped."""
         words = tuple(part for part in left if part.text), tuple(part for part in right if part.text)
         if words != (self._left, self._right):
             self._left, self._right = words
@@ -112,7 +112,7 @@ class RuleRow(RowWidget):
 
 
 def _within(parts: tuple[Part, ...], room: int) -> tuple[Part, ...]:
-    """The parts in at most `room` cells: the widest is cut to what still says something, then parts go."""
+    """Fit the parts into `room` cells: the widest is cut while it is still readable, then parts are dropped."""
     kept = list(parts)
     if not kept or room < 1:
         return ()
@@ -126,7 +126,7 @@ def _within(parts: tuple[Part, ...], room: int) -> tuple[Part, ...]:
 
 
 class TitleRow(RowWidget):
-    """`── title ─────── note ──`."""
+    """Draws `── title ─────── note ──`."""
 
     def __init__(self, title: str, note: str = "") -> None:
         super().__init__()
@@ -134,13 +134,13 @@ class TitleRow(RowWidget):
         self._note = flat(note)
 
     def name_it(self, title: str) -> None:
-        """Change what stands at the left."""
+        """Change the title at the left."""
         if flat(title) != self._title:
             self._title = flat(title)
             self.refresh()
 
     def tell(self, note: str) -> None:
-        """Change what stands at the right."""
+        """Change the note at the right."""
         if flat(note) != self._note:
             self._note = flat(note)
             self.refresh()
@@ -164,10 +164,10 @@ class TitleRow(RowWidget):
 @dataclass(frozen=True)
 class HintKey:
     key: str
-    """As a user reads it."""
+    """The key as a user reads it."""
     words: str
     action: str
-    """What a click on it gives."""
+    """What a click on it sends."""
 
     @property
     def text(self) -> str:
@@ -175,30 +175,30 @@ class HintKey:
 
 
 class HintRow(RowWidget):
-    """How it stands and what the keys do here, as much of it as fits; or, for a while, what just happened."""
+    """Draws the state and what the keys do, as far as it fits; or, for a while, what just happened."""
 
     class Picked(Message):
-        """A key's words were clicked."""
+        """A hint was clicked."""
 
         def __init__(self, action: str) -> None:
             super().__init__()
             self.action = action
 
     def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
-        """The first hints are the last to go where the row is narrow."""
+        """In a narrow row, the last hints are dropped first."""
         super().__init__()
         self._standing: tuple[Part, ...] = ()
         self._hints = tuple(hints)
         self._said = ""
 
     def show(self, standing: Sequence[Part], hints: Sequence[str | HintKey]) -> None:
-        """Replace the hints; `standing` comes before them, and stays longest."""
+        """Replace the hints; `standing` comes before them, and is dropped last."""
         if (tuple(standing), tuple(hints)) != (self._standing, self._hints):
             self._standing, self._hints = tuple(standing), tuple(hints)
             self.refresh()
 
     def tell(self, text: str) -> None:
-        """Stands in place of everything; empty brings that back."""
+        """Show a text instead of everything; an empty one brings the hints back."""
         if flat(text) != self._said:
             self._said = flat(text)
             self.refresh()
@@ -227,5 +227,5 @@ class HintRow(RowWidget):
 
 
 def _hint(hint: str | HintKey, keep: int) -> Part:
-    """What can be clicked is as clear as text."""
+    """Draw a hint; what can be clicked has the style of text."""
     return Part(hint, keep) if isinstance(hint, str) else Part(hint.text, keep, lambda palette: palette.text)

@@ -1,4 +1,4 @@
-"""The rows that show the state of things: the header at the top, the status line at the bottom."""
+"""The header at the top of the screen, and the status line at the bottom."""
 
 import time
 from collections.abc import Callable
@@ -26,15 +26,15 @@ MODE_MEANS = {
     "plan": "reads run, nothing is changed",
     "auto": "everything runs without asking",
 }
-"""What each mode lets through."""
+"""What each mode allows without asking."""
 _PROMPT = "What would you like to do?"
 OFFERED_AFTER = 60.0
-"""Seconds a call is waited for before it is offered to move it to the background."""
+"""Seconds after which a hint offers to move a running call to the background."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME = 0.2
 """Seconds between two pictures of the spinner."""
 _LEAD = 2
-"""Cells in front of the words: the spinner and a space."""
+"""Cells before the words: the spinner and a space."""
 _GAP = 2
 _LABEL = "sandbox: "
 _LONGEST_NAME = 40
@@ -42,12 +42,12 @@ _SHORTEST_NAME = 8
 
 
 def spins(status: Status) -> bool:
-    """The agent does something by itself: the spinner turns."""
+    """Whether the spinner turns: the agent is doing something by itself."""
     return status.halt == "stopping" or (status.phase in _BUSY and status.halt != "paused")
 
 
 def phase_words(status: Status, now: float) -> str:
-    """The phase as a user would say it; `now` in seconds since the epoch."""
+    """Return the phase in plain words; `now` is in seconds since the epoch."""
     match status.halt:
         case "":
             pass
@@ -75,7 +75,7 @@ def phase_words(status: Status, now: float) -> str:
 def status_parts(
     status: Status, now: float, boundary: AtBoundary = None, to_background: str = "ctrl+b"
 ) -> tuple[Part, ...]:
-    """Everything the status line would say, in its order, given room.
+    """Return everything the status line would show if there were room, in order.
 
     `boundary` is what its card shows; `to_background` the key that moves a call there.
     """
@@ -105,7 +105,7 @@ def _cost(status: Status, about: str) -> str:
 
 
 def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
-    """The parts with as much of the notice as fits beside the phase: what just happened is not left out."""
+    """Cut the notice to fit beside the phase, so that it is not dropped."""
     if not status.notice:
         return parts
     phase, notice, *rest = parts
@@ -114,12 +114,12 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
 
 
 def ticks(status: Status) -> bool:
-    """The words change as time goes by."""
+    """Whether the words change as time passes."""
     return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
 
 
 def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
-    """What the empty composer says: what typing, or the key for the card, would do now."""
+    """Return the placeholder of the composer: what typing, or the key for the card, would do now."""
     if status.on_card:
         return "Tab to type here"
     if status.halt == "paused":
@@ -134,7 +134,7 @@ def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
 
 
 def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, str], ...]:
-    """What a new session begins with, as rows of (what it is, how it stands); `all_keys` opens the key sheet."""
+    """Return the greeting of a new session as rows of (label, value); `all_keys` opens the key sheet."""
     changes = f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
     branch = f" · {flat(status.branch)}{changes}" if status.branch else ""
     means = MODE_MEANS.get(status.mode, "")
@@ -153,14 +153,14 @@ def _from_home(folder: Path) -> str:
 
 
 def mode_style(mode: str) -> Callable[[Palette], Style]:
-    """The more a mode lets through, the more it stands out."""
+    """Return the style of a mode: the more it allows, the more it stands out."""
     if mode == "auto":
         return lambda palette: palette.warning
     return lambda palette: palette.text if mode == "ask" else palette.accent
 
 
 def duration(seconds: float) -> str:
-    """`14 s`, `2 min 5 s`, `1 h 3 min`; never negative."""
+    """Return a duration such as `14 s`, `2 min 5 s` or `1 h 3 min`; never negative."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -169,20 +169,20 @@ def duration(seconds: float) -> str:
 
 
 def _waited(status: Status, now: float) -> str:
-    """`60 s`, `2 min`: it changes only once a minute."""
+    """Return a duration such as `60 s` or `2 min`, which changes only once a minute."""
     minutes = int(now - (status.waits_since or now)) // 60
     return "60 s" if minutes < 2 else f"{minutes} min"
 
 
 def _takes_long(status: Status, now: float) -> bool:
-    """A call is waited for so long that the user may want to continue without it."""
+    """Whether a call takes so long that the user may want to continue without waiting for it."""
     since = status.waits_since
     works = status.phase == "working" and status.halt in ("", "pausing")
     return works and since is not None and now - since >= OFFERED_AFTER
 
 
 def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
-    """What keys do now: in front of the facts and after them."""
+    """Return what the keys do now: the hints before the facts and those after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
     answer = Part("tab answer" if status.phase == "waiting" else "", 85)
     match status.halt:
@@ -218,7 +218,7 @@ def _phase_style(status: Status) -> Callable[[Palette], Style]:
 
 
 class StatusLine(RowWidget):
-    """Draws the board whenever it changes; a timer runs only while the spinner turns or a duration counts.
+    """Draws the status whenever it changes; a timer runs only while the spinner turns or a duration is counting.
 
     `clock` gives seconds since the epoch.
     """
@@ -226,14 +226,14 @@ class StatusLine(RowWidget):
     def __init__(
         self, state: UiState, *, clock: Callable[[], float] = time.time, to_background: str = "ctrl+b"
     ) -> None:
-        """`to_background` is the key that moves a call there."""
+        """`to_background` is the key that moves a call to the background."""
         super().__init__()
         self._to_background = to_background.lower()
         self._state = state
         self._board = state.status
         self._boundary = state.boundary
         self._said = ""
-        """What was too long for the row, and is in the transcript."""
+        """The last notice that was too long for the row and was shown in the transcript."""
         self._clock = clock
         self._timer: Timer | None = None
         self._every = 0.0
@@ -246,11 +246,11 @@ class StatusLine(RowWidget):
 
     @property
     def ticking(self) -> bool:
-        """A timer runs."""
+        """Whether a timer is running."""
         return self._timer is not None
 
     def sync(self) -> None:
-        """Draw the board as it is now."""
+        """Draw the current status."""
         if not self.is_attached:
             return
         self._say_whole()
@@ -263,7 +263,7 @@ class StatusLine(RowWidget):
         self.refresh()
 
     def _say_whole(self) -> None:
-        """What does not fit the row is said in the transcript, once: nothing is only half to be read."""
+        """Show a notice that does not fit the row in the transcript, once, so that it can be read in full."""
         status = self._board.now
         said = status.notice or status.retry_reason
         words = phase_words(replace(status, retry_reason=""), self._clock())
@@ -298,7 +298,7 @@ class StatusLine(RowWidget):
         return 1.0 if ticks(self._board.now) else 0.0
 
     def tick(self) -> None:
-        """Redraw the spinner's cell; the whole row only where its words changed."""
+        """Redraw the spinner's cell, and the whole row only if its words changed."""
         if phase_words(self._board.now, self._clock()) != self._words:
             self.refresh()
         elif self._spins():
@@ -322,7 +322,7 @@ class Header(RowWidget):
         self._board.watch(self.sync)
 
     def sync(self) -> None:
-        """Draw the board as it is now."""
+        """Draw the current status."""
         if self.is_attached:
             self.refresh()
 
@@ -339,7 +339,7 @@ class Header(RowWidget):
 
 
 def _left(status: Status, room: int) -> tuple[Part, ...]:
-    """As much of workspace and branch as fits `room` cells; names give way before they go."""
+    """Return as much of workspace and branch as fits `room` cells; names are cut before they are dropped."""
     changes = f" ±{status.changes}" if status.changes else ""
     name, branch = flat(status.workspace), flat(status.branch)
     over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
@@ -353,7 +353,7 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
 
 
 def _sandbox(status: Status) -> Part:
-    """Without one the commands are held back by nothing, or there are none."""
+    """Return the state of the sandbox; without one, commands are not confined, or are disabled."""
     match status.sandbox:
         case "none":
             return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)

@@ -1,4 +1,4 @@
-"""What the composer suggests: completions of a word, and earlier prompts; each in a list above it."""
+"""The lists above the composer: completions of a word, and earlier prompts."""
 
 import re
 from abc import abstractmethod
@@ -29,20 +29,20 @@ _LONGEST_QUERY = 200
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The word in front of the cursor that can be completed."""
+    """A word before the cursor that can be completed."""
 
     kind: Literal["command", "file", "input"]
     start: int
-    """Column of its slash or `@`; of an input's name, where it begins."""
+    """The column of its slash or `@`, or of the first letter of an input's name."""
     query: str
-    """What stands behind it; of an input, the name as far as it is written."""
+    """The text after that; for an input, the part of the name typed so far."""
     line: str = ""
-    """Of an input: all in front of it, which begins with the command."""
+    """For an input: everything before it, which begins with the command."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One thing on offer."""
+    """One offered completion."""
 
     label: str
     insert: str
@@ -51,7 +51,7 @@ class Completion:
 
 
 def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
-    """The unfinished word that ends at the column; nothing inside a word that goes on behind the cursor."""
+    """Return the unfinished word that ends at the column; None inside a word that continues after the cursor."""
     if column < len(line) and not line[column].isspace():
         return None
     before = line[:column]
@@ -65,7 +65,7 @@ def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
 
 
 def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion, ...]:
-    """The commands that match by name or alias: those that begin so first, otherwise in their order."""
+    """Return commands that match by name or alias: those that begin with the query first, otherwise in order."""
     by_word = {word: row for row in commands for word in (row.name, *row.aliases)}
     begin = [word for word in by_word if word.startswith(query.lower())]
     begin.sort(key=lambda word: word != query.lower())
@@ -75,7 +75,7 @@ def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion,
 
 
 def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Completion, ...]:
-    """The inputs of the command that begin so and are not given by name yet."""
+    """Return the inputs of the command that begin so and were not given by name yet."""
     name, *given = word.line.removeprefix("/").split()
     inputs = next((row.inputs for row in commands if row.name == name), ())
     named = {one.partition("=")[0] for one in given if "=" in one}
@@ -84,7 +84,7 @@ def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Complet
 
 
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
-    """A file closes with a space; a directory stays open, so that what is in it is offered next."""
+    """Return completions for paths: a file ends with a space; a directory does not, so its files are offered next."""
     return tuple(Completion(path, _mention(path)) for path in paths)
 
 
@@ -95,7 +95,7 @@ def _mention(path: str) -> str:
 
 
 class Overlay(Widget):
-    """A few rows that lie over what is directly above their place in the layout."""
+    """A few rows that cover what is directly above them in the layout."""
 
     DEFAULT_CSS = """
     Overlay {
@@ -115,7 +115,7 @@ class Overlay(Widget):
         return bool(self.display)
 
     def lie_over(self, rows: int) -> None:
-        """Show that many rows; none hides it."""
+        """Show that many rows; 0 hides the overlay."""
         self.styles.height = rows
         self.styles.offset = Offset(0, -rows)
         self.display = rows > 0
@@ -123,7 +123,7 @@ class Overlay(Widget):
 
     @abstractmethod
     def row(self, y: int, width: int, palette: Palette) -> Line:
-        """What is shown in that row, from 0, in `width` cells."""
+        """Return what row `y` (from 0) shows in `width` cells."""
 
     def render_line(self, y: int) -> Strip:
         width, style = self.size.width, self.rich_style
@@ -131,9 +131,9 @@ class Overlay(Widget):
 
 
 class ChoiceList(Overlay):
-    """Stands directly above its place in the layout; the first choice is the best and chosen at first.
+    """The list of completions; the first one is the best, and marked at first.
 
-    The words about a choice are in a column of their own; in a narrow list they are left out.
+    Descriptions have a column of their own; a narrow list leaves them out.
     """
 
     class Picked(Message):
@@ -153,16 +153,16 @@ class ChoiceList(Overlay):
 
     @property
     def chosen(self) -> Completion | None:
-        """The choice that is marked; None if there is none."""
+        """The marked completion; None if the list is empty."""
         return self._choices[self._at] if self._choices else None
 
     @property
     def moved(self) -> bool:
-        """The user went to another choice than the first."""
+        """Whether the user moved to a completion other than the first."""
         return self._at > 0
 
     def offer(self, choices: Sequence[Completion], *, footer: str = "") -> None:
-        """Show these, the first one chosen; `footer` is a line below them, and all there is where none is left."""
+        """Show these with the first one marked; `footer` is a line below them, or the only line if there are none."""
         self._choices = tuple(choices)
         self._at = self._top = 0
         self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
@@ -174,7 +174,7 @@ class ChoiceList(Overlay):
         self.display = False
 
     def move(self, step: int) -> None:
-        """To the next or the one before, round the ends."""
+        """Move the mark to the next or the previous completion, wrapping around."""
         if not self._choices:
             return
         self._at = (self._at + step) % len(self._choices)
@@ -209,7 +209,7 @@ class ChoiceList(Overlay):
 
 
 class HistorySearch(Overlay, can_focus=True):
-    """Has the focus while it is open; the best match is the lowest, next to what is typed."""
+    """The search of earlier prompts. Has the focus while open; the best match is lowest, next to the typed text."""
 
     BINDINGS = bindings("history")
 
@@ -219,9 +219,9 @@ class HistorySearch(Overlay, can_focus=True):
         def __init__(self, text: str | None, took_focus: bool) -> None:
             super().__init__()
             self.text = text
-            """What was chosen; None leaves everything as it was."""
+            """The chosen prompt; None if nothing changes."""
             self.took_focus = took_focus
-            """The focus is still here, and belongs back to the composer."""
+            """Whether the focus is still here and has to return to the composer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class HistorySearch(Overlay, can_focus=True):
         """When the user last typed here, on the clock of `time.monotonic`."""
 
     def open(self, find: Callable[[str], Sequence[str]]) -> None:
-        """`find` gives the prompts for what is typed, the best first; it is called at every key."""
+        """Open the search; `find` returns the prompts for the typed text, the best first; called at every key."""
         self._find = find
         self._search("")
         self.focus()
@@ -266,19 +266,19 @@ class HistorySearch(Overlay, can_focus=True):
         self._search(self._query + flat(event.text[:_LONGEST_QUERY]))
 
     def on_blur(self) -> None:
-        """The user went elsewhere in the app; while they are at another window the search waits."""
+        """Close the search if the focus moved elsewhere in the app; stay open while another window has the focus."""
         if self.app.app_focus:
             self._close(None, took_focus=False)
 
     def action_take(self) -> None:
-        """Put the chosen prompt into the composer; it is not sent."""
+        """Put the chosen prompt into the composer without sending it."""
         self._close(self._found[self._at] if self._found else None)
 
     def action_leave(self) -> None:
         self._close(None)
 
     def action_move(self, step: int) -> None:
-        """Positive to an older or worse match."""
+        """Move the mark; a positive step goes to older or worse matches."""
         self._at = min(max(0, self._at + step), max(0, len(self._found) - 1))
         self.refresh()
 
@@ -292,7 +292,7 @@ class HistorySearch(Overlay, can_focus=True):
         return self._query_line(width, palette) if y == self._rows else self._match(y, width, palette)
 
     def _query_line(self, width: int, palette: Palette) -> Line:
-        hint = "  enter takes it · esc back" if width >= len(self._query) + 56 else ""
+        hint = "  enter uses it · esc back" if width >= len(self._query) + 56 else ""
         return line(
             [
                 (" search history: ", palette.accent),
@@ -306,7 +306,7 @@ class HistorySearch(Overlay, can_focus=True):
         top = max(0, self._at - self._rows + 1)
         at = top + self._rows - 1 - y
         if at >= len(self._found):
-            words = "   nothing you typed before matches" if not self._found and y == self._rows - 1 else ""
+            words = "   no earlier prompt matches" if not self._found and y == self._rows - 1 else ""
             return line([(words, palette.muted)])
         chosen = at == self._at
         body = palette.selection if chosen else PLAIN

@@ -1,4 +1,4 @@
-"""What waits for the user, and what they did about it so far: nothing here draws."""
+"""What waits for the user, and what they did about it so far; nothing here draws."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -14,28 +14,28 @@ from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 
 
 class Waiting:
-    """Approvals, oldest first, and the boundary the run waits at.
+    """Approvals, the oldest first, and the boundary that the run waits at.
 
-    An answer counts as sent until whoever asked has removed what it answers; what was begun to be written is kept as
-    long as that waits.
+    An answer counts as sent until the asker has removed the question; drafts are kept as long as what they are about
+    waits.
     """
 
     def __init__(self) -> None:
         self.boundary: AtBoundary = None
         self._asked: dict[str, Asked] = {}
         self.listing = False
-        """All calls that wait are shown, to be allowed together."""
+        """Whether all waiting calls are listed, to be allowed together."""
         self._split = False
         self._front: Hashable = None
-        """The id of what is shown."""
+        """The id of what is shown now."""
         self._views: dict[Hashable, CardView] = {}
         self._sent: dict[Hashable, str] = {}
-        """Answers that were given and not yet confirmed, in words."""
+        """Answers that are not yet confirmed, in words."""
         self._drafts: dict[tuple[str, str], str] = {}
-        """What was begun to be written, by subject and purpose."""
+        """Drafts, by subject and purpose."""
 
     def update(self, waiting: Sequence[ApprovalRequested], boundary: AtBoundary) -> bool:
-        """Take what waits now; True if it is new and the user did not ask for it."""
+        """Update what waits; True if something is new and the user did not ask for it."""
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.boundary, place = boundary, place_of(boundary)
@@ -47,9 +47,9 @@ class Waiting:
         return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
 
     def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
-        """What the card shows: questions before a pause or a plan; None if nothing waits, or it was put away.
+        """Return what the card shows: questions before a pause or a plan; None if nothing waits, or it was put away.
 
-        `wide`: two versions of a text fit beside each other. `now` in seconds since the epoch; `keep_key` changes for
+        `wide`: there is room for two columns. `now` is in seconds since the epoch; `keep_key` is the key that changes
         how long a rule holds, as a user reads it.
         """
         calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
@@ -76,30 +76,30 @@ class Waiting:
 
     @property
     def plan(self) -> str:
-        """The plan that would be started, as it is or as the user changed it; empty if none is ready."""
+        """The plan that would be started, with the user's changes; empty if none is ready."""
         now = self.boundary
         return self._drafts.get((now.text, "plan"), now.text) if isinstance(now, PlanReady) else ""
 
     @property
     def summary(self) -> str:
-        """The summary that would be used, as it is or as the user changed it; empty if none waits."""
+        """The summary that would be used, with the user's changes; empty if none waits."""
         now = self.boundary
         return self._drafts.get((now.text, "summary"), now.text) if isinstance(now, SummaryReady) else ""
 
     def waits(self, subject: str) -> bool:
-        """Nothing was answered about it yet."""
+        """Whether it waits and was not answered yet."""
         return subject not in self._sent and (subject in self._asked or subject in subjects_of(self.boundary))
 
     def begun(self, write: Writing) -> str:
-        """What writing begins with: what was begun of it before."""
+        """Return the text to start from: the draft, if there is one."""
         return self._drafts.get((write.subject, write.purpose), write.text)
 
     def keep(self, write: Writing, text: str) -> None:
-        """Keep what is being written."""
+        """Keep a draft."""
         self._drafts[write.subject, write.purpose] = text
 
     def mark(self, what: MarkRow | MarkChoice) -> None:
-        """Move the mark of what is shown."""
+        """Move the mark in what is shown."""
         match what:
             case MarkRow():
                 self._views[self._front] = CardView(marked="", row=what.row)
@@ -121,7 +121,7 @@ class Waiting:
                 assert_never(what.view)
 
     def send(self, send: Send) -> Send:
-        """Take note of what is answered now; what of it is still waited for."""
+        """Record answers; returns the acts for questions that still wait."""
         acts = tuple(act for act in send.acts if not isinstance(act, Answer) or self.waits(act.approval_id))
         for act in acts if send.words else ():
             self._sent[act.approval_id if isinstance(act, Answer) else place_of(self.boundary)] = send.words
@@ -129,11 +129,11 @@ class Waiting:
         return replace(send, acts=acts)
 
     def not_sent(self) -> None:
-        """What was wanted at the boundary could not be done."""
+        """Forget what the user wanted at the boundary: it could not be done."""
         self._sent.pop(place_of(self.boundary), None)
 
     def refuse(self, call_id: str, problem: str) -> bool:
-        """Say what is wrong with what was written for a call; False if it is gone."""
+        """Say what is wrong with the edit of a call; False if the call is gone."""
         if call_id not in subjects_of(self.boundary):
             return False
         place = place_of(self.boundary)

@@ -1,1 +1,1 @@
-"""From text, diffs and terminal output to lines that can be drawn, selected and copied."""
+"""Turns text, diffs and terminal output into lines that can be drawn, selected and copied."""

@@ -1,4 +1,4 @@
-"""The colours a program printed, as rich styles; everything else that acts on a terminal is shown."""
+"""Turns the colours that a program printed into rich styles; other control sequences are shown as text."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 
 
 class _Ink(NamedTuple):
-    """How a terminal would write, in the words of `Style`. Nothing is ever concealed, and nothing blinks."""
+    """The current attributes of a terminal, named as in `Style`. Text is never concealed and never blinks."""
 
     color: Color | None = None
     bgcolor: Color | None = None
@@ -47,11 +47,11 @@ _COLOURS: dict[int, dict[str, Any]] = {
     for number in range(8)
 }
 _CHANGES = {**_ATTRIBUTES, **_COLOURS, 39: {"color": None}, 49: {"bgcolor": None}}
-"""By the number in an SGR sequence, what it changes of the ink."""
+"""What each number in an SGR sequence changes."""
 
 
 def ansi_line(raw: str, base: Style) -> Line:
-    """A printed line that begins without colours; `base` (the palette's text) is the style where it sets none."""
+    """Return a printed line in styles, starting without colours; `base` (the palette's text) is the default style."""
     return line(_parts(raw, base))
 
 
@@ -71,7 +71,7 @@ def _style(base: Style, ink: _Ink) -> Style:
 
 @lru_cache(1024)
 def _after(ink: _Ink, parameters: str) -> _Ink:
-    """The ink after an SGR sequence; parameters that are not known are left out."""
+    """Return the attributes after an SGR sequence; unknown parameters are ignored."""
     codes = iter(parameters.split(";"))
     for code in codes:
         number, *rest = map(_number, code.split(":"))
@@ -90,7 +90,7 @@ def _after(ink: _Ink, parameters: str) -> _Ink:
 
 
 def _colour(parts: list[int], codes: Iterator[str]) -> Color | None:
-    """The colour behind 38 or 48: from the same parameter, or from those that follow."""
+    """Return the colour after 38 or 48, from the same parameter or the following ones."""
     following = not parts
     if following:
         parts = [_number(next(codes, ""))]
@@ -104,5 +104,5 @@ def _colour(parts: list[int], codes: Iterator[str]) -> Color | None:
 
 
 def _number(digits: str) -> int:
-    """Read a parameter, of at most nine digits: no number that means something has more."""
+    """Read a parameter of at most nine digits; meaningful numbers are never longer."""
     return int(digits[-9:].replace(":", "") or "0")

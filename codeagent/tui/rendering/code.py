@@ -1,4 +1,4 @@
-"""Source code in colours, all at once or in slices that never hold the screen up."""
+"""Highlights source code, all at once or in slices that never block the screen."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -42,9 +42,9 @@ _COLOURS = {
 
 
 class Highlighter:
-    """Colours code in slices; `lines` grows until `done`. Their texts together are the code, whatever it is.
+    """Highlights code in slices; `lines` grows until `done`. Their texts together are always exactly the code.
 
-    A language that is not known, and code with very long lines, stays plain.
+    Code in an unknown language, or with very long lines, stays plain.
     """
 
     def __init__(self, code: str, language: str, palette: Palette) -> None:
@@ -58,7 +58,7 @@ class Highlighter:
         self.done = False
 
     def work(self, milliseconds: float) -> bool:
-        """Continue for about that long; return whether more is left."""
+        """Highlight for about that long; return whether more is left."""
         end = perf_counter() + milliseconds / 1000
         while not self.done and perf_counter() < end:
             pieces = list(islice(self._pieces, _SLICE))
@@ -90,7 +90,7 @@ class Highlighter:
 
 
 def highlight(code: str, language: str, palette: Palette) -> list[StyledLine]:
-    """Every line of the code in its colours; there is at least one."""
+    """Return every line of the code in its colours; there is at least one."""
     highlighter = Highlighter(code, language, palette)
     highlighter.work(float("inf"))
     return highlighter.lines
@@ -102,7 +102,7 @@ def _plain(code: str) -> Iterator[tuple[object, str]]:
 
 
 def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
-    """The code as (token type, text), complete and in order whatever the lexer does."""
+    """Yield the code as (token type, text), complete and in order whatever the lexer does."""
     at = 0
     try:
         for start, kind, text in lexer.get_tokens_unprocessed(code + "\n"):
@@ -113,7 +113,7 @@ def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
             if end > at:
                 yield kind, code[at:end]
                 at = end
-    except Exception:  # several hundred lexers by others: if one fails, the rest is plain
+    except Exception:  # hundreds of third-party lexers: if one fails, the rest is plain
         pass
     if at < len(code):
         yield None, code[at:]
@@ -121,8 +121,8 @@ def _pieces(lexer: Any, code: str) -> Iterator[tuple[object, str]]:
 
 @lru_cache(64)
 def _lexer(language: str) -> Any:
-    """The lexer for a language or a file name; None if there is none."""
-    # pygments takes a while to import, and most screens show no code at first
+    """Return the lexer for a language or a file name; None if there is none."""
+    # pygments is slow to import, and most screens do not show code at first
     from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
     from pygments.util import ClassNotFound
 

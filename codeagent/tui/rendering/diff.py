@@ -1,4 +1,4 @@
-"""What changes between two texts, as rows, and as lines: below each other or side by side."""
+"""The changes between two texts as rows, drawn in one column or side by side."""
 
 import re
 from collections import Counter
@@ -19,12 +19,12 @@ from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
 from codeagent.tui.rendering.palette import Palette
 
 LINES_BY_WORD = 5_000
-"""Lines of both texts up to which words within lines are compared."""
+"""Lines of both texts together up to which words within lines are compared."""
 LEAST_FOLDED = 5
-"""The fewest rows worth leaving out: one row in their place says how many there are."""
+"""The fewest rows worth leaving out, as one row in their place gives their number."""
 _PAIRS = 200
 _COLOURED = 1_000
-"""Rows that are coloured as code at most: more would hold the screen up."""
+"""Rows that are highlighted as code at most: more would block the screen."""
 _DIGITS = 4
 _BETWEEN = " │ "
 _NARROWEST_HALF = 2 * NARROWEST
@@ -32,19 +32,19 @@ _WORD = re.compile(r"\w+|[ \t]+|.", re.DOTALL)
 _WORDS = 400
 _ALIKE = 0.4
 _PAIRED = 400
-"""Pairs of lines tried at most when it is not obvious which line became which."""
+"""Pairs of lines tried at most if it is not obvious which line became which."""
 Span = tuple[int, int]
-"""The first character, and the one behind the last."""
+"""The first character, and the one after the last."""
 _Pieces = list[tuple[str, Style | None]]
 
 
 @dataclass(frozen=True)
 class DiffRow:
-    """A line of the old or the new text, lines left out (`gap`), or something to know about the texts (`note`)."""
+    """A line of the old or the new text, a number of omitted lines (`gap`), or a remark about the texts (`note`)."""
 
     kind: Literal["same", "added", "removed", "gap", "note"]
     text: str
-    """The line without its newline; what a gap or a note says."""
+    """The line without its newline, or the text of a gap or a note."""
     old: int | None = None
     """Its number in the old text."""
     new: int | None = None
@@ -53,9 +53,9 @@ class DiffRow:
 
 
 def diff_rows(before: str, after: str, start_line: int = 1, context: int = 3) -> tuple[DiffRow, ...]:
-    """The changes with `context` lines around them; both texts begin at line `start_line` of their file.
+    """Return the changes with `context` lines around them; both texts begin at line `start_line` of their file.
 
-    Of texts with more than 5,000 lines together, no words within lines are compared.
+    Words within lines are not compared if the texts have more than 5,000 lines together.
     """
     old, new, notes = _lines_of(before, after)
     rows = list(_all(old, new, start_line))
@@ -64,14 +64,14 @@ def diff_rows(before: str, after: str, start_line: int = 1, context: int = 3) ->
 
 
 def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """Lines added, and lines removed."""
+    """Return the numbers of lines added and removed."""
     return sum(row.kind == "added" for row in rows), sum(row.kind == "removed" for row in rows)
 
 
 def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffRow]]:
-    """The lines of both texts, and what is to be said about how they end.
+    """Return the lines of both texts, and notes about their line ends.
 
-    Where a text ends its lines in one way only, that is said once, if at all; else the carriage returns stay.
+    If a text has only one kind of line end, there is at most one note; else the carriage returns are kept.
     """
     old_ends, new_ends = line_ends(before), line_ends(after)
     if "mixed" in (old_ends, new_ends):
@@ -86,7 +86,7 @@ def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffR
 
 
 def line_ends(text: str) -> str:
-    """LF, CRLF or mixed; empty if there is only one line."""
+    """Return LF, CRLF or mixed; empty if there is only one line."""
     both, newlines = text.count("\r\n"), text.count("\n")
     if not newlines:
         return ""
@@ -99,7 +99,7 @@ def _split(text: str, end: str) -> list[str]:
 
 
 def ending_rows(before: str, after: str) -> list[DiffRow]:
-    """What is to be said about a last line without a newline."""
+    """Return notes about a last line without a newline."""
     had, has = before.endswith("\n") or not before, after.endswith("\n") or not after
     if had and not has:
         return [DiffRow("note", "the newline at the end is removed" if before else "no newline at the end")]
@@ -124,7 +124,7 @@ def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow
 
 
 def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
-    """Mark the words that differ between a line and what became of it, unless there are too many lines."""
+    """Mark the words that differ between a line and its replacement, unless there are too many lines."""
     if max(len(removed), len(added)) > _PAIRS:
         return
     for at, to in paired([row.text for row in removed], [row.text for row in added]):
@@ -133,7 +133,7 @@ def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
 
 
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The parts of two lines that differ; empty if the lines have little in common."""
+    """Return the parts of two lines that differ; empty if the lines have little in common."""
     left, right = _WORD.findall(old), _WORD.findall(new)
     if max(len(left), len(right)) > _WORDS:
         return (), ()
@@ -146,7 +146,7 @@ def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...
 
 
 def paired(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Which of the old lines became which of the new ones, in order; those with most words in common."""
+    """Pair old lines with the new lines that they became, in order, by the most words in common."""
     if len(old) == len(new) or len(old) * len(new) > _PAIRED:
         return list(zip(range(len(old)), range(len(new)), strict=False))
     left, right = [[Counter(_WORD.findall(line)) for line in side] for side in (old, new)]
@@ -187,7 +187,7 @@ def _between(words: Sequence[str], kept: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Iterator[DiffRow]:
-    """The rows without those far from any change, where those are enough to be worth it."""
+    """Leave out rows far from any change, if there are enough of them to be worth it."""
     near = bytearray(len(rows))
     changes = [at for at, row in enumerate(rows) if row.kind != "same"]
     for at in [*changes, len(rows)] if to_the_end else changes:
@@ -204,7 +204,7 @@ def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Itera
 
 
 def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
-    """The rows below each other. Long lines wrap; a copy has the text of the file only."""
+    """Draw the rows in one column. Long lines wrap; a copy has only the text of the file."""
     drawing = _Drawing(width, palette, rows)
     return [
         line
@@ -214,7 +214,7 @@ def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filenam
 
 
 def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
-    """The old text on the left, the new one on the right; a copy has the new one. Unified if there is no room."""
+    """Draw the old text on the left and the new one, which is copied, on the right; one column if there is no room."""
     half = (width - len(_BETWEEN)) // 2
     if half < _NARROWEST_HALF:
         return unified_lines(rows, width, palette, filename)
@@ -239,7 +239,7 @@ def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename:
 
 
 def ruler_of(rows: Sequence[DiffRow]) -> DiffRow:
-    """A row with the highest number, drawn first and left out: the gutter of each part is then as wide as for all."""
+    """Return a row with the highest number: drawn first and left out, it gives all parts the same gutter."""
     return DiffRow("gap", "", new=_highest(rows))
 
 
@@ -248,7 +248,7 @@ def _highest(rows: Sequence[DiffRow]) -> int:
 
 
 class _Drawing:
-    """Draws single rows at a width; the gutter is as wide for all of them."""
+    """Draws single rows at a width, all with the same gutter."""
 
     def __init__(self, width: int, palette: Palette, rows: Sequence[DiffRow]) -> None:
         digits = max(len(str(_highest(rows))), _DIGITS)
@@ -258,7 +258,7 @@ class _Drawing:
         self._gutter = digits + 3 if self._digits else 2 if room >= 2 else 0
         self._room = width - self._gutter
         self._palette = palette
-        # Copies, so that blanks that are marked are told apart from text that happens to look the same.
+        # Copies, so that marked blanks differ from text in an equal style.
         self._trailing = {
             "added": (palette.added + palette.warning).copy(),
             "removed": (palette.removed + palette.warning).copy(),
@@ -266,7 +266,7 @@ class _Drawing:
         self._return = palette.warning.copy()
 
     def row(self, row: DiffRow, styled: StyledLine, number: int | None) -> list[Line]:
-        """The lines of a row, with `number` in the gutter."""
+        """Return the lines of a row, with `number` in the gutter."""
         palette = self._palette
         if row.kind in ("gap", "note"):
             text = f"{'⋯' if row.kind == 'gap' else '!'} {row.text}"
@@ -280,7 +280,7 @@ class _Drawing:
         return [self._line(each, sign, at, whole) for each, at in zip(found, numbers, strict=True)]
 
     def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> _Pieces:
-        """The line's text in its styles; on a changed line, blanks at its end are marked, as are carriage returns."""
+        """Return the line's text in styles; on a changed line, trailing blanks and carriage returns are marked."""
         text = row.text.removesuffix("\r")
         parts: _Pieces = list(styled)
         if whole is not None:
@@ -321,7 +321,7 @@ class _Drawing:
 def _sides(
     rows: Iterable[tuple[DiffRow, StyledLine]],
 ) -> Iterator[tuple[tuple[DiffRow, StyledLine] | None, tuple[DiffRow, StyledLine] | None]]:
-    """Pair up the two sides: removed lines beside those that replace them."""
+    """Pair up the two sides, with removed lines beside those that replace them."""
     for changed, run in groupby(rows, key=lambda each: each[0].kind in ("added", "removed")):
         if not changed:
             yield from ((each, each) for each in run)
@@ -338,7 +338,7 @@ def _sides(
 
 
 def _coloured(rows: Sequence[DiffRow], filename: str, palette: Palette) -> list[tuple[DiffRow, StyledLine]]:
-    """Every row with its text in the colours of its language, the old and the new text each by itself."""
+    """Highlight every row in the colours of its language, the old and the new text separately."""
     palette = replace(palette, code=palette.text)
     language = filename if len(rows) <= _COLOURED else ""
     sides = [
@@ -354,7 +354,7 @@ def _coloured(rows: Sequence[DiffRow], filename: str, palette: Palette) -> list[
 
 
 def _over(parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]) -> _Pieces:
-    """The parts with another style for the spans of their text."""
+    """Return the parts with another style for spans of their text."""
     spans = [span for span in spans if span[0] < span[1]]
     if not spans:
         return parts

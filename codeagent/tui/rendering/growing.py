@@ -1,4 +1,4 @@
-"""Text that is still being written: what is finished is drawn once, and only the end of it again."""
+"""Draws text that is still being written: finished parts are drawn once, and only the end is drawn again."""
 
 import re
 from collections import deque
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 AT_ONCE = 100
-"""Lines of a code block that are coloured while it grows; longer ones wait for `work`."""
+"""Lines of a code block that are coloured while it grows; in longer blocks the rest waits for `work`."""
 _CUT = "x"
-"""Stands for the part of a paragraph that is drawn already, so that what follows is read as its continuation."""
+"""Replaces the part of a paragraph that is already drawn, so that the rest is parsed as its continuation."""
 _DELIMITER = re.compile(r"[ \t]*[-:|][-:| \t]*")
 
 
 @dataclass
 class _Fence:
-    """A code block that is not closed yet: its lines are drawn as they come."""
+    """A code block that is not closed yet: its lines are drawn as they arrive."""
 
     language: str
     marker: str
@@ -46,7 +46,7 @@ class _Fence:
     code: list[str] = field(default_factory=list)
 
     def closes(self, line: str) -> bool:
-        """Whether a line is at least as long a marker, and nothing else."""
+        """Whether a line is only a marker, at least as long as the opening one."""
         mark = line.strip(" \t")
         indent = len(line) - len(line.lstrip(" "))
         return indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
@@ -54,7 +54,7 @@ class _Fence:
 
 @dataclass
 class _OpenTable:
-    """A table that is not closed yet: each row is read once, together with the first two lines of the table."""
+    """A table that is not closed yet: each row is parsed once, together with the first two lines of the table."""
 
     head: Sequence[str]
     first: int
@@ -64,7 +64,7 @@ class _OpenTable:
 
 @dataclass
 class _Colouring:
-    """A closed code block whose rows are replaced by coloured ones as its lines are read."""
+    """A closed code block whose plain rows are replaced by coloured ones step by step."""
 
     fence: _Fence
     at: int
@@ -74,10 +74,10 @@ class _Colouring:
 
 
 class GrowingMarkdown:
-    """Takes Markdown in pieces cut anywhere. Once closed, its lines are those of `render_markdown`.
+    """Renders Markdown that arrives in pieces cut anywhere. Once closed, its lines equal those of `render_markdown`.
 
-    Drawing happens when `lines` is read: what an answer costs is set by how often it is looked at. A long code
-    block is plain until `work` colours it, without changing how many lines there are.
+    It draws when `lines` is read, so the cost depends on how often that is. A long code block is plain until `work`
+    colours it, which does not change the number of lines.
     """
 
     def __init__(self, width: int, palette: Palette) -> None:
@@ -99,20 +99,20 @@ class GrowingMarkdown:
         self._colouring: deque[_Colouring] = deque()
 
     def append(self, text: str) -> None:
-        """Take a further piece; costs nothing until `lines` is read."""
+        """Append a piece; costs nothing until `lines` is read."""
         text = self._return + text
         self._return = "\r" if text.endswith("\r") else ""
         self._new.append(normalized(text.removesuffix("\r")))
         self._dirty = True
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the text."""
         self._new.append("\n" if self._return else "")
         self._return, self._closed, self._dirty = "", True, True
 
     @property
     def lines(self) -> Sequence[Line]:
-        """Everything so far. It is the same list each time, and changes with the next reading."""
+        """All lines so far: always the same list, updated when it is read."""
         if self._dirty:
             self._dirty = False
             self._advance()
@@ -120,7 +120,7 @@ class GrowingMarkdown:
 
     @property
     def stable(self) -> int:
-        """The lines before it will never change again, neither their text nor their colours."""
+        """The index before which lines never change again, in text or colours."""
         unsure = [self._frozen]
         if (growing := self._fence or self._table) is not None:
             unsure.append(growing.first)
@@ -173,7 +173,7 @@ class GrowingMarkdown:
             self._freeze("", gap=True)
 
     def _freeze(self, rest: str, *, gap: bool) -> None:
-        """What is drawn stays as it is; `rest` of the source comes after it."""
+        """Keep what is drawn as final; `rest` of the source comes after it."""
         self._frozen = len(self._lines)
         self._source, self._gap, self._flow, self._table = rest, gap, None, None
 
@@ -206,7 +206,7 @@ class GrowingMarkdown:
         return extended(rows, joint, inline_parts(piece, self._palette, self._palette.text), self._width)
 
     def _freeze_rows(self, text: str) -> None:
-        """Freeze the rows of a paragraph that no text to come changes: all but the last of its finished pieces."""
+        """Freeze the rows of a paragraph that later text cannot change: all but the last of its finished pieces."""
         lead = len(self._source) - len(self._source.lstrip())
         if self._flow is not None:
             text, lead = text.removeprefix(_CUT), 1
@@ -244,7 +244,7 @@ class GrowingMarkdown:
         return True
 
     def _draw_rows(self, table: _OpenTable, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
-        """Draw the rows that came; those that are complete are not read again."""
+        """Draw new rows of a table; complete rows are not parsed again."""
         head = len(table.head)
         complete = (block.end if final else min(block.end, len(source) - 1)) - head
         rest = table.drawing.add(block.tokens, complete)
@@ -261,7 +261,7 @@ class GrowingMarkdown:
         return _Fence(language, token.markup, len(self._lines))
 
     def _read_fence(self, fence: _Fence) -> bool:
-        """Draw the code that came; return whether the block is closed."""
+        """Draw new lines of code; return whether the block is closed."""
         *complete, partial = self._source.split("\n")
         if self._closed and partial.strip(" \t"):
             complete, partial = [*complete, partial], ""
@@ -274,7 +274,7 @@ class GrowingMarkdown:
             else:
                 self._draw_plain(fence, code)
             self._freeze(partial, gap=True)
-            if partial.strip(" \t").strip(fence.marker[0]):  # it does not become the end of the block
+            if partial.strip(" \t").strip(fence.marker[0]):  # it cannot become the end of the block
                 self._draw_plain(fence, [partial])
             return False
         self._fence = None
@@ -300,22 +300,22 @@ class GrowingMarkdown:
             self._lines += self._code_rows(fence, [(line, self._palette.code)], len(self._lines))
 
     def _code_rows(self, fence: _Fence, line: StyledLine, at: int) -> list[Line]:
-        """The rows of a line of code, of which the first is at that index."""
+        """Return the rows of a line of code, the first of which has that index."""
         return self._frame.draw(line, under_name=bool(fence.language) and at == fence.first)
 
 
 class GrowingText:
-    """Takes plain text in pieces cut anywhere; its lines are those of `paragraph`. Lines that ended are drawn once."""
+    """Renders plain text that arrives in pieces; its lines equal those of `paragraph`. Ended lines are drawn once."""
 
     def __init__(self, width: int, style: Style, first: str) -> None:
-        """`first` as for `paragraph`, of blanks."""
+        """`first` is as for `paragraph`, but only blanks."""
         self._width = width
         self._style = style
         self._first = first
         self._done: list[Line] = []
         self._open = ""
         self.length = 0
-        """Characters so far."""
+        """The number of characters so far."""
 
     def append(self, text: str) -> None:
         self.length += len(text)
@@ -332,9 +332,9 @@ class GrowingText:
 
 
 def _first_open(blocks: Sequence[ParsedBlock], source: Sequence[str]) -> int:
-    """The index of the block before which nothing changes any longer, whatever text comes.
+    """Return the index of the first block that later text may still change.
 
-    Where a block begins is certain once its first two lines are complete: the second can make a table of them.
+    The start of a block is certain once its first two lines are complete, as the second may make them a table.
     """
     for index in range(len(blocks) - 1, 0, -1):
         start = blocks[index].start

@@ -1,4 +1,4 @@
-"""Rows of the screen: text in styles, broken to a width in cells, as it is drawn and as it is copied."""
+"""Rows of the screen: styled text wrapped to a width in cells, as it is drawn and as it is copied."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ from codeagent.core.sanitize import visible
 Parts = Sequence[tuple[str, Style | None]]
 """Text with its styles, in order."""
 NARROWEST = 4
-"""Cells: no row is asked to be narrower, so that a tab and every character fit in one."""
+"""The narrowest row, in cells: a tab and every character fit in it."""
 _TAB = 4
-# Blocks in which every character takes one cell: of Latin, Greek, Cyrillic, punctuation, currency, box drawing.
+# Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation, currency, boxes.
 _ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
 _NOT_LAST = frozenset("（「『【《〈〔‘“")
@@ -27,24 +27,24 @@ _NOT_LAST = frozenset("（「『【《〈〔‘“")
 class Line:
     """One row of the screen.
 
-    `strip` is drawn; `text` is what copying the row gives: no gutter, no padding at its end.
+    `strip` is drawn; `text` is copied: without gutter, and without padding at the end.
     """
 
     strip: Strip
     text: str = ""
     start: int = 0
-    """Cells of gutter in front of `text` in `strip`."""
+    """Cells of gutter before `text` in `strip`."""
     joins: str | None = None
-    """None: in a copy the row begins a line. Otherwise it continues the row before, and this comes in between."""
+    """None if the row begins a line in a copy; otherwise what a copy puts between the previous row and this one."""
 
 
 def segment(text: str, style: Style | None = None) -> Segment:
-    """The one way text becomes something drawable: what would act on a terminal is shown instead."""
+    """Make text drawable, the only way to do so: control characters are shown visibly."""
     return Segment(visible(text).replace("\n", "␊").replace("\t", "    "), style)
 
 
 def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None) -> Line:
-    """A row from (text, style) pairs, each made safe by `segment`."""
+    """Make a row from (text, style) pairs, each made safe by `segment`."""
     body = [segment(text, style) for text, style in parts if text]
     start = 0 if gutter is None else cell_len(gutter.text)
     segments = body if gutter is None else [gutter, *body]
@@ -53,17 +53,17 @@ def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = 
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `joins` is what a copy puts between it and the row before, None at a line end of the text."""
+    """One row; `joins` is what a copy puts between the previous row and this one, None at a line end of the text."""
 
     parts: list[tuple[str, Style | None]]
     joins: str | None = None
 
 
 def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
-    """Rows of at most `width` cells; a newline in the text begins a row. There is at least one.
+    """Wrap text to rows of at most `width` cells; a newline begins a row. There is at least one row.
 
-    By words, the spaces at a break are in `joins` only; a word is cut only if it does not fit into a row of its
-    own. Otherwise rows are cut where they are full. What acts on a terminal is shown, tabs stay.
+    With `words`, the spaces at a break are in `joins` only, and a word is cut only if it does not fit in a row of its
+    own; without, full rows are cut. Control characters are shown visibly, tabs stay.
     """
     width = max(width, NARROWEST)
     safe = [(visible(text), style) for text, style in parts if text]
@@ -79,14 +79,14 @@ def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
 
 
 def cells(text: str) -> int:
-    """The cells `text` takes when it is drawn, at most."""
+    """Return the cells that `text` takes when it is drawn, at most."""
     if _ODD.search(text) is None:
         return len(text)
     return sum(size for _, _, size in _measured(text))
 
 
 def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: int = 0, exact: bool = False) -> Line:
-    """The line of a row behind a gutter, of which the first `start` cells are not copied, and the rest as `copied`.
+    """Draw a row after a gutter whose first `start` cells are not copied, and whose rest is copied as `copied`.
 
     The spaces at its end are copied only if `exact`.
     """
@@ -98,7 +98,7 @@ def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: i
 def paragraph(
     text: str, width: int, style: Style | None = None, *, first: str = "", gutter_style: Style | None = None
 ) -> list[Line]:
-    """Wrapped text; `first` precedes its first row, blanks precede the others."""
+    """Return wrapped text; `first` precedes the first row, blanks precede the others."""
     indent = cell_len(first)
     head, rest = Segment(first, gutter_style), Segment(" " * indent)
     return [
@@ -108,18 +108,18 @@ def paragraph(
 
 
 def indented(line: Line, gutter: Segment) -> Line:
-    """The line with a gutter in front of it."""
+    """Return the line with a gutter before it."""
     strip = Strip([gutter, *line.strip], line.strip.cell_length + gutter.cell_length)
     return Line(strip, line.text, line.start + gutter.cell_length, line.joins)
 
 
 def clipped(line: Line, width: int) -> Line:
-    """The line, without what is beyond `width` cells."""
+    """Return the line, cut off at `width` cells."""
     return line if line.strip.cell_length <= width else replace(line, strip=line.strip.crop(0, width))
 
 
 def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
-    """The line with characters of its text, from and to (None: the end of the row), in a style on top."""
+    """Return the line with another style over characters `start` to `end` (None: the end of the row) of its text."""
     strip = line.strip
     left = min(strip.cell_length, line.start + cells(line.text[:start]))
     right = strip.cell_length if end is None else min(strip.cell_length, line.start + cells(line.text[:end]))
@@ -131,19 +131,19 @@ def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
 
 
 def flat(text: str, most: int = 2_000) -> str:
-    """The beginning of a text as one line in which nothing acts on a terminal."""
+    """Return the beginning of a text as one line without control characters."""
     return " ".join(visible(text[:most]).split())
 
 
 def cut_end(text: str, width: int) -> str:
-    """At most `width` cells, the end replaced with `…`."""
+    """Cut the end to fit `width` cells, and mark it with `…`."""
     if cell_len(text) <= width:
         return text
     return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most `width` cells, the middle replaced with `…`: names differ at both ends."""
+    """Cut the middle to fit `width` cells, and mark it with `…`, as names differ at both ends."""
     if cell_len(text) <= width:
         return text
     if width < 1:
@@ -156,7 +156,7 @@ def cut_middle(text: str, width: int) -> str:
 
 
 def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
-    """The spans of a line's rows, with what joins each to the one before."""
+    """Return the spans of a line's rows, with what joins each to the one before."""
     if _ODD.search(text) is not None:
         return _wide_breaks(text, width, words)
     if not words:
@@ -190,7 +190,7 @@ def _behind(text: str, space: int) -> int:
 
 
 def _measured(text: str) -> list[tuple[int, int, int]]:
-    """Start, end and cells of what is drawn as one character."""
+    """Yield start, end and cells of everything that is drawn as one character."""
     spans = split_graphemes(text.replace("\t", "␉"))[0]
     return [(start, end, _TAB if text[start] == "\t" else size) for start, end, size in spans]
 
@@ -214,7 +214,7 @@ def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str
 
 
 def _break(text: str, spans: list[tuple[int, int, int]], first: int, full: int) -> tuple[int, int]:
-    """Where a row that is full in front of `full` ends, and where the next one starts."""
+    """Return where a row that is full before `full` ends, and where the next one starts."""
     for index in range(full, first, -1):
         here = text[spans[index][0]]
         before = text[spans[index - 1][0]]

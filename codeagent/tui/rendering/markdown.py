@@ -1,4 +1,4 @@
-"""Markdown as lines: calm, left aligned, never wider than asked for, and copied as the text it is."""
+"""Renders Markdown as lines: plain, left aligned, never too wide, and copied as Markdown."""
 
 import gc
 from collections.abc import Sequence
@@ -35,26 +35,26 @@ _GUTTER = "│ "
 
 @dataclass(slots=True)
 class Level:
-    """What precedes every row of a block inside another: a quote's bar, or a list's indent."""
+    """What precedes every row of a nested block: a quote's bar, or a list's indent."""
 
     drawn: str
     style: Style
     marker: str = ""
-    """Drawn instead, in front of the first row; empty once it was."""
+    """Drawn instead before the first row; empty once it was drawn."""
     copied: bool = False
 
 
 def warm_up() -> None:
-    """Load libraries and compile a lexer, so that the first rows of the first answer do not wait for it.
+    """Load libraries and compile a lexer, so that the first answer need not wait for them.
 
-    To be called in a thread, once there is something on screen.
+    Call it in a thread, once there is something on screen.
     """
     render_markdown(_SAMPLE, 80, Palette())
-    gc.freeze()  # what was loaded stays: the next search for garbage, which stops everything, passes over it
+    gc.freeze()  # loaded modules stay: a full garbage collection, which stops everything, need not visit them
 
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
-    """All of a text at a width in cells (of at least `NARROWEST`)."""
+    """Return the lines of a text at a width in cells (at least `NARROWEST`)."""
     source = normalized(text)
     lines: list[Line] = []
     rows = source.split("\n")
@@ -66,7 +66,7 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
 
 
 def render_block(block: ParsedBlock, source: Sequence[str], width: int, palette: Palette) -> list[Line]:
-    """The lines of one block, of which `source` holds the lines."""
+    """Return the lines of one block, whose text is in the lines `source`."""
     drawing = _Drawing(source, width, palette)
     if is_too_deep(block):
         for line in source[block.start : block.end]:
@@ -77,7 +77,7 @@ def render_block(block: ParsedBlock, source: Sequence[str], width: int, palette:
 
 
 def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]:
-    """The rows of running text after a further piece of it; all but the last stay as they are."""
+    """Return the rows of running text extended by a piece; all but the last row stay as they are."""
     if not rows:
         return wrap(parts, width)
     if not parts:
@@ -88,7 +88,7 @@ def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]
 
 
 def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[Row]:
-    """Running text with its inline Markdown; there is at least one row."""
+    """Return running text with its inline Markdown; there is at least one row."""
     rows: list[Row] = []
     for joint, piece in pieces_of(text):
         rows = extended(rows, joint, inline_parts(piece, palette, base), width)
@@ -97,7 +97,7 @@ def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[R
 
 @dataclass(frozen=True)
 class CodeFrame:
-    """How code is drawn in a place: behind a gutter, of which `start` cells are not copied, in `room` cells."""
+    """How code is drawn: in `room` cells after a gutter, whose first `start` cells are not copied."""
 
     gutter: Sequence[Segment]
     start: int
@@ -105,16 +105,16 @@ class CodeFrame:
 
     @classmethod
     def at(cls, width: int, palette: Palette) -> "CodeFrame":
-        """The frame for code that is not within anything else."""
+        """Return the frame for code that is not nested."""
         return _Drawing((), width, palette).code_frame()
 
     def name(self, language: str, palette: Palette) -> Line:
-        """The row over the code that says its language; it is not copied."""
+        """Return the row above the code with its language; it is not copied."""
         (first, *_) = wrap([(language, palette.muted)], self.room, words=False)
         return Line(draw(first, gutter=self.gutter).strip, "", self.start)
 
     def draw(self, styled: StyledLine, *, under_name: bool) -> list[Line]:
-        """One line of code, cut where it is too long, copied as it is; the name above it adds no line to a copy."""
+        """Draw a line of code, cut if it is too long but copied in full; the name above it is not part of a copy."""
         rows = wrap(list(styled), self.room, words=False)
         if under_name:
             rows[0] = Row(rows[0].parts, "")
@@ -122,7 +122,7 @@ class CodeFrame:
 
 
 def language_of(info: str) -> str:
-    """The language of a fence, from the text behind its opening marker."""
+    """Return the language of a fence, from the text after its opening marker."""
     words = info.split()
     return words[0].strip("{}.").lower() if words else ""
 
@@ -139,11 +139,11 @@ class _Drawing:
 
     @property
     def room(self) -> int:
-        """Cells for text behind the levels: never less than half of the width."""
+        """Cells for text after the levels: never less than half of the width."""
         return max(self._width - sum(len(level.drawn) for level in self._levels), self._width // 2, NARROWEST)
 
     def blocks(self, tokens: "Sequence[Token]") -> None:
-        """Draw blocks that follow each other, with blank rows where the source has them."""
+        """Draw consecutive blocks, with blank rows where the source has them."""
         index = 0
         while index < len(tokens):
             end = _end_of(tokens, index)
@@ -195,7 +195,7 @@ class _Drawing:
         self._levels.pop()
 
     def code_frame(self) -> CodeFrame:
-        """The frame for code at the present nesting."""
+        """The frame for code at the current nesting."""
         self._levels.append(Level(_GUTTER, self._palette.rule))
         gutter, start, _ = self._gutter(False)
         frame = CodeFrame(gutter, start, self.room)
@@ -231,7 +231,7 @@ class _Drawing:
         self.lines.append(Line(Strip(gutter), "", sum(len(part.text) for part in gutter)))
 
     def _gutter(self, continued: bool) -> tuple[list[Segment], int, str]:
-        """What precedes a row, how many of its cells are not copied, and what is copied of the others."""
+        """Return what precedes a row, how many of its cells are not copied, and what is copied for the others."""
         parts: list[tuple[str, Style]] = []
         copied = ""
         for level in self._levels:

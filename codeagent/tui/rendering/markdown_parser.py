@@ -1,6 +1,6 @@
-"""Parses Markdown into top-level blocks, each drawn by itself and never changed later, and into text in styles.
+"""Parses Markdown into top-level blocks, each drawn separately and never changed later, and inline text into styles.
 
-Differences from CommonMark, all so that what is finished never looks different later: no link reference
+Differences from CommonMark, all so that finished parts never look different later: no link reference
 definitions (both ends are shown as written), a list comes item by item (its numbers as written, blank rows
 where the source has them), no HTML (shown as text), and text of more than `PIECE` characters without a blank
 line is taken in pieces, across which no emphasis, code or link reaches.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 PIECE = 4_000
-"""Characters of a paragraph that are taken at once, at least."""
+"""The fewest characters of a paragraph that are taken at once."""
 NESTING = 40
-"""Blocks deeper than this are shown as they are written."""
+"""Blocks nested deeper than this are shown as source text."""
 _SPACES = " \t\n"
 _SPACE = re.compile(f"[{_SPACES}]")
 _CONTINUED = "continued"
@@ -47,21 +47,21 @@ class ParsedBlock:
 
 
 def normalized(text: str) -> str:
-    """With newlines as the only line ends."""
+    """Return the text with newlines as the only line ends."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def blocks_of(text: str, *, continued: bool = False) -> list[ParsedBlock]:
-    """The top-level blocks of normalized text; `continued` says that its first line began earlier."""
+    """Return the top-level blocks of normalized text; `continued`: its first line began earlier."""
     parser, tokens = _parser(), list["Token"]()
     parser.block.parse(text, parser, {_CONTINUED: continued}, tokens)
     return list(_blocks(tokens, text.split("\n")))
 
 
 def pieces_of(text: str) -> list[tuple[str, str]]:
-    """Running text in the pieces that are taken at once, each with what joins it to the one before.
+    """Split running text into pieces, each with what joins it to the one before.
 
-    Where they end does not change when text is added.
+    Their ends do not change when text is added.
     """
     found: list[tuple[str, str]] = []
     at = 0
@@ -72,12 +72,12 @@ def pieces_of(text: str) -> list[tuple[str, str]]:
 
 
 def piece_of(text: str) -> tuple[str, str]:
-    """What joins a piece to the one before, and its text; from its source, with the white space in front of it."""
+    """Return what joins a piece to the one before, and its text, from its source with leading white space."""
     return " " if text[:1] in _SPACES else "", text.strip(_SPACES)
 
 
 def piece_end(text: str, at: int) -> int | None:
-    """Where the piece that begins at `at` ends; None while that is not known yet.
+    """Return where the piece that begins at `at` ends; None if that is not known yet.
 
     At a line end if there is one soon, else at a space; white space begins the next piece.
     """
@@ -91,9 +91,9 @@ def piece_end(text: str, at: int) -> int | None:
 
 
 def stays(text: str, at: int, end: int) -> bool:
-    """Whether a piece of a paragraph that still grows ends there whatever comes.
+    """Whether a piece of a growing paragraph ends there, whatever text follows.
 
-    The last two lines may yet turn out to be something else, such as the head of a table; long ones never do.
+    The last two lines may still turn out to be something else, such as the head of a table; long ones never do.
     """
     known = end if text[end] == "\n" and end < at + 2 * PIECE else at + 4 * PIECE
     if known > end and text.find("\n", end, known + 1) < 0:
@@ -103,26 +103,26 @@ def stays(text: str, at: int, end: int) -> bool:
 
 
 def blank(line: str) -> bool:
-    """Whether a line holds nothing but what nests it."""
+    """Whether a line is empty, apart from the markers of its nesting."""
     return not line.strip(" \t>")
 
 
 def is_too_deep(block: ParsedBlock) -> bool:
-    """Whether the parser gave up somewhere within the block."""
+    """Whether the parser gave up somewhere inside the block."""
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 
 def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, Style | None]]:
-    """Running text as (text, style); a newline is a hard line break."""
+    """Return running text as (text, style); a newline is a hard line break."""
     parser, tokens = _parser(), list["Token"]()
     parser.inline.parse(text, parser, {}, tokens)
     return list(_parts(tokens, palette, base))
 
 
 def link_style(url: str, palette: Palette) -> Style:
-    """How a link looks; its address is in the style's `meta` under `link` if it may be opened.
+    """Return the style of a link; its address is in the style's `meta` under `link` if it may be opened.
 
-    That is for web and mail addresses and for paths; never as a sequence of the terminal's own.
+    Web and mail addresses and paths may be opened; terminal hyperlinks are never used.
     """
     if not _may_open(url):
         return palette.link
@@ -202,7 +202,7 @@ def _parts(tokens: "Sequence[Token]", palette: Palette, base: Style) -> Iterator
 
 
 def _with_addresses(text: str, style: Style, palette: Palette) -> Iterator[tuple[str, Style | None]]:
-    """Text in which web addresses are links."""
+    """Return text in which web addresses are links."""
     if "://" not in text:
         yield text, style
         return
@@ -217,19 +217,19 @@ def _with_addresses(text: str, style: Style, palette: Palette) -> Iterator[tuple
 @lru_cache(1)
 def _parser() -> "MarkdownIt":
     """CommonMark with tables and strikethrough, without HTML and link reference definitions."""
-    # the library takes longer to load than all of the first frame's drawing
+    # the library takes longer to load than drawing the first frame
     from markdown_it import MarkdownIt
 
     library = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
     library.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
     library.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     for ruler in (library.block.ruler, library.inline.ruler, library.inline.ruler2):
-        ruler.getRules()  # prepared at their first use, which must not be that of two threads at once
+        ruler.getRules()  # prepared on first use, which must not happen in two threads at once
     return library
 
 
 def _table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
-    """A table does not begin with lines of more than `PIECE` characters, nor with one that began earlier."""
+    """Parse a table, unless its first lines are longer than `PIECE` characters or began earlier."""
     from markdown_it.rules_block import table  # loaded by the parser
 
     if start == 0 and state.env[_CONTINUED]:
@@ -245,7 +245,7 @@ def _table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
 
 
 def _keep_rest(state: "StateBlock", first: int) -> None:
-    """Put the cells that a row has more than the heading, which the library drops, into its last one."""
+    """Put a row's surplus cells, which the library drops, into its last cell."""
     from markdown_it.rules_block.table import escapedSplit, getLine  # loaded by the parser
 
     cells: list[Token] = []

@@ -1,4 +1,4 @@
-"""Text a user is asked to allow: what could hide something in it is pointed out, and nothing is left out."""
+"""Draws text that a user is asked to allow: whatever could hide something in it is marked, and nothing is left out."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, wrap
 from codeagent.tui.rendering.palette import Palette
 
 FOLDED_FROM = 9
-"""Spaces, tabs or blank lines in a row that are shown as their count."""
+"""How many consecutive spaces, tabs or blank lines are shown as a count."""
 _LISTED = 8
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-# What shows as nothing, or changes the character before it, though its category does not say so.
+# Characters that are invisible, or change the one before, although their category does not say so.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
 )
@@ -29,10 +29,10 @@ _UNDERLINE = Style(underline=True)
 
 
 def marked_text(text: str, palette: Palette) -> list[tuple[str, Style]]:
-    """The text as (text, style), without what it says about its letters; newlines stay.
+    """Return the text as (text, style), without the summary of its letters; newlines stay.
 
-    A code point that is not seen is written as `\\u{202e}`, long runs of spaces, tabs and blank lines as their
-    count, both in the warning style; other characters that are not ASCII are underlined in it.
+    Invisible code points are written as `\\u{202e}`, and long runs of spaces, tabs and blank lines as their count, both
+    in the warning style; other characters that are not ASCII are underlined in it.
     """
     parts: list[tuple[str, Style]] = []
     at = 0
@@ -47,9 +47,9 @@ def marked_text(text: str, palette: Palette) -> list[tuple[str, Style]]:
 
 
 def marked_lines(text: str, width: int, palette: Palette) -> list[Line]:
-    """The text's rows; a row that ends in the middle of a word ends in `↩`. A last line lists what is not ASCII."""
+    """Return the text's rows; a row that ends inside a word ends in `↩`. A last line lists what is not ASCII."""
     room = max(width - 1, NARROWEST)
-    # Only a single space may be left out where a row ends; a no-break space is free, as one of the text's is escaped.
+    # Only a single space may be dropped at the end of a row; a no-break space is free, as the text's own are escaped.
     parts = [(_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette)]
     rows = wrap(parts, room)
     lines = []
@@ -63,12 +63,12 @@ def marked_lines(text: str, width: int, palette: Palette) -> list[Line]:
 
 
 def unseen(text: str) -> tuple[str, ...]:
-    """The different code points of a text that are not seen, as `U+202E`."""
+    """Return the distinct invisible code points of a text, as `U+202E`."""
     return tuple(f"U+{ord(found):04X}" for found in dict.fromkeys(text) if found != " " and _is_unseen(found))
 
 
 def odd_letters(text: str) -> str:
-    """How many characters of a text that are seen are not ASCII, and which; empty if all are."""
+    """Return how many visible characters are not ASCII, and which; empty if there are none."""
     odd = [character for character in text if character > "\x7e" and not _is_unseen(character)]
     if not odd:
         return ""

@@ -1,4 +1,4 @@
-"""What a command prints, kept within bounds: the first lines, the last lines, and how many came in between."""
+"""Keeps a bounded part of what a command prints: the first lines, the last lines, and how many came in between."""
 
 import re
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 LINE_LIMIT = 4_000
-"""Characters kept of one line; what follows is counted."""
+"""Characters kept of one line; the rest is counted."""
 _COLOURS_KEPT = 16
 _SEQUENCE_LIMIT = 64
 
@@ -29,10 +29,10 @@ _OPENERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
 
 
 class OutputBuffer:
-    """Takes output in pieces cut anywhere; keeps the first `head` and the last `tail` lines of it.
+    """Collects output in pieces cut anywhere; keeps its first `head` and last `tail` lines.
 
-    A line is raw text in which only colours (SGR sequences) are left of everything that acts on a terminal.
-    What follows a carriage return overwrites the line. A line longer than `LINE_LIMIT` ends in its count.
+    A line is raw text whose only control sequences are colours (SGR). What follows a carriage return overwrites the
+    line. A line longer than `LINE_LIMIT` ends with the number of characters cut.
     """
 
     def __init__(self, head: int = 200, tail: int = 2000) -> None:
@@ -46,29 +46,29 @@ class OutputBuffer:
 
     @property
     def total(self) -> int:
-        """Lines printed so far, with the one that is not ended yet."""
+        """How many lines were printed so far, including an unfinished one."""
         return self._ended + self._has_open()
 
     @property
     def dropped(self) -> int:
-        """Lines that are not kept."""
+        """How many lines were dropped."""
         return self._ended - len(self._head) - len(self._tail)
 
     @property
     def gap_at(self) -> int | None:
-        """The index in `lines()` in front of which the dropped lines were; None if nothing is missing."""
+        """The index in `lines()` at which lines were dropped; None if nothing is missing."""
         return len(self._head) if self.dropped else None
 
     def __len__(self) -> int:
-        """Lines kept."""
+        """How many lines are kept."""
         return len(self._head) + len(self._tail) + self._has_open()
 
     def lines(self) -> Sequence[str]:
-        """All that is kept, in order."""
+        """Return all kept lines, in order."""
         return [*self._head, *self._tail, *self._open_lines()]
 
     def last(self, count: int) -> list[str]:
-        """The newest `count` lines, oldest first; costs nothing for the lines before them."""
+        """Return the newest `count` lines, oldest first; the cost does not depend on the lines before them."""
         if count <= 0:
             return []
         newest = [*self._open_lines(), *islice(reversed(self._tail), count)]
@@ -77,7 +77,7 @@ class OutputBuffer:
         return newest[:count][::-1]
 
     def feed(self, text: str) -> None:
-        """Take a further piece."""
+        """Append a piece."""
         text = self._cleaned(text).replace("\r\n", "\n")
         first, *rest = text.split("\n")
         self._grow(first)
@@ -94,7 +94,7 @@ class OutputBuffer:
         self._grow(last)
 
     def _cleaned(self, text: str) -> str:
-        """The piece with colours, line ends and carriage returns only; what may continue in the next one is held."""
+        """Remove control sequences but colours, line ends and returns; hold back what the next piece may continue."""
         if self._held:
             text, self._held = self._held + text, ""
         if _ACTS.search(text) is None:
@@ -152,7 +152,7 @@ class OutputBuffer:
 
 
 def _shortened(unfinished: str) -> str:
-    """The start of a sequence, as short as it can be without meaning something else."""
+    """Return the start of a sequence, shortened as far as its meaning allows."""
     if len(unfinished) <= _SEQUENCE_LIMIT + 2:
         return unfinished
     if unfinished[0] != "\x1b":
@@ -161,9 +161,9 @@ def _shortened(unfinished: str) -> str:
 
 
 def _overwritten(line: str) -> tuple[str, bool]:
-    """The line after its carriage returns, and whether something was overwritten.
+    """Return the line after its carriage returns, and whether something was overwritten.
 
-    A return that nothing follows yet stays, as it says that what comes next overwrites.
+    A return at the end stays, as what comes next will overwrite the line.
     """
     parts = line.split("\r")
     shown = next((index for index in range(len(parts) - 1, -1, -1) if _is_shown(parts[index])), None)
@@ -179,7 +179,7 @@ def _is_shown(text: str) -> bool:
 
 
 def _colours(text: str) -> str:
-    """The colours a text leaves behind."""
+    """Return the colour sequences still in effect at the end of a text."""
     found: list[str] = _COLOUR.findall(text)
     resets = [index for index, colour in enumerate(found) if colour in ("\x1b[m", "\x1b[0m")]
     return "".join(found[resets[-1] if resets else 0 :][-_COLOURS_KEPT:])

@@ -1,4 +1,4 @@
-"""The colours everything that is drawn line by line uses; made from the theme in force."""
+"""The colours of everything that is drawn line by line, made from the theme in use."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,9 +13,9 @@ PLAIN = Style()
 
 @dataclass(frozen=True)
 class Palette:
-    """Rich styles by what they are for. Every state also has a word or a mark, never only a colour.
+    """Rich styles by purpose. Every state also has a word or a mark, never only a colour.
 
-    The defaults have no colour at all: they are what `NO_COLOR` and tests without a theme use.
+    The defaults are without colour, for `NO_COLOR` and for tests without a theme.
     """
 
     text: Style = PLAIN
@@ -23,7 +23,7 @@ class Palette:
     """Secondary text: durations, counts, hints."""
     accent: Style = Style(bold=True)
     user: Style = Style(bold=True)
-    """The bar and the word in front of what the user said."""
+    """The bar and the word before what the user said."""
     heading: Style = Style(bold=True)
     strong: Style = Style(bold=True)
     emphasis: Style = Style(italic=True)
@@ -42,16 +42,16 @@ class Palette:
     """Whole added lines of a diff."""
     removed: Style = PLAIN
     added_word: Style = Style(reverse=True)
-    """The words within an added line that differ."""
+    """The changed words within an added line."""
     removed_word: Style = Style(reverse=True)
     match: Style = Style(reverse=True)
-    """What a search found."""
+    """The matches of a search."""
     selection: Style = Style(reverse=True)
     syntax: Mapping[str, Style] = field(default_factory=lambda: MappingProxyType({}))
     """Colours of code by token: comment, keyword, name, function, type, string, number, operator, builtin, error."""
 
 
 def palette_of(widget: object) -> Palette:
-    """The palette of the app a widget lives in; the colourless one if it has none."""
+    """Return the palette of the widget's app, or the colourless one if the app has none."""
     palette = getattr(getattr(widget, "app", None), "palette", None)
     return palette if isinstance(palette, Palette) else Palette()

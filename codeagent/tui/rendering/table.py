@@ -1,4 +1,4 @@
-"""Tables of Markdown, fitted to a width: cells wrap, and if there is no room even for that, a row becomes a list."""
+"""Draws Markdown tables fitted to a width: cells wrap, and if even that does not fit, each row becomes a list."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -21,19 +21,19 @@ Cell = list[tuple[str, Style | None]]
 
 
 def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> list[Line]:
-    """The rows of a table in at most `width` cells; copied, they are Markdown where no cell wraps."""
+    """Return the rows of a table in at most `width` cells; rows in which no cell wraps are copied as Markdown."""
     table = TableDrawing(width, palette)
     table.add(tokens, None)
     return table.lines
 
 
 class TableDrawing:
-    """A table that may still grow: rows already drawn are kept, unless a column changes its width."""
+    """A table that may still grow: rows are drawn once, unless a column changes its width."""
 
     def __init__(self, width: int, palette: Palette) -> None:
         """`width` in cells."""
         self.lines: list[Line] = []
-        """Of the rows that are complete."""
+        """The lines of the complete rows."""
         self._width = width
         self._palette = palette
         self._rows: list[list[Cell]] = []
@@ -42,9 +42,9 @@ class TableDrawing:
         self._columns: list[int] | None = None
 
     def add(self, tokens: "Sequence[Token]", complete: int | None) -> list[Line]:
-        """Add the first `complete` rows below the heading, which is always the same; None: all of them.
+        """Add the first `complete` rows below the heading, which never changes; None adds all.
 
-        Returns the lines of the others.
+        Returns the lines of the remaining rows.
         """
         (heading, *rows), self._aligned = _read(tokens, self._palette)
         if not self._rows:
@@ -61,7 +61,7 @@ class TableDrawing:
         return list(self._drawn(rest, len(self._rows)))
 
     def _drawn(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
-        """Some rows, of which the first has that number; that of the heading is 0."""
+        """Draw rows, the first of which has that number; the heading is number 0."""
         columns, palette = self._columns, self._palette
         if columns is None:
             yield from self._listed(rows, first)
@@ -73,7 +73,7 @@ class TableDrawing:
                 yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
 
     def _listed(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
-        """As `_drawn`, each row as its headings with what belongs to them; if there are no rows yet, the heading."""
+        """As `_drawn`, with each row as a list of heading and cell; if there are no rows yet, the heading."""
         heading, palette = self._rows[0], self._palette
         for number, row in enumerate(rows, first):
             if number > 1:
@@ -86,12 +86,12 @@ class TableDrawing:
 
 
 def _widest(widths: list[int], rows: Sequence[list[Cell]]) -> list[int]:
-    """The width of each column once it holds these rows, too."""
+    """Return the width of each column once it holds these rows as well."""
     return [max(width, *(_width(row[at]) for row in rows)) if rows else width for at, width in enumerate(widths)]
 
 
 def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]], list[str]]:
-    """The rows, of which the first is the heading and all have as many cells, and how each column is aligned."""
+    """Return the rows, heading first and all with the same number of cells, and the alignment of each column."""
     rows: list[list[Cell]] = []
     aligned: list[str] = []
     head = True
@@ -117,7 +117,7 @@ def _width(cell: Cell) -> int:
 
 
 def _fitted(natural: list[int], room: int) -> list[int] | None:
-    """The columns' widths, the widest ones narrowed until all have room; None if there is too little room."""
+    """Narrow the widest columns until all fit, and return the widths; None if there is too little room."""
     if room < NARROWEST * len(natural):
         return None if sum(natural) > room else natural
     widths = [max(width, 1) for width in natural]

@@ -1,4 +1,4 @@
-"""What the transcript holds, as plain data: it knows neither events nor widgets."""
+"""The entries of the transcript as plain data, independent of events and widgets."""
 
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 
-if TYPE_CHECKING:  # the first frame shows no call
+if TYPE_CHECKING:  # the first frame does not show calls
     from codeagent.core.display import DisplayBlock
 
 Detail = Literal["quiet", "normal", "full"]
-"""How much of batches, tool cards and thinking is shown: one line each, the usual, everything kept."""
+"""How much of batches, tool cards and thinking is shown: one line each, the usual amount, or everything."""
 CallState = Literal[
     "planned",
     "asking",
@@ -27,19 +27,19 @@ CallState = Literal[
 ]
 """background: it continues as a job. stopped, lost: how a job ended."""
 Level = Literal["info", "told", "provider", "warning", "error"]
-"""told: what the model was told besides what the user said."""
+"""told: something the model was told besides the user's messages."""
 ENDED: frozenset[CallState] = frozenset(
     {"done", "failed", "denied", "skipped", "cancelled", "timeout", "stopped", "lost"}
 )
 
 
 class Pieces:
-    """A text in pieces. `replaced` counts how often it became another text instead of a longer one."""
+    """A text in pieces. `replaced` counts how often the text was replaced instead of extended."""
 
     def __init__(self, text: str = "") -> None:
         self._parts = [text] if text else []
         self.length = len(text)
-        """In characters."""
+        """Its length in characters."""
         self.newlines = text.count("\n")
         self.replaced = 0
 
@@ -60,7 +60,7 @@ class Pieces:
         self.replaced += 1
 
     def last(self, count: int) -> str:
-        """The last `count` characters; costs nothing for the pieces before them."""
+        """Return the last `count` characters; the cost does not depend on the pieces before them."""
         found: list[str] = []
         for part in reversed(self._parts):
             if count <= 0:
@@ -70,7 +70,7 @@ class Pieces:
         return "".join(reversed(found))
 
     def since(self, length: int) -> str:
-        """What was added since it was `length` characters long."""
+        """Return what was added since the text was `length` characters long."""
         return self.last(self.length - length)
 
 
@@ -79,11 +79,11 @@ class Block:
     """One entry of the transcript. Blocks are only ever added at the end; the last few may change."""
 
     key: int
-    """Its place in the document, from 0."""
+    """Its index in the document, from 0."""
     version: int = 0
-    """Increases with every change, so that its drawn rows can be kept until then."""
+    """Increases with every change; its drawn rows are valid until then."""
     detail: Detail | None = None
-    """What the user chose for this block; None follows the whole transcript."""
+    """The detail that the user chose for this block; None for that of the whole transcript."""
 
 
 @dataclass(eq=False)
@@ -97,7 +97,7 @@ class PromptBlock(Block):
 
 @dataclass(eq=False)
 class Greeting(Block):
-    """What a new session begins with, so that its screen is not empty."""
+    """The greeting of a new session, so that its screen is not empty."""
 
     rows: tuple[tuple[str, str], ...] = ()
     """Label and text; the first row is the title."""
@@ -107,7 +107,7 @@ class Greeting(Block):
 class _Streamed(Block):
     pieces: Pieces = field(default_factory=Pieces)
     open: bool = True
-    """It may still grow."""
+    """Whether it may still grow."""
 
     @property
     def text(self) -> str:
@@ -116,7 +116,7 @@ class _Streamed(Block):
 
 @dataclass(eq=False)
 class AnswerBlock(_Streamed):
-    """What the model says: Markdown."""
+    """The model's answer, in Markdown."""
 
     cut: bool = False
     """The stream broke off here."""
@@ -135,12 +135,12 @@ class Thoughts(_Streamed):
 
 @dataclass(eq=False)
 class ChildView:
-    """The agent that a call started."""
+    """The child agent that a call started."""
 
     name: str
     session: str
     blocks: "list[AnyBlock]"
-    """Those of its conversation; its events add to them."""
+    """The blocks of its conversation, which its events extend."""
     phase: str = ""
     """What it is doing; empty once it has ended."""
     calls: int = 0
@@ -157,7 +157,7 @@ class CallCard:
     target: str
     state: CallState = "planned"
     asks: bool = False
-    """The plan says that the user will be asked."""
+    """Whether the batch was planned with an approval for this call."""
     began: float | None = None
     """Seconds since the epoch."""
     duration_ms: int = 0
@@ -165,13 +165,13 @@ class CallCard:
     """A few words on the outcome: `212 lines`, `exit 1`, `+3 −1`."""
     progress: str = ""
     job: str = ""
-    """Id of the job that it became."""
+    """The id of the job that it became."""
     output: OutputBuffer | None = None
-    """What it printed so far, or in all once it has ended."""
+    """What it printed so far or, once it has ended, in all."""
     shown: "tuple[DisplayBlock, ...]" = ()
     error: str = ""
     said: str = ""
-    """What the user answered about it, in words."""
+    """The user's answer about it, in words."""
     child: ChildView | None = None
 
 
@@ -191,7 +191,7 @@ class CommandBlock(Block):
 
     card: CallCard = field(default_factory=lambda: CallCard("", "shell", ""))
     shared: bool = True
-    """The model is shown it."""
+    """Whether the model sees it."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The conversation as the screen keeps it: blocks in order, and which of them changed since they were last drawn."""
+"""The conversation as blocks in order, with those that changed since they were last drawn."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -20,18 +20,18 @@ from codeagent.tui.transcript.blocks import (
     Thoughts,
 )
 
-if TYPE_CHECKING:  # the first frame shows no plan
+if TYPE_CHECKING:  # the first frame does not show a plan
     from codeagent.core.approval_events import PlannedCall
 
 BlockT = TypeVar("BlockT", bound=Block)
 _EARLIER = "reading the earlier messages …"
 _AT_A_TIME = 500
-"""Recorded blocks that are put in at once: a reader has to estimate the height of each."""
+"""Recorded blocks that are inserted at once; readers have to estimate the height of each."""
 
 
 @dataclass(frozen=True)
 class BlockSplice:
-    """The blocks from `first` up to `stop` were replaced by `count` others, whose last ones are about the same."""
+    """Blocks `first` to `stop` were replaced by `count` others, the last of which correspond to the old ones."""
 
     first: int
     stop: int
@@ -39,19 +39,19 @@ class BlockSplice:
 
     @property
     def moved(self) -> int:
-        """How many places the blocks after them moved down."""
+        """By how many places the blocks after them moved down."""
         return self.count - (self.stop - self.first)
 
     def place(self, index: int) -> int:
-        """Where the block that was at `index` is now."""
+        """Return the new index of the block that was at `index`."""
         return index if index < self.first else max(self.first, index + self.moved)
 
 
 class Document:
-    """Blocks are added at the end, or put in as `replay` does.
+    """A list of blocks, which are added at the end or inserted by `replay`.
 
-    `on_change` is called once per `take_changes`, however much changed; `on_splice` at once.
-    Everything is in memory and cheap: a streamed piece costs an append, a reader decides when to draw.
+    `on_change` is called once per `take_changes`, however much changed; `on_splice` at once. Everything is in memory
+    and cheap: a streamed piece costs an append, and readers decide when to draw.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Document:
         self._cards: dict[str, tuple[Batch | CommandBlock, CallCard]] = {}
 
     def take_changes(self) -> frozenset[int]:
-        """Keys of the blocks that are new or changed since the last time."""
+        """Return the keys of the blocks that are new or changed since the last call."""
         changed, self._changed = frozenset(self._changed), set()
         return changed
 
@@ -81,7 +81,7 @@ class Document:
     def replay(self, recorded: "Document") -> Iterator[None]:
         """Show a recorded conversation, in place of its end if that is shown; `recorded` is used up.
 
-        The newest blocks come first, and between two slices others may do something.
+        The newest blocks come first, in slices so that other tasks can run in between.
         """
         shown, blocks = self._recorded or range(len(self.blocks), len(self.blocks)), recorded.blocks
         above = range(shown.start, shown.start + self.partial)
@@ -106,7 +106,7 @@ class Document:
             pass
 
     def greet(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Show what a new session begins with; only before the first prompt."""
+        """Show the greeting of a new session; only before the first prompt."""
         if any(isinstance(block, PromptBlock) for block in self.blocks):
             return
         known = next((block for block in self.blocks if isinstance(block, Greeting)), None)
@@ -121,7 +121,7 @@ class Document:
         self._add(PromptBlock(len(self.blocks), text=text, source=source))
 
     def stream_text(self, piece: str, now: float | None = None) -> None:
-        """Append to the answer; this ends the thoughts before it, at `now` in seconds since the epoch."""
+        """Append to the answer, which ends the thoughts before it; `now` in seconds since the epoch."""
         self.close_thoughts(now)
         self._drop_stale()
         if self._answer is None:
@@ -149,14 +149,14 @@ class Document:
         self.close()
 
     def break_off_answer(self) -> None:
-        """Mark what was shown of an answer that is requested again; it stays until anything else takes its place."""
+        """Mark what was shown of an answer that is requested again; it stays until something else replaces it."""
         self.close_thoughts(None)
         if self._answer is not None:
             self._answer.stale = True
             self.touch(self._answer)
 
     def drop_answer(self) -> None:
-        """Clear what was shown of an answer that another model gives."""
+        """Clear what was shown of an answer that another model will give."""
         self.break_off_answer()
         self.close()
 
@@ -187,30 +187,30 @@ class Document:
         self.touch(batch)
 
     def card(self, call_id: str, name: str, target: str = "") -> CallCard:
-        """The card of a call; one that no plan announced gets a batch of its own."""
+        """Return the card of a call; a call that was not planned gets a batch of its own."""
         if call_id not in self._cards:
             batch = self._last_batch() or self._add(Batch(len(self.blocks)))
             self._place(batch, CallCard(call_id, name, target))
         return self._cards[call_id][1]
 
     def find_card(self, call_id: str) -> CallCard | None:
-        """The card of a call, or None."""
+        """Return the card of a call, or None."""
         found = self._cards.get(call_id)
         return None if found is None else found[1]
 
     def running_calls(self) -> tuple[CallCard, ...]:
-        """The calls that the agent waits for, the earliest first."""
+        """Return the calls that the agent waits for, the earliest first."""
         cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
         return tuple(sorted(cards, key=lambda card: card.began or 0.0))
 
     def running_child(self, name: str) -> str | None:
-        """The id of the call whose agent has this name and works, or of the call itself; None if there is none."""
+        """Return the id of the running call with that child agent, or with that id; None if there is none."""
         cards = (card for _, card in self._cards.values() if card.child is not None and card.state not in ENDED)
         named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
         return next((call_id for call_id, child in named if name in (call_id, child)), None)
 
     def running_call_of(self, child: str, tool: str) -> str | None:
-        """The id of the first call of this tool that the child of this name waits for; None if there is none."""
+        """Return the id of the first call of this tool that the child of this name waits for; None if there is none."""
         views = (card.child for _, card in self._cards.values() if card.child is not None and card.child.name == child)
         batches = (block for view in views for block in view.blocks if isinstance(block, Batch))
         cards = (card for batch in batches for card in batch.cards)
@@ -234,7 +234,7 @@ class Document:
         self._add(block)
 
     def running_commands(self) -> tuple[str, ...]:
-        """Call ids of the user's own shell commands that still run."""
+        """Return the call ids of the user's own shell commands that are still running."""
         blocks = (block for block, _ in self._cards.values() if isinstance(block, CommandBlock))
         return tuple(block.card.call_id for block in blocks if block.card.state not in ENDED)
 
@@ -242,7 +242,7 @@ class Document:
         self._add(Remark(len(self.blocks), text=text, level=level))
 
     def remark_above(self, text: str, level: Level, now: float) -> None:
-        """Add a remark above the answer that is being written, as it belongs to what is written next; ends thoughts."""
+        """Add a remark above the answer being written, which it is about; this ends thoughts."""
         self.close_thoughts(now)
         if self._answer is None:
             self.remark(text, level)
@@ -257,7 +257,7 @@ class Document:
         self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))
 
     def last_answer(self) -> str:
-        """The Markdown of the newest answer; empty if there is no answer yet."""
+        """Return the Markdown of the newest answer; empty if there is no answer yet."""
         answers = (block.text for block in reversed(self.blocks) if isinstance(block, AnswerBlock))
         return next((text for text in answers if text.strip()), "")
 
@@ -279,7 +279,7 @@ class Document:
         return block
 
     def _put(self, places: range, blocks: Sequence[AnyBlock]) -> None:
-        """Replace the blocks at these places."""
+        """Replace the blocks at these indices."""
         splice = BlockSplice(places.start, places.stop, len(blocks))
         self.blocks[places.start : places.stop] = blocks
         for key in range(places.start, len(self.blocks)):

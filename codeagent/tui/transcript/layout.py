@@ -1,4 +1,4 @@
-"""What drawing a block takes and gives, and which block is at which row of the transcript."""
+"""The inputs and results of drawing a block, and a map from rows of the transcript to blocks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
@@ -15,20 +15,20 @@ from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
 
 MARGIN = 2
-"""Cells to the left of every block: the bar of a prompt, or of the block the keys act on."""
+"""Cells to the left of every block: the bar of a prompt, or of the block that the keys act on."""
 BLANK = Segment(" " * MARGIN)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What drawing depends on besides the block."""
+    """Everything besides the block that drawing depends on."""
 
     width: int
-    """Cells, without the margin."""
+    """In cells, without the margin."""
     detail: Detail
     palette: Palette
     now: float
-    """Seconds since the epoch, for what still runs."""
+    """Seconds since the epoch, for durations that are still counting."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Spot:
     call_id: str = ""
     """The call they are about; empty for the block itself."""
     whole: bool = False
-    """They offer the whole output of the call, not only the rest of what is kept."""
+    """Whether they open the whole output of the call, not only the rest of the kept lines."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class Drawn:
     spots: list[Spot] = field(default_factory=list)
     margin: Segment = BLANK
     version: int = 0
-    """Of the block that was drawn."""
+    """The revision of the block that was drawn."""
     finished: dict[int, Strip] = field(default_factory=dict)
-    """By row, what was put on the screen of it, in the style `base`."""
+    """By row, the strip that was painted in the style `base`."""
     base: Style | None = None
 
     def add(self, below: Self) -> None:
-        """Put the rows of another below these."""
+        """Append the rows of another below these."""
         moved = len(self.lines)
         self.lines += below.lines
         self.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
@@ -68,16 +68,16 @@ _LINE_BITS = 20
 
 @dataclass(frozen=True)
 class BlockPlace:
-    """A row of a block; a place stays what it is when heights above it change."""
+    """A row of a block; a place stays valid if heights above it change."""
 
     index: int
-    """The block's, from 0."""
+    """The index of the block, from 0."""
     line: int
-    """The row within it, from 0."""
+    """The row within the block, from 0."""
 
     @property
     def encoded(self) -> int:
-        """The place as one number, which grows downwards: a selection names the row by it."""
+        """The place as one number, which grows downwards and names the row in a selection."""
         return (self.index << _LINE_BITS) | self.line
 
     @classmethod
@@ -86,16 +86,16 @@ class BlockPlace:
 
 
 class Layout:
-    """Heights of all blocks in rows, exact for blocks that were drawn and estimated for the others.
+    """Heights of all blocks in rows, exact for drawn blocks and estimated for the others.
 
-    They are summed in a Fenwick tree: every look-up and correction is O(log n).
+    They are summed in a Fenwick tree, so every look-up and correction is O(log n).
     """
 
     def __init__(self, estimates: Iterable[int] = ()) -> None:
         self._heights = list(estimates)
         self._exact = [False] * len(self._heights)
         self.total = 0
-        """Rows of everything."""
+        """The height of the whole transcript, in rows."""
         self._sum_up()
 
     def _sum_up(self) -> None:
@@ -110,7 +110,7 @@ class Layout:
         return len(self._heights)
 
     def append(self, estimate: int) -> None:
-        """A further block at the end."""
+        """Add a block at the end."""
         self._heights.append(estimate)
         self._exact.append(False)
         node = len(self._heights)
@@ -118,13 +118,13 @@ class Layout:
         self.total += estimate
 
     def splice(self, splice: BlockSplice, estimates: Sequence[int]) -> None:
-        """Give other blocks the places of some; the heights of those after them are kept. Costs O(n)."""
+        """Replace some blocks by others; the heights of those after them are kept. Costs O(n)."""
         self._heights[splice.first : splice.stop] = estimates
         self._exact[splice.first : splice.stop] = [False] * len(estimates)
         self._sum_up()
 
     def correct(self, index: int, height: int, *, exact: bool = True) -> None:
-        """Give a block its height."""
+        """Set the height of a block."""
         grown = height - self._heights[index]
         self._exact[index] = exact
         self._heights[index] = height
@@ -135,7 +135,7 @@ class Layout:
             node += node & -node
 
     def outdate(self, index: int) -> None:
-        """Have a block drawn again; until then its height is an estimate."""
+        """Mark a block to be drawn again; until then its height is an estimate."""
         self._exact[index] = False
 
     def height(self, index: int) -> int:
@@ -145,7 +145,7 @@ class Layout:
         return self._exact[index]
 
     def offset(self, index: int) -> int:
-        """The first row of a block; the row after the last for the index after the last."""
+        """Return the first row of a block, or the row after the end for the index after the last."""
         total = 0
         while index:
             total += self._tree[index]
@@ -153,7 +153,7 @@ class Layout:
         return total
 
     def at(self, row: int) -> BlockPlace:
-        """The place of a row. Rows outside are those of the first and the last block; there must be a block."""
+        """Return the place of a row, clamped to the first and the last block; there must be a block."""
         row = max(0, min(row, self.total - 1))
         node, rest = 0, row
         step = 1 << (len(self._heights).bit_length() - 1)
@@ -168,6 +168,6 @@ class Layout:
         return BlockPlace(node, rest)
 
     def row(self, place: BlockPlace) -> int:
-        """Where a place is now; a line that is gone is the block's last."""
+        """Return the row of a place; for a line that is gone, the block's last row."""
         height = self._heights[place.index]
         return self.offset(place.index) + max(0, min(place.line, height - 1))

@@ -1,4 +1,4 @@
-"""A block as rows, at a width and a detail: a pure function, for everything but an answer that still grows."""
+"""Draws blocks as rows at a width and a detail: pure functions, for everything but an answer that is still growing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,10 +41,10 @@ from codeagent.tui.transcript.render_call import (
 from codeagent.tui.transcript.spelling import counted, dollars, duration, tokens, whole
 
 PROMPT_ROWS = 30
-"""Rows shown of what the user said, if it is longer than `_LONG_PROMPT`."""
+"""Rows shown of a prompt that is longer than `_LONG_PROMPT`."""
 _LONG_PROMPT = 40
 CHILD_ROWS = 6
-"""Rows shown of an agent that a call started, while it works."""
+"""Rows shown of a child agent while it is working."""
 THOUGHTS_GUTTER = "  "
 _OPEN_THOUGHTS_ROWS = 3
 _SPEAKERS = {
@@ -59,13 +59,13 @@ _ENDINGS = {
     "done": "done",
     "failed": "failed",
     "limit": "stopped at a limit",
-    "denied": "ended: what was denied is not done",
+    "denied": "ended: denied calls were not done",
     "interrupted": "stopped",
 }
 
 
 def draw(block: AnyBlock, look: Look, memo: Memo | None = None) -> Drawn:
-    """Rows of a block; none for one that has nothing to show. None is wider than the look, however narrow it is.
+    """Return the rows of a block, none if it has nothing to show. Rows are never wider than the look.
 
     `memo` belongs to a batch that is drawn often.
     """
@@ -97,7 +97,7 @@ def _drawn(block: AnyBlock, look: Look, memo: Memo | None) -> Drawn:
 
 
 def draw_answer(block: AnswerBlock, body: list[Line], look: Look) -> Drawn:
-    """An answer whose Markdown was rendered before."""
+    """Return an answer whose Markdown was already rendered."""
     if not (block.cut or block.stale):
         return Drawn(body)
     mark = "broken off here; the next attempt replaces it" if block.stale else "interrupted here"
@@ -105,7 +105,7 @@ def draw_answer(block: AnswerBlock, body: list[Line], look: Look) -> Drawn:
 
 
 def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
-    """Thoughts whose rows are known; blank rows at their end are left out."""
+    """Return thoughts whose rows are known; blank rows at the end are left out."""
     if not block.pieces.length:
         return Drawn()
     took = 0.0 if block.ended is None else block.ended - block.began
@@ -119,7 +119,7 @@ def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
 
 
 def toggled(block: AnyBlock, base: Detail) -> Detail | None:
-    """The block's own detail after folding or opening it, when the whole transcript is at `base`."""
+    """Return the block's own detail after folding or opening it, if the whole transcript is at `base`."""
     shown = block.detail or base
     if shown == "full":
         return None if base != "full" else "normal"
@@ -127,7 +127,7 @@ def toggled(block: AnyBlock, base: Detail) -> Detail | None:
 
 
 def gap(before: AnyBlock | None, block: AnyBlock) -> int:
-    """Blank rows between two neighbours: calls, thoughts and remarks stay together, what is said is set apart."""
+    """Return the blank rows between two blocks: calls, thoughts and remarks stay together, messages are set apart."""
     if before is None:
         return 0
     together = (Thoughts, Batch, Remark)
@@ -135,7 +135,7 @@ def gap(before: AnyBlock | None, block: AnyBlock) -> int:
 
 
 def runs(block: AnyBlock) -> bool:
-    """Whether it shows a duration that keeps counting."""
+    """Whether the block shows a duration that is counting."""
     match block:
         case Batch():
             return any(card.state == "running" for card in block.cards)
@@ -150,7 +150,7 @@ def runs(block: AnyBlock) -> bool:
 
 
 def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
-    """Rows, without the gap above. Costs next to nothing, whatever the block holds."""
+    """Estimate the rows without the gap above, at almost no cost whatever the block holds."""
     width = max(width, 1)
     match block:
         case Greeting():
@@ -193,7 +193,7 @@ def _card_height(card: CallCard, detail: Detail) -> int:
 
 
 def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) -> str:
-    """All blocks as they look, without colours: for `/print`, and what stays in the terminal at the end.
+    """Return all blocks as they look, without colours: for `/print`, and to leave in the terminal at the end.
 
     `width` in cells, `now` in seconds since the epoch.
     """
@@ -208,7 +208,7 @@ def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) 
 
 
 def _greeting(block: Greeting, look: Look) -> Drawn:
-    """One row each; what does not fit is cut, because all of it can be found elsewhere."""
+    """Return one row per line, cut to fit, because all of it can be found elsewhere."""
     palette = look.palette
     (title, beside), *rows = block.rows or (("", ""),)
     column = max((cell_len(label) for label, _ in rows), default=0) + 2
@@ -267,7 +267,7 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
 
 
 def _child(child: ChildView, look: Look) -> Drawn:
-    """A line of state, and below it the end of what a child does now, or all of it if the detail is full."""
+    """Return a line of state and, below it, the end of a child's conversation, or all of it at full detail."""
     words = [child.name, child.phase, counted(child.calls, "call") if child.calls else ""]
     words += [
         f"{tokens(child.tokens)} tokens" if child.tokens else "",
@@ -291,7 +291,7 @@ def _child(child: ChildView, look: Look) -> Drawn:
 
 
 def _troubles(cards: list[CallCard], look: Look) -> list[str]:
-    """What one line about a batch must not hide: the calls that still wait or run, and those that went wrong."""
+    """Return what one line about a batch must not hide: calls that wait or run, and those that failed."""
     found = [
         f"{flat(card.name, 40)} {state_words(card, look.now)}"
         for card in cards
@@ -304,7 +304,7 @@ def _troubles(cards: list[CallCard], look: Look) -> list[str]:
 
 
 def _command(block: CommandBlock, look: Look) -> Drawn:
-    words = "you ran" if block.card.state in ENDED else "you run"
+    words = "you ran" if block.card.state in ENDED else "you are running"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
     drawn = Drawn(paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user))
     drawn.add(draw_cards([block.card], look, "", own=True))

@@ -1,4 +1,4 @@
-"""A tool call as rows: one line that says what it is and how it went, below it what it printed or changed."""
+"""Draws a tool call: one line that says what it is and how it went, and below it what it printed or changed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -31,18 +31,18 @@ from codeagent.tui.transcript.layout import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
 Memo = dict[str, tuple[object, Drawn]]
-"""What was drawn below the headlines of calls that ended, by call id, and what it was drawn from."""
+"""The rows below the headlines of ended calls, and what they were drawn from, by call id."""
 LIVE_ROWS = 8
-"""Rows of what a command prints while it runs."""
+"""Rows shown of a command's output while it is running."""
 DONE_ROWS = 5
-"""Rows of what a command printed that came to its end: enough to show how it went."""
+"""Rows shown of an ended command's output: enough to show how it went."""
 OWN_ROWS = 20
-"""Rows of what a command of the user's own printed."""
+"""Rows shown of the output of the user's own command."""
 BRIEF_DIFF_ROWS = 12
 _FAILED_ROWS = 6
 _SHOWN_WHILE_RUNNING = 200
 _CONTEXTS = (3, 1, 0)
-"""Unchanged lines around a change: the fewer, the longer it is."""
+"""Unchanged lines around a change: the longer the change, the fewer."""
 _LONGEST_NAME = 14
 _LONGEST_NOTE = 40
 _SHORTEST_TARGET = 8
@@ -67,7 +67,7 @@ _STATES: dict[CallState, tuple[str, str, str]] = {
 class StyledText:
     text: str
     style: Literal["text", "muted", "error"] = "text"
-    """Of the palette."""
+    """The name of a style of the palette."""
 
 
 def draw_cards(
@@ -79,9 +79,9 @@ def draw_cards(
     own: bool = False,
     draw_child: Callable[[ChildView, Look], Drawn] = lambda child, look: Drawn(),
 ) -> Drawn:
-    """The cards of one batch behind a gutter of blanks; with a memo, calls that ended are not drawn again.
+    """Draw the cards of one batch after a gutter of blanks; with a memo, ended calls are not drawn again.
 
-    `own`: the user ran it, and wants to see what it printed. `draw_child` draws the agent that a call started.
+    `own`: the user ran it, so more of its output is shown. `draw_child` draws the child agent of a call.
     """
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cell_len(gutter)))
@@ -101,7 +101,7 @@ def draw_cards(
 
 
 def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
-    """Say all of a block in words; diffs, Markdown and printed output are usually drawn instead."""
+    """Return a block as text; diffs, Markdown and printed output are usually drawn instead."""
     match block:
         case TextBlock(text=text) | MarkdownBlock(text=text):
             return (StyledText(text),)
@@ -122,7 +122,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
 
 
 def state_words(card: CallCard, now: float) -> str:
-    """Say how a call is going; empty if it is done, as its note says how it went."""
+    """Return the state of a call; empty if it is done, as its note says how it went."""
     words = _STATES[card.state][2]
     match card.state:
         case "planned" if card.asks:
@@ -136,7 +136,7 @@ def state_words(card: CallCard, now: float) -> str:
 
 
 def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
-    """Cells of name and target, so that the cards of a batch line up."""
+    """Return the widths of name and target, in cells, so that the cards of a batch line up."""
     name = min(_LONGEST_NAME, max((cell_len(flat(card.name)) for card in cards), default=0))
     note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
     room = look.width - 2 - name - 2 - 2 - note
@@ -164,7 +164,7 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
 
 
 def _note(card: CallCard, now: float) -> str:
-    """What follows the target."""
+    """Return what follows the target."""
     added, removed = _changed(card)
     said = [
         state_words(card, now),
@@ -177,7 +177,7 @@ def _note(card: CallCard, now: float) -> str:
 
 
 def _changed(card: CallCard) -> tuple[int, int]:
-    """Lines added and removed by what it shows, unless its note gives the numbers."""
+    """Return the lines added and removed, unless the note gives the numbers."""
     if card.note.startswith("+") or card.state not in ("done", "running", "asking"):
         return 0, 0
     pairs = [counts(_diff_rows(shown)) for shown in card.shown if isinstance(shown, DiffBlock)]
@@ -197,7 +197,7 @@ def _remembered(card: CallCard, look: Look, memo: Memo | None, *, own: bool) -> 
 
 
 def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
-    """What follows the headline."""
+    """Return what follows the headline."""
     if card.state == "running":
         count = _SHOWN_WHILE_RUNNING if look.detail == "full" else LIVE_ROWS
         return Drawn([] if card.output is None else _newest(card.output, count, look))
@@ -234,7 +234,7 @@ def _error(card: CallCard, look: Look) -> list[Line]:
 
 
 def _shown(block: DisplayBlock, look: Look) -> list[Line]:
-    """All that a tool showed; what it printed comes with the rest of the output."""
+    """Return everything that a tool showed; what it printed is part of the output."""
     palette, width = look.palette, look.width
     match block:
         case DiffBlock():
@@ -249,7 +249,7 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
-    """A change; of a long one about `most` rows and how many follow, those that did not change left out first."""
+    """Draw a change; a long one is cut to about `most` rows and the number of others, unchanged rows first."""
     enough = float("inf") if most is None else most + LEAST_FOLDED
     rows = next((rows for rows in (_diff_rows(shown, context) for context in _CONTEXTS) if len(rows) < enough), None)
     if rows is not None:
@@ -262,17 +262,17 @@ def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
 
 @lru_cache(64)
 def _diff_rows(shown: DiffBlock, context: int = _CONTEXTS[0]) -> Sequence[DiffRow]:
-    """The rows of a change, before they are drawn, with `context` unchanged lines around each."""
+    """Return the undrawn rows of a change, with `context` unchanged lines around each hunk."""
     return diff_rows(shown.before, shown.after, shown.start_line, context)
 
 
 def _newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
-    """The last lines of what was printed, each on one row."""
+    """Return the last lines of the output, each on one row."""
     return _behind_bar((_printed(raw, look) for raw in output.last(count)), look)
 
 
 def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
-    """The last lines, and how many came before."""
+    """Return the last lines, and how many came before."""
     before = output.total - count
     if before < LEAST_FOLDED:
         return Drawn(_newest(output, output.total, look))
@@ -282,7 +282,7 @@ def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
 
 
 def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
-    """All that is kept; where lines are missing, an offer to show the whole output."""
+    """Return all kept lines; if lines are missing, an offer to show the whole output."""
     kept = output.lines()
     gap = output.gap_at
     drawn = Drawn(_behind_bar((_printed(raw, look) for raw in kept[:gap]), look))
@@ -295,7 +295,7 @@ def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
 
 
 def _printed(raw: str, look: Look) -> Line:
-    """A printed line on one row; what is too long for it is not shown, but copied."""
+    """Draw a printed line on one row; if it is too long it is cut, but copied in full."""
     drawn = ansi_line(raw, look.palette.text)
     most = look.width - 2
     if drawn.strip.cell_length <= most:

@@ -1,4 +1,4 @@
-"""Searching the transcript: what a block says, which blocks say a text, and where in their rows it is."""
+"""Searches the transcript: the text of a block, the blocks that contain a text, and its position in their rows."""
 
 import re
 from bisect import bisect_right
@@ -27,7 +27,7 @@ from codeagent.tui.transcript.render_call import text_of_block
 
 
 def wording(block: AnyBlock) -> str:
-    """Everything a block holds, folded parts included; Markdown as it was written."""
+    """Return all text of a block, including folded parts; Markdown as it was written."""
     match block:
         case PromptBlock() | AnswerBlock() | Thoughts() | Remark():
             return block.text
@@ -44,7 +44,7 @@ def wording(block: AnyBlock) -> str:
 
 
 def _card_wording(card: CallCard) -> str:
-    """The call, its outcome, and what is kept of what it printed and changed."""
+    """Return the call, its outcome, and the kept part of what it printed and changed."""
     printed = [] if card.output is None else card.output.lines()
     shown = (said.text for block in card.shown if not isinstance(block, TerminalBlock) for said in text_of_block(block))
     parts = [f"{card.name} {card.target}".rstrip(), card.error, card.said, *shown, *printed]
@@ -54,9 +54,9 @@ def _card_wording(card: CallCard) -> str:
 @dataclass(frozen=True)
 class Match:
     index: int
-    """The block's."""
+    """The index of the block."""
     nth: int
-    """Which of the matches in that block, from 0."""
+    """The number of the match within the block, from 0."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class MatchSpan:
 
     row: int
     start: int
-    """Characters of the row's text."""
+    """The first character, in the row's text."""
     end: int
     nth: int
 
 
 class FoundMatches:
-    """The matches of one text, in order, and the one the user is at. Case matters if the text has capitals."""
+    """The matches of one text, in order, and the current one. Case matters if the text has capitals."""
 
     def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
@@ -81,7 +81,7 @@ class FoundMatches:
         self._at: int | None = None
 
     def after(self, splice: BlockSplice, blocks: Sequence[AnyBlock]) -> Self:
-        """The matches after blocks were put in, including those in the new blocks."""
+        """Return the matches after blocks were inserted, including those in the new blocks."""
         found = copy(self)
         above = [match for match in self.matches if match.index < splice.first]
         below = [
@@ -98,7 +98,7 @@ class FoundMatches:
         return None if self._at is None else self.matches[self._at]
 
     def move(self, direction: int) -> Match | None:
-        """The next match (1) or the one before (-1), around the ends; at first the first or the last one."""
+        """Go to the next match (1) or the one before (-1), wrapping around; at first, to the first or the last."""
         if not self.matches:
             return None
         before = self._at if self._at is not None else -1 if direction > 0 else 0
@@ -111,7 +111,7 @@ class FoundMatches:
                 yield Match(index, nth)
 
     def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[MatchSpan]]:
-        """By row, the matches in the rows drawn of a block; one that a wrap breaks is on both rows."""
+        """Return the matches in the drawn rows of a block, by row; a match across a wrap is on both rows."""
         known = self._spans.get(index)
         if known is not None and known[0] is lines:
             return known[1]
@@ -125,7 +125,7 @@ class FoundMatches:
 
 
 def _logical(lines: Sequence[Line]) -> tuple[str, list[int]]:
-    """The text of rows as if they were not wrapped, and where each begins in it."""
+    """Return the text of rows as if they were not wrapped, and where each row begins in it."""
     parts: list[str] = []
     starts: list[int] = []
     position = 0

@@ -1,4 +1,4 @@
-"""What the user picked in the transcript: the block or call the keys act on, and the text the mouse selected."""
+"""What the user picked in the transcript: the block or call that the keys act on, and the text selected by mouse."""
 
 from itertools import chain
 
@@ -17,13 +17,13 @@ class CursorStop:
     """A block, or one of the calls of a batch."""
 
     index: int
-    """The block's."""
+    """The index of the block."""
     call_id: str = ""
-    """One of its calls; empty for the block itself."""
+    """The id of one of its calls; empty for the block itself."""
 
 
 def step(sheet: Sheet, stop: CursorStop, direction: int) -> CursorStop | None:
-    """The next stop downwards (1) or upwards (-1); None at the end."""
+    """Return the next stop downwards (1) or upwards (-1); None at the end."""
     here = _stops(sheet, stop.index)
     at = here.index(stop) if stop in here else 0
     rest = here[at + 1 :] if direction > 0 else here[:at][::-1]
@@ -32,14 +32,14 @@ def step(sheet: Sheet, stop: CursorStop, direction: int) -> CursorStop | None:
 
 
 def step_prompt(sheet: Sheet, stop: CursorStop, direction: int) -> CursorStop | None:
-    """The next thing the user said."""
+    """Return the next prompt in that direction."""
     blocks = sheet.document.blocks
     prompts = (index for index in _beyond(sheet, stop, direction) if isinstance(blocks[index], PromptBlock))
     return next(map(CursorStop, prompts), None)
 
 
 def rows_of(sheet: Sheet, stop: CursorStop) -> tuple[int, int]:
-    """The first and the last of its rows in the block, the gap above not counted."""
+    """Return the first and the last of its rows in the block, not counting the gap above."""
     drawn = sheet.seen(stop.index)
     spots = (spot for spot in drawn.spots if stop.call_id and spot.call_id == stop.call_id and not spot.whole)
     spot = next(spots, Spot(0, max(0, len(drawn.lines) - 1)))
@@ -47,25 +47,25 @@ def rows_of(sheet: Sheet, stop: CursorStop) -> tuple[int, int]:
 
 
 def offered_output(sheet: Sheet, stop: CursorStop) -> str | None:
-    """The call whose whole output Enter opens here."""
+    """Return the call whose whole output Enter opens here."""
     spots = (spot for spot in sheet.drawn(stop.index).spots if spot.whole)
     return next((spot.call_id for spot in spots if stop.call_id in ("", spot.call_id)), None)
 
 
 def call_of(sheet: Sheet, stop: CursorStop) -> str | None:
-    """The call that a stop is, or that is the only one of its block."""
+    """Return the call of a stop, or the only call of its block."""
     calls = {spot.call_id for spot in sheet.seen(stop.index).spots if spot.call_id}
     return stop.call_id or (calls.pop() if len(calls) == 1 else None)
 
 
 def spot_at(sheet: Sheet, index: int, row: int) -> Spot | None:
-    """What a click on a row of a block acts on: the smallest spot that holds the row."""
+    """Return what a click on a row of a block acts on: the smallest spot that contains the row."""
     found = [spot for spot in sheet.seen(index).spots if spot.first <= row <= spot.last]
     return min(found, key=lambda spot: (spot.last - spot.first, not spot.whole), default=None)
 
 
 def selected_text(sheet: Sheet, selection: Selection) -> str:
-    """The selected text, drawn or not: without gutters, wrapped rows as one line."""
+    """Return the selected text, drawn or not: without gutters, and with wrapped rows as one line."""
     count = len(sheet.document.blocks)
     first = 0 if selection.start is None else BlockPlace.decoded(selection.start.y).index
     last = count - 1 if selection.end is None else min(count - 1, BlockPlace.decoded(selection.end.y).index)
@@ -84,7 +84,7 @@ def selected_text(sheet: Sheet, selection: Selection) -> str:
 
 
 def _beyond(sheet: Sheet, stop: CursorStop, direction: int) -> range:
-    """The blocks in that direction, the nearest first."""
+    """Return the blocks in that direction, the nearest first."""
     return range(stop.index + direction, len(sheet.layout) if direction > 0 else -1, direction)
 
 

@@ -1,4 +1,4 @@
-"""The document as rows at one width: draws the blocks in view, and keeps the rows of those drawn last."""
+"""The document as rows at one width: draws the blocks in view, and caches recently drawn rows."""
 
 import time
 from collections import OrderedDict
@@ -16,11 +16,11 @@ from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, 
 from codeagent.tui.transcript.render_call import Memo
 
 _KEPT_ROWS = 3_000
-"""Rows kept drawn besides those of the blocks in view."""
+"""Rows cached besides those of the blocks in view."""
 _PORTION = 2_000
-"""Characters of an answer that are drawn between two looks at the clock."""
+"""Characters of an answer that are drawn before the clock is checked again."""
 _AT_A_TIME = 0.012
-"""Seconds for which an answer that streams is drawn before a key gets its turn."""
+"""Seconds for which a streaming answer is drawn before keys are handled."""
 _NARROWEST = 8
 
 
@@ -30,9 +30,9 @@ class _Growth:
 
     text: GrowingMarkdown
     replaced: int
-    """Of its pieces when it was begun."""
+    """`replaced` of its pieces at the start."""
     fed: int = 0
-    """Characters of the pieces that are in `text`."""
+    """How many characters of the pieces are in `text`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Anchor:
 
 
 class Sheet:
-    """Rows of a document. `width` in cells with the margin; everything is lazy but the estimates."""
+    """Rows of a document. `width` is in cells with the margin; everything but the estimates is lazy."""
 
     def __init__(self, document: Document, clock: Callable[[], float], palette: Palette) -> None:
         self.document = document
@@ -55,16 +55,16 @@ class Sheet:
         self.detail: Detail = "normal"
         self.palette = palette
         self.damage: dict[int, tuple[int, int]] = {}
-        """By block, the first and the last of its rows that look different since the reader cleared it."""
+        """By block, the first and the last row that changed since the reader cleared this."""
         self._clock = clock
         self._kept: OrderedDict[int, Drawn] = OrderedDict()
         self.kept_rows = 0
-        """Rows that are kept drawn."""
+        """The number of cached rows."""
         self._answers: dict[int, _Growth] = {}
         self._thoughts: dict[int, GrowingText] = {}
         self._memos: dict[int, Memo] = {}
         self.visible = range(0)
-        """Blocks that `show` found in view."""
+        """The blocks that `show` found in view."""
 
     def absorb(self, changed: Iterable[int]) -> None:
         """Note new and changed blocks; those in view are drawn by the next `show`."""
@@ -77,14 +77,14 @@ class Sheet:
             self.layout.correct(key, height or self._guess(key), exact=False)
 
     def splice(self, splice: BlockSplice) -> None:
-        """Follow blocks of the document to their new places, and estimate those that were put in."""
+        """Move blocks to their new places, and estimate those that were inserted."""
         known = len(self.layout)
         if known <= splice.first:
             return
         added = range(splice.first, splice.first + splice.count)
         self.layout.splice(replace(splice, stop=min(splice.stop, known)), [self._guess(index) for index in added])
         if added.stop < len(self.layout):
-            self.layout.outdate(added.stop)  # the gap above it may be another one
+            self.layout.outdate(added.stop)  # the gap above it may differ now
         for index in [index for index in self._kept if splice.first <= index < splice.stop]:
             self._drop(index)
         self._kept = OrderedDict((splice.place(index), drawn) for index, drawn in self._kept.items())
@@ -94,7 +94,7 @@ class Sheet:
         self.damage, self.visible = {}, range(0)
 
     def set_width(self, width: int) -> None:
-        """Draw at another width. Everything is estimated again."""
+        """Draw at another width; all heights are estimated again."""
         if width != self.width:
             self.width = width
             self._forget()
@@ -106,20 +106,20 @@ class Sheet:
             self._forget(but=(AnswerBlock, Remark, Ending))
 
     def set_palette(self, palette: Palette) -> None:
-        """Draw in other colours, which changes no height."""
+        """Draw in other colours, which does not change heights."""
         if palette is not self.palette and palette != self.palette:
             self.palette = palette
             for index in tuple(self._kept):
                 self._drop(index)
 
     def tick(self) -> None:
-        """Redraw durations that keep counting."""
+        """Redraw durations that are counting."""
         for index in self.visible:
             if index < len(self.document.blocks) and runs(self.document.blocks[index]):
                 self.layout.outdate(index)
 
     def show(self, anchor: Anchor | None, height: int) -> int:
-        """Draw what is in view with `anchor` at the top, or the end of the document at the bottom (None).
+        """Draw what is in view with `anchor` at the top or, if None, with the end of the document at the bottom.
 
         Returns the row at the top of the view.
         """
@@ -141,7 +141,7 @@ class Sheet:
             self.drawn(stale)
 
     def drawn(self, index: int) -> Drawn:
-        """The rows of a block, drawn now if need be; its height is exact from then on."""
+        """Return the rows of a block, drawn now if needed; its height is exact from then on."""
         before = self._kept.get(index)
         drawn = self._current(index)
         if drawn is None:
@@ -155,12 +155,12 @@ class Sheet:
         return drawn
 
     def draw(self, index: int) -> Drawn:
-        """The rows of a block, of which nothing is remembered: for those who read the whole document."""
+        """Return the rows of a block without caching them, for readers of the whole document."""
         block = self.document.blocks[index]
         return self._current(index) or draw(block, self._look(block))
 
     def _current(self, index: int) -> Drawn | None:
-        """The rows that are kept of a block, if it has not changed since."""
+        """Return the cached rows of a block, if it has not changed since."""
         kept = self._kept.get(index)
         same = kept is not None and kept.version == self.document.blocks[index].version
         return kept if same and self.layout.is_exact(index) else None
@@ -177,12 +177,12 @@ class Sheet:
         return draw(block, look)
 
     def gap(self, index: int) -> int:
-        """Blank rows above a block."""
+        """Return the blank rows above a block."""
         blocks = self.document.blocks
         return gap(blocks[index - 1] if index else None, blocks[index])
 
     def above(self, place: BlockPlace, rows: int) -> BlockPlace:
-        """The place exactly that many rows further up: what is in between is drawn."""
+        """Return the place exactly that many rows further up; what is in between is drawn."""
         index, line = place.index, place.line - rows
         while line < 0 and index > 0:
             index -= 1
@@ -191,24 +191,24 @@ class Sheet:
         return BlockPlace(index, max(0, line))
 
     def seen(self, index: int) -> Drawn:
-        """The rows of a block as they were drawn last, for painting: what changed since waits for `absorb`."""
+        """Return the rows of a block as they were last drawn, for painting; changes since then wait for `absorb`."""
         return self._kept.get(index) or self.drawn(index)
 
     def line(self, place: BlockPlace) -> Line | None:
-        """The line at a place of the layout; None for the blank rows above a block."""
+        """Return the line at a place of the layout; None for the blank rows above a block."""
         line = place.line - self.gap(place.index)
         lines = self.seen(place.index).lines
         return lines[line] if 0 <= line < len(lines) else None
 
     def held(self, anchor: Anchor | None) -> Anchor | None:
-        """Make an anchor survive another width; call it before `set_width`."""
+        """Return an anchor that survives a change of width; call it before `set_width`."""
         if anchor is None or anchor.characters is not None:
             return anchor
         lines = self.drawn(anchor.place.index).lines[: max(0, anchor.place.line - self.gap(anchor.place.index))]
         return replace(anchor, characters=sum(_length(line) for line in lines))
 
     def work(self, milliseconds: float) -> bool:
-        """Do part of what is not urgent, such as colouring code in view; return whether more is left."""
+        """Do some work that is not urgent, such as colouring code in view; return whether more is left."""
         for index, growth in self._answers.items():
             block = self.document.blocks[index]
             if isinstance(block, AnswerBlock) and growth.fed < block.pieces.length:
@@ -243,7 +243,7 @@ class Sheet:
         pieces, growth = block.pieces, self._answers.get(block.key)
         if growth is None or growth.replaced != pieces.replaced:
             growth = self._answers[block.key] = _Growth(GrowingMarkdown(look.width, look.palette), pieces.replaced)
-        # What is being written is drawn for so long at a time; what is drawn again comes whole, so that nothing moves.
+        # A streaming answer is drawn for a limited time; one drawn again is drawn in full, so that nothing moves.
         in_portions, until = block.open or growth.fed > 0, time.monotonic() + _AT_A_TIME
         while growth.fed < pieces.length:
             piece = pieces.since(growth.fed)[: _PORTION if in_portions else None]
@@ -267,7 +267,7 @@ class Sheet:
         return draw_thoughts(block, text.lines, look)
 
     def _note_change(self, index: int, before: Drawn, after: Drawn) -> None:
-        """Note which rows of a block look different; the finished rows of the others are kept."""
+        """Note which rows of a block changed; the painted strips of the others are kept."""
         old, new = before.lines, after.lines
         first = _alike(old, new)
         last = len(new) - 1 - (_alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0)
@@ -290,7 +290,7 @@ class Sheet:
         return rows + self.gap(index) if rows else 0
 
     def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
-        """Drop the rows and heights of all blocks but those of some types."""
+        """Drop the rows and heights of all blocks except those of some types."""
         blocks, old = self.document.blocks, self.layout
         stays = {index for index in range(len(old)) if isinstance(blocks[index], but) and old.is_exact(index)}
         self.layout = Layout(old.height(index) if index in stays else self._guess(index) for index in range(len(old)))
@@ -309,7 +309,7 @@ class Sheet:
         self._memos.pop(index, None)
 
     def _evict(self) -> None:
-        """Keep memory flat: rows not looked at for long are dropped, and drawn again when they are."""
+        """Bound memory: drop rows that were not in view for long; they are drawn again when needed."""
         if self.kept_rows <= _KEPT_ROWS:
             return
         for index in [index for index in self._kept if index not in self.visible]:
@@ -323,7 +323,7 @@ def _length(line: Line) -> int:
 
 
 def _alike(some: Sequence[Line], others: Sequence[Line]) -> int:
-    """How many lines look the same before the first two that differ."""
+    """Count the lines before the first two that differ."""
     for number, (one, other) in enumerate(zip(some, others, strict=False)):
         if one is not other and one != other:
             return number

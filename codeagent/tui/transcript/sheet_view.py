@@ -1,4 +1,4 @@
-"""A widget that draws the rows of a sheet that are in view, and keeps still while things change elsewhere."""
+"""A widget that draws the visible rows of a sheet, and keeps them in place while things change elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -24,15 +24,15 @@ _FIRST_FLUSH = 0.012
 _FLUSH_EVERY = 1 / 30
 _SLOW = 0.020
 _SLOWDOWN, _SLOWEST_FLUSH = 5, 0.25
-"""If drawing is slow, seconds between two drawings: so many times as long as one takes, and at most this."""
+"""If drawing is slow, the pause between two drawings: so many times the duration of one, at most so many seconds."""
 _WORK_MS = 8.0
-"""At most so long at a time for what is not urgent."""
+"""Milliseconds spent at a time on work that is not urgent."""
 _TRIES = 4
 _NOTHING = Strip([], 0)
 
 
 class SheetView(ScrollView):
-    """Draws a document that changes all the time: seldom enough to stay cheap, and nothing while nothing changes.
+    """Draws a document that changes all the time: rarely enough to stay cheap, and not at all while nothing changes.
 
     It follows the end while the end is in view. Otherwise the row at the top stays where it is, and a marker
     counts the blocks that are new or changed further down.
@@ -49,12 +49,12 @@ class SheetView(ScrollView):
     """
 
     def __init__(self, document: Document, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` in seconds since the epoch, as the document's times are."""
+        """`clock` gives seconds since the epoch, like the document's times."""
         super().__init__()
         self.document = document
         self.sheet = Sheet(document, clock, palette_of(None))
         self.held_at: Anchor | None = None
-        """What stays at the top; None while the end is followed."""
+        """The place that stays at the top; None while the end is followed."""
         self._clock = clock
         self._window = Size(0, 0)
         self._timer: Timer | None = None
@@ -63,17 +63,17 @@ class SheetView(ScrollView):
         self._slow = False
         self._counting: set[int] = set()
         self._unread: set[int] = set()
-        """Blocks below the view that are new or changed since its end was left."""
+        """Blocks below the view that are new or changed since the user left the end."""
         self._marker_drawn = ""
         self._placing = False
         self._to_top = False
-        """The user went to the first row before the first block was there."""
+        """The user went to the first row before the first block was loaded."""
         self._painting = False
         self._base = Style.null()
 
     @property
     def ticking(self) -> bool:
-        """Whether durations that keep counting are redrawn once a second."""
+        """Whether counting durations are redrawn once a second."""
         return self._ticker is not None
 
     def on_mount(self) -> None:
@@ -85,7 +85,7 @@ class SheetView(ScrollView):
         self.document.on_change, self.document.on_splice = lambda: None, lambda splice: None
 
     def on_resize(self) -> None:
-        """If drawing takes long, many resizes are drawn as one."""
+        """Draw many resizes as one if drawing takes long."""
         self._window = self.scrollable_content_region.size
         if self._slow:
             self._arm()
@@ -104,7 +104,7 @@ class SheetView(ScrollView):
             self.go_to_row(new)
 
     def go_to_row(self, row: int) -> None:
-        """Put a row at the top of the view; if the end is in view then, it is followed from now on."""
+        """Scroll a row to the top of the view; if that shows the end, follow it from now on."""
         self._hold(self.sheet.layout.at(row))
 
     def _hold(self, place: BlockPlace) -> None:
@@ -117,7 +117,7 @@ class SheetView(ScrollView):
         self.go_to_end()
 
     def scroll_home(self, **options: Any) -> None:
-        """Go to the first row, and stay there while earlier blocks are put in."""
+        """Go to the first row, and stay there while earlier blocks are inserted."""
         self.go_to_row(0)
         self._to_top = self.document.partial
 
@@ -126,11 +126,11 @@ class SheetView(ScrollView):
         self.settle()
 
     def reveal(self, index: int, row: int) -> None:
-        """Scroll as far as is needed to have a row of a block (the gap above not counted) in view."""
+        """Scroll as far as needed to show a row of a block (not counting the gap above)."""
         height, layout = self._window.height, self.sheet.layout
         self.sheet.drawn(index)
         place = BlockPlace(index, row + self.sheet.gap(index))
-        # What comes into view has another height than was estimated, so that the first try may miss.
+        # Blocks that come into view may differ from their estimated height, so the first try may miss.
         for _ in range(_TRIES):
             wanted, top = layout.row(place), self.scroll_offset.y
             if top <= wanted < top + height:
@@ -138,20 +138,20 @@ class SheetView(ScrollView):
             self.go_to_row(max(0, wanted - height // 3))
 
     def place_at(self, y: int) -> BlockPlace | None:
-        """The place at a row of the view; None below the end."""
+        """Return the place at a row of the view; None below the end."""
         row = self.scroll_offset.y + y
         return self.sheet.layout.at(row) if row < self.sheet.layout.total else None
 
     def is_marker(self, x: int, y: int) -> bool:
-        """Whether the marker that counts unread blocks is at that cell."""
+        """Whether that cell belongs to the marker that counts unread blocks."""
         return bool(self._unread) and y == self._window.height - 1 and x >= self._window.width - len(self._marker())
 
     def margin(self, place: BlockPlace, usual: Segment) -> Segment:
-        """The cells to the left of a row."""
+        """Return the margin to the left of a row."""
         return usual
 
     def styled(self, line: Line, place: BlockPlace) -> Strip:
-        """The row as it is drawn; the line's own strip if there is nothing to add."""
+        """Return the strip of a row, or the line's own strip if there is nothing to add."""
         return line.strip
 
     def flush(self) -> None:
@@ -174,11 +174,11 @@ class SheetView(ScrollView):
         self._earliest = started + (min(_SLOWDOWN * took, _SLOWEST_FLUSH) if self._slow else _FLUSH_EVERY)
 
     def follow(self, splice: BlockSplice) -> None:
-        """Keep everything where it is on screen while blocks are put in above."""
+        """Keep everything in its place on screen while blocks are inserted above."""
         blocks, layout = self.document.blocks, self.sheet.layout
         top, above = None if self.held_at is None else self.held_at.place, 0
         if top is not None and splice.first == top.index < splice.stop:
-            # What comes before it is put in its place: hold on to the block below.
+            # Blocks are inserted in its place: hold on to the block below.
             below = BlockPlace(top.index + 1, 0)
             top, above = below, layout.row(below) - layout.row(top) if below.index < len(layout) else 0
         self.sheet.splice(splice)
@@ -206,7 +206,7 @@ class SheetView(ScrollView):
         self._placing = True
         size = Size(self._window.width, total)
         if size != before:
-            # Not assigned: that would lay out the whole screen again.
+            # Not assigned, because that would lay out the whole screen again.
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
         moved = self.scroll_offset.y != top
@@ -223,7 +223,7 @@ class SheetView(ScrollView):
             self._painting = False
 
     def render_line(self, y: int) -> Strip:
-        """The row for the terminal; if the mouse asks for it, with the names of its characters in a selection."""
+        """Return the row for the terminal; if the mouse asks for it, with the offsets that a selection needs."""
         place, layout = self.place_at(y), self.sheet.layout
         line = None if place is None else self.sheet.line(place)
         strip = self._finished(BLANK, _NOTHING) if place is None or line is None else self._row(line, place)
@@ -235,7 +235,7 @@ class SheetView(ScrollView):
         return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), where.encoded)
 
     def _row(self, line: Line, place: BlockPlace) -> Strip:
-        """A row of a block. What most of them look like is kept with the block."""
+        """Return a row of a block; the strips of most rows are cached with the block."""
         drawn = self.sheet.seen(place.index)
         margin, body = self.margin(place, drawn.margin), self.styled(line, place)
         if margin is not drawn.margin or body is not line.strip:
@@ -250,7 +250,7 @@ class SheetView(ScrollView):
         return strip
 
     def _finished(self, margin: Segment, body: Strip) -> Strip:
-        """As wide as the view, on its background."""
+        """Return the strip at the width of the view, on its background."""
         width, base = self._window.width, self._base
         segments = [Segment(text, base if style is None else base + style) for text, style, _ in (margin, *body)]
         length = margin.cell_length + body.cell_length
@@ -265,7 +265,7 @@ class SheetView(ScrollView):
         return Strip([*strip.crop(0, max(0, self._window.width - len(marker))), Segment(marker, style)])
 
     def _scroll_to(self, *position: Any, **options: Any) -> bool:
-        """Scroll at once: nothing glides. Every way of scrolling ends here."""
+        """Scroll at once, without animation; every way of scrolling ends here."""
         return super()._scroll_to(*position, **{**options, "animate": False})
 
     def _scroll_update(self, virtual_size: Size) -> None:
@@ -275,12 +275,12 @@ class SheetView(ScrollView):
         self._placing = placing
 
     def _arm(self) -> None:
-        """Draw soon: at once after a pause, at a limited rate while things keep changing."""
+        """Schedule a drawing: at once after a pause, at a limited rate while things keep changing."""
         if self._timer is None and self.is_attached:
             self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self.flush)
 
     def _note(self, changed: frozenset[int]) -> None:
-        """Remember what is unread below the view, and what runs."""
+        """Remember which blocks are unread below the view, and which are running."""
         blocks = self.document.blocks
         last = self.sheet.visible[-1] if self.sheet.visible else -1
         if self.held_at is not None:
@@ -299,11 +299,11 @@ class SheetView(ScrollView):
         self.settle()
 
     def _marker(self) -> str:
-        """Empty if nothing is unread."""
+        """Return the text of the marker; empty if nothing is unread."""
         return f" ↓ {len(self._unread):,} new "[: self._window.width] if self._unread else ""
 
     def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:
-        """`to_end`: what follows the damage moved."""
+        """Refresh the damaged rows; `to_end`: everything below the damage moved."""
         damage, self.sheet.damage = self.sheet.damage, {}
         if everything:
             return

@@ -1,15 +1,15 @@
-"""Numbers as words on the screen."""
+"""Spells numbers, durations and costs for the screen."""
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `14 s`, `2 min 5 s`, `1 h 3 min`."""
+    """Return `0.4 s`, `14 s`, `2 min 5 s` or `1 h 3 min`."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s"
     return whole(seconds)
 
 
 def whole(seconds: float) -> str:
-    """As `duration`, without tenths: for what keeps counting."""
+    """As `duration`, without tenths, for durations that are counting."""
     count = max(0, int(seconds + 0.5))
     if count < 60:
         return f"{count} s"
@@ -21,12 +21,12 @@ def whole(seconds: float) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 line`, `1,200 lines`; `many` if it is not `one` with an s."""
+    """Return `1 line` or `1,200 lines`; `many` is needed if it is not `one` with an s."""
     return f"1 {one}" if number == 1 else f"{number:,} {many or one + 's'}"
 
 
 def tokens(count: int) -> str:
-    """`950`, `18.2k`, `200k`, `1M`."""
+    """Return `950`, `18.2k`, `200k` or `1M`."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if count >= size * 0.99995:
             return f"{count / size:.1f}".removesuffix(".0") + unit
@@ -34,7 +34,7 @@ def tokens(count: int) -> str:
 
 
 def dollars(cost: float) -> str:
-    """`$0.041`, `$1.24`; less than a tenth of a cent is said to be that."""
+    """Return `$0.041` or `$1.24`; amounts below a tenth of a cent are shown as less than that."""
     if 0 < cost < 0.001:
         return "<$0.001"
     return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"

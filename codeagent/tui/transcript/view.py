@@ -37,9 +37,9 @@ _WORD = re.compile(r"\S+")
 
 
 class TranscriptView(SheetView, can_focus=True):
-    """Shows a document, and says what the user asks for with the messages below.
+    """Shows a document, and posts the user's requests as the messages below.
 
-    It takes the focus only when it is given, never by a click, so that the user can keep typing.
+    It never takes the focus by a click, so that the user can keep typing.
     """
 
     FOCUS_ON_CLICK = False
@@ -60,13 +60,13 @@ class TranscriptView(SheetView, can_focus=True):
 
     @dataclass
     class LinkClicked(Message):
-        """A link was clicked; nothing says that its address is harmless."""
+        """A link was clicked; its address is not known to be harmless."""
 
         url: str
 
     @dataclass
     class StopAgent(Message):
-        """The agent that a call started, and on which the keys act, is to be stopped."""
+        """The child agent of the call that the keys act on is to be stopped."""
 
         call_id: str
 
@@ -74,7 +74,7 @@ class TranscriptView(SheetView, can_focus=True):
         """The user wants to return to typing."""
 
     found_more: Callable[[int], None] = staticmethod(lambda matches: None)
-    """Called with the new number of matches after blocks were put in."""
+    """Called with the new number of matches after blocks were inserted."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
@@ -84,7 +84,7 @@ class TranscriptView(SheetView, can_focus=True):
         return self.sheet.detail
 
     def set_detail(self, detail: Detail) -> None:
-        """Show more or less of everything; the row at the top stays where it is."""
+        """Show more or less of everything; the row at the top stays in place."""
         for block in self.document.blocks:
             if block.detail is not None:
                 block.detail = None
@@ -94,7 +94,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def find(self, text: str) -> int:
-        """Mark the text wherever it is, and go to the newest match; returns how many there are."""
+        """Mark all matches of the text and go to the newest; returns how many there are."""
         self.flush()
         self._finding = FoundMatches(text, self.document.blocks)
         self.previous_match()
@@ -111,7 +111,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def plain_text(self) -> str:
-        """Everything as it is shown, without colours."""
+        """Return everything as it is shown, without colours."""
         return self.as_text(self.sheet.width)
 
     def as_text(self, width: int) -> str:
@@ -121,7 +121,7 @@ class TranscriptView(SheetView, can_focus=True):
         return selected_text(self.sheet, selection), "\n"
 
     def follow(self, splice: BlockSplice) -> None:
-        """Keep the cursor, the selection and the current match on their blocks, too."""
+        """Also keep the cursor, the selection and the current match on their blocks."""
         if self._cursor is not None:
             self._cursor = replace(self._cursor, index=splice.place(self._cursor.index))
         if self._finding is not None:
@@ -152,7 +152,7 @@ class TranscriptView(SheetView, can_focus=True):
         self._pressed = (event.x, event.y)
 
     def on_click(self, event: Click) -> None:
-        """A click acts if it did not select; a second one selects a word, a third the block."""
+        """Act on a click that did not select; a second click selects a word, a third the block."""
         event.prevent_default()
         pressed, self._pressed = self._pressed, None
         if pressed != (event.x, event.y):
@@ -183,7 +183,7 @@ class TranscriptView(SheetView, can_focus=True):
         self._move(step_prompt, direction)
 
     def action_open(self) -> None:
-        """Open the whole output if it is offered, else fold or open the block."""
+        """Show the whole output if it is offered, else fold or open the block."""
         stop = self._stop()
         if stop is None:
             return
@@ -194,7 +194,7 @@ class TranscriptView(SheetView, can_focus=True):
             self._toggle(stop.index)
 
     def action_output(self) -> None:
-        """The whole output of the call the keys act on."""
+        """Show the whole output of the call that the keys act on."""
         stop = self._stop()
         call_id = None if stop is None else call_of(self.sheet, stop)
         if call_id is not None:
@@ -206,13 +206,13 @@ class TranscriptView(SheetView, can_focus=True):
             self.post_message(self.CopyRequested(wording(self.document.blocks[stop.index])))
 
     def action_leave(self) -> None:
-        """Return to typing, or stop the agent whose call the keys act on."""
+        """Return to typing, or stop the child agent of the call that the keys act on."""
         call_id = "" if self._cursor is None else self._cursor.call_id
         working = call_id and self.document.running_child(call_id)
         self.post_message(self.StopAgent(call_id) if working else self.Left())
 
     def _act(self, place: BlockPlace) -> None:
-        """A click on a headline, or on what offers more, opens or folds; elsewhere it does nothing."""
+        """Open or fold for a click on a headline or an offer of more; elsewhere do nothing."""
         row = place.line - self.sheet.gap(place.index)
         spot = spot_at(self.sheet, place.index, row)
         if spot is not None and spot.whole:
@@ -221,7 +221,7 @@ class TranscriptView(SheetView, can_focus=True):
             self._toggle(place.index)
 
     def _toggle(self, index: int) -> None:
-        """Fold or open one block; what is above it stays where it is."""
+        """Fold or open one block; what is above it stays in place."""
         block = self.document.blocks[index]
         block.detail = toggled(block, self.detail)
         self.held_at = Anchor(self.sheet.layout.at(self.scroll_offset.y))
@@ -229,7 +229,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.flush()
 
     def _stop(self) -> CursorStop | None:
-        """What the keys act on; at first the last block in view."""
+        """Return what the keys act on; at first the last block in view."""
         if self._cursor is None and self.sheet.visible:
             self._cursor = CursorStop(self.sheet.visible[-1])
             self.refresh()
@@ -282,7 +282,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.refresh()
 
     def _marked(self, line: Line, place: BlockPlace) -> Line:
-        """The line with its matches marked; the current one stands out."""
+        """Return the line with its matches marked; the current one stands out."""
         finding = self._finding
         if finding is None or not line.text:
             return line
@@ -296,7 +296,7 @@ class TranscriptView(SheetView, can_focus=True):
 
 
 def _moved(end: Offset | None, splice: BlockSplice) -> Offset | None:
-    """Where an end of a selection is after the splice."""
+    """Return where an end of a selection is after the splice."""
     if end is None:
         return None
     place = BlockPlace.decoded(end.y)

@@ -22,12 +22,12 @@ def test_a_text_is_compared_by_lines() -> None:
     ("then", "now", "words"),
     [
         (None, TEXT, "a new file"),
-        (None, Node("executable", b"x"), "a new file, which may be run"),
+        (None, Node("executable", b"x"), "a new executable file"),
         (TEXT, None, "deleted"),
-        (TEXT, Node("executable", b"a\nb\n"), "it may be run now"),
-        (Node("executable", b"a"), Node("file", b"b"), "it may no longer be run"),
+        (TEXT, Node("executable", b"a\nb\n"), "it is executable now"),
+        (Node("executable", b"a"), Node("file", b"b"), "it is no longer executable"),
         (TEXT, TEXT, "it is as it was"),
-        (None, None, "there is no such file, and there was none"),
+        (None, None, "there is no such file, and there never was"),
     ],
 )
 def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, words: str) -> None:

@@ -145,7 +145,7 @@ async def test_while_the_agent_works_nothing_is_taken_back() -> None:
         page.client.running = True
         await page.press(pilot, "y")
         assert page.puts == []
-        assert "the agent works: what changed can be undone when it is done" in page.app.rows[-1]
+        assert "the agent is working: changes can be undone when it is done" in page.app.rows[-1]
 
 
 async def test_a_refusal_is_said_in_one_line_and_everything_is_compared_again() -> None:
@@ -172,7 +172,7 @@ async def test_where_nothing_changed_it_says_so(begun: bool) -> None:
     page.rewind.moments = page.rewind.moments if begun else ()
     async with page.app.run_test(size=(80, 24)) as pilot:
         await page.open(pilot)
-        assert "no file differs from when this session began" in page.app.shown
+        assert "no file has changed since this session began" in page.app.shown
         await page.press(pilot, "x", "X", "y", "j", "]", "t", "f", "escape")
         assert page.puts == []
         assert page.app.given == [None]

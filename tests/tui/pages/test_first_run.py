@@ -85,7 +85,7 @@ async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_b
         ("", "nothing was pasted yet"),
         ("abc", "that is not a key: it is too short"),
         ("two words", "that is not a key: it has characters that keys do not have"),
-        ("zz-unknown-1234", "no provider is known whose keys begin so"),
+        ("zz-unknown-1234", "no known provider has keys that begin like this"),
     ],
 )
 async def test_what_is_no_key_is_not_stored_and_not_repeated(typed: str, said: str) -> None:

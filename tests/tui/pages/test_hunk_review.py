@@ -242,7 +242,7 @@ async def test_what_would_act_is_shown_and_not_put_into_a_field_to_write_in() ->
         assert "a\\u202e.py" in review.app.rows[0]
         assert not any(char in review.app.shown for char in "\x1b\x07\u202e")
         await review.press(pilot, "e")
-        assert "it holds characters that are not seen: Ctrl+G edits it in your editor" in review.app.rows[-1]
+        assert "it contains invisible characters: Ctrl+G edits it in your editor" in review.app.rows[-1]
 
 
 async def test_columns_are_beside_each_other_where_they_fit() -> None:

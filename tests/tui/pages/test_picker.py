@@ -92,7 +92,7 @@ async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> No
         await pilot.press("pagedown", "pagedown", "pagedown", "up")
         await pilot.pause()
         assert " ▸ row 41" in app.shown
-        assert "Enter takes it" in app.rows[-1]
+        assert "Enter chooses it" in app.rows[-1]
         await pilot.click(offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row))))
         await pilot.pause()
         assert app.given == ["39"]

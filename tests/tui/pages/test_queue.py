@@ -148,7 +148,7 @@ async def test_what_the_agent_read_meanwhile_gives_back_what_was_written_about_i
         app.queue.remove("q1")
         await pilot.pause()
         assert app.restored == ["also cover 1900!"]
-        assert "the agent has already read it; what you wrote is in the composer" in app.shown
+        assert "the agent has already read it; your text is in the composer" in app.shown
 
 
 async def test_a_queue_that_was_faster_loses_nothing() -> None:

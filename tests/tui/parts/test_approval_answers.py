@@ -93,7 +93,7 @@ async def test_a_rule_that_does_not_fit_is_said_and_enter_does_nothing() -> None
         await app.keys(pilot, "tab", "p", "home", "x", "enter")
         assert "it must be about bash, not xbash" in app.text()
         await app.keys(pilot, "ctrl+u", "delete", *["ctrl+k"], *"bash", "enter")
-        assert "never all of a tool" in app.text()
+        assert "a rule cannot allow every call" in app.text()
         assert app.decisions == []
         assert app.card.has_class("-writing")
 
@@ -107,7 +107,7 @@ async def test_a_rule_that_cannot_be_seen_whole_is_not_given() -> None:
         app.line.value = f"bash(pytest{'*' * 80})"
         await app.keys(pilot, "enter")
         assert app.decisions == []
-        assert "too long to be seen whole" in app.text()
+        assert "too long to be shown in full" in app.text()
         await pilot.resize_terminal(120, 24)
         await app.keys(pilot, "enter")
         assert app.decisions != []
@@ -188,8 +188,8 @@ async def test_keys_are_offered_where_they_work_and_say_why_where_they_do_not() 
     async with app.run_test(size=(80, 24)) as pilot:
         for key, offered, said in (
             ("p", "always…", "no rule can be proposed for this: answer it each time"),
-            ("e", " edit", "this call cannot be edited: r says what should be done instead"),
-            ("h", "hunk by hunk", "nothing to split here: y allows it all"),
+            ("e", " edit", "this call cannot be edited; r: say what to do instead"),
+            ("h", "hunk by hunk", "this cannot be split: y allows all of it"),
         ):
             assert offered not in app.text()
             await app.keys(pilot, f"alt+{key}")
@@ -213,7 +213,7 @@ async def test_a_command_is_edited_in_the_line_and_asked_about_again() -> None:
     app = CardApp(PYTEST)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "e", "enter")
-        assert "nothing is changed yet" in app.text()
+        assert "nothing was changed yet" in app.text()
         await app.keys(pilot, "space", "x", "enter")
         assert app.decisions == [Decision("edit", arguments='{"command": "pytest -q x"}')]
         assert "sent: as edited" in app.text()
@@ -278,7 +278,7 @@ async def test_what_was_written_about_a_question_that_went_away_is_given_back(mo
         await app.keys(pilot, "alt+e")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        said = "the question is no longer pending: what you wrote is in the composer"
+        said = "the question is no longer pending; your text is in the composer"
         assert (app.decisions, app.told) == ([], [(said, '{"path": "b"}')])
 
 

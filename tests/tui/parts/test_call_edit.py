@@ -60,7 +60,7 @@ def test_what_is_no_object_cannot_be_edited(arguments: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not JSON: Expecting property name enclosed in double quotes in line 1, column 2"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes on line 1, column 2"),
         ("[]", "not a JSON object of arguments"),
         ('{"a": NaN}', "not JSON: NaN is not a JSON number"),
         ("[" * 100_000, "not readable as JSON: nested too deeply"),
@@ -76,5 +76,5 @@ def test_what_is_no_json_is_said(text: str, said: str) -> None:
 def test_a_text_that_is_empty_or_as_before_asks_nothing() -> None:
     edit = edit_of("bash", command="make")
     assert edit.check(" ").problem == "the command is empty"
-    assert edit.check("make").problem == "nothing is changed yet"
-    assert edit.check("make -n").says == ("you are asked again, about the call as you leave it",)
+    assert edit.check("make").problem == "nothing was changed yet"
+    assert edit.check("make -n").says == ("you are asked again, about the edited call",)

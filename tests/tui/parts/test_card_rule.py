@@ -30,19 +30,19 @@ def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "write what should be allowed, as in bash(git status*)"),
+        ("", "write what to allow, such as bash(git status*)"),
         ("bash(pytest", "not a rule: 'bash(pytest'; write tool or tool(pattern), as in bash(git status*)"),
-        ("bash", "never all of a tool: say which, bash(…)"),
+        ("bash", "a rule cannot allow every call of a tool: say which, bash(…)"),
         ("*", "it must be about bash, not *"),
         ("b*(pytest *)", "it must be about bash, not b*"),
         ("edit(pytest *)", "it must be about bash, not edit"),
-        ("bash(*)", "that would allow everything: name the command or the path it begins with"),
-        ("bash(** ?*)", "that would allow everything: name the command or the path it begins with"),
-        ("bash(git *)", "it does not fit this call: pytest -q tests"),
-        ("bash(pytest -x*)", "it does not fit this call: pytest -q tests"),
-        ("bash(pytest\u200b *)", "it holds what cannot be seen, U+200B: remove it"),
-        ("bash(pytest\u2800*)", "it holds what cannot be seen, U+2800: remove it"),
-        ("bash(pytest\xa0*)", "it holds what cannot be seen, U+00A0: remove it"),
+        ("bash(*)", "that would allow everything: name a command, or the start of a path"),
+        ("bash(** ?*)", "that would allow everything: name a command, or the start of a path"),
+        ("bash(git *)", "it does not match this call: pytest -q tests"),
+        ("bash(pytest -x*)", "it does not match this call: pytest -q tests"),
+        ("bash(pytest\u200b *)", "it contains invisible characters, U+200B: remove them"),
+        ("bash(pytest\u2800*)", "it contains invisible characters, U+2800: remove them"),
+        ("bash(pytest\xa0*)", "it contains invisible characters, U+00A0: remove them"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said(text: str, said: str) -> None:
@@ -53,7 +53,7 @@ def test_letters_that_look_like_others_are_named() -> None:
     waiting = asking("deploy", "d", "prod")
     assert check_rule("deploy(pr\u043ed*)", waiting, keep=False).odd == "1 non-ASCII letter: U+043E"
     refused = check_rule("bash(p\u0443test *)", PYTEST, keep=False)
-    assert "does not fit" in refused.problem and refused.odd == "1 non-ASCII letter: U+0443"
+    assert "does not match" in refused.problem and refused.odd == "1 non-ASCII letter: U+0443"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_where_only_the_engine_knows_the_parts_it_is_said_that_it_checks_again(w
 
 def test_a_path_is_matched_as_a_path() -> None:
     assert problem("edit(src/**)", edit()) == problem("edit(src/*.py)", edit()) == ""
-    assert problem("edit(*.py)", edit()) == "it does not fit this call: src/dates.py"
+    assert problem("edit(*.py)", edit()) == "it does not match this call: src/dates.py"
 
 
 def test_of_several_files_one_has_to_fit_and_then_the_engine_checks_the_rest() -> None:
@@ -81,7 +81,7 @@ def test_of_several_files_one_has_to_fit_and_then_the_engine_checks_the_rest() -
         edit(), blocks=(DiffBlock(path="a/x", before="", after="1"), DiffBlock(path="b/y", before="", after="1"))
     )
     assert check_rule("edit(a/*)", both, keep=False).says[2:] == ("checked again when sent",)
-    assert problem("edit(c/*)", both) == "it does not fit this call: a/x"
+    assert problem("edit(c/*)", both) == "it does not match this call: a/x"
 
 
 @given(st.text(max_size=40) | st.builds("bash({})".format, st.text(max_size=30)))

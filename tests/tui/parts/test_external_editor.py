@@ -45,7 +45,7 @@ async def test_an_editor_that_replaces_the_file_is_understood(monkeypatch: pytes
 
 async def test_an_editor_that_takes_the_file_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     editor(monkeypatch, "os.remove(name)")
-    with pytest.raises(EditorFailed, match="What you wrote cannot be read"):
+    with pytest.raises(EditorFailed, match="The edited text cannot be read"):
         await edit_in_editor(Lending(), "text")
 
 
@@ -94,7 +94,7 @@ def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, 
         ({}, "No editor is set"),
         ({"EDITOR": "  "}, "No editor is set"),
         ({"EDITOR": "'half"}, r"\$EDITOR cannot be read"),
-        ({"EDITOR": "no-such-editor --wait"}, "names a program that is not there: no-such-editor --wait"),
+        ({"EDITOR": "no-such-editor --wait"}, "names a program that does not exist: no-such-editor --wait"),
     ],
 )
 def test_without_an_editor_the_user_is_told_what_to_do(environ: dict[str, str], words: str) -> None:
