@@ -156,7 +156,7 @@ def _settings(args: argparse.Namespace, copy: Path) -> Settings:
     settings = settings_of(given, copy)
     if settings.sandbox.kind != "off":
         return settings
-    say("without a sandbox every command is denied: nothing would keep it in the copy")
+    say("without a sandbox, bash and python are denied: nothing would keep them in the copy")
     given.deny = _COMMANDS
     return settings_of(given, copy)
 

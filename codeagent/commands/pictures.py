@@ -26,6 +26,7 @@ FORMATS: Mapping[str, str] = {
     "gif": "record the session as an animated GIF; needs the extra gif",
 }
 _STANDARD_OUTPUT = "-"
+_SIZE = (100, 30)
 _NEEDED = {
     "PIL": "pillow",
     "pyte": "pyte",
@@ -43,9 +44,7 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", metavar="FILE", nargs="?", const="", help=f"{about} (default: ID.{name} here; - prints it)"
         )
-    parser.add_argument(
-        "--size", metavar="WxH", type=_size, default=(100, 30), help="columns and rows of a recording (default: 100x30)"
-    )
+    parser.add_argument("--size", metavar="WxH", type=_size, help="columns and rows of a recording (default: 100x30)")
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
@@ -75,8 +74,6 @@ class PictureRequest:
         if not given:
             return None
         files = {name: file or f"{session_id}.{name}" for name, file in given.items()}
-        if args.step:
-            raise ConfigError("--step needs somebody who continues, and a recording has nobody; nothing was written")
         if list(files.values()).count(_STANDARD_OUTPUT) > 1:
             raise ConfigError("standard output takes one picture; nothing was written")
         if "gif" in files and (missing := [name for module, name in _NEEDED.items() if find_spec(module) is None]):
@@ -89,7 +86,7 @@ class PictureRequest:
         for file in files.values():
             if file != _STANDARD_OUTPUT and not args.overwrite and os.path.lexists(file):
                 raise ConfigError(f"{file} is there already; nothing was written: name another one, or --overwrite")
-        return cls(files, args.size, args.overwrite)
+        return cls(files, args.size or _SIZE, args.overwrite)
 
     @property
     def moves(self) -> bool:

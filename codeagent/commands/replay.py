@@ -12,7 +12,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.commands.pictures import PictureRequest, Recorded, add_picture_arguments, draw
+from codeagent.commands.pictures import FORMATS, PictureRequest, Recorded, add_picture_arguments, draw
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
@@ -40,7 +40,7 @@ _NOTHING_RUNS = SandboxInfo(kind="replay", image="", image_origin="none", user="
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_argument(parser)
     parser.add_argument(
-        "--speed", metavar="N", type=_speed, default=1.0, help="how many times as fast, such as 4 or 0.5 (default: 1)"
+        "--speed", metavar="N", type=_speed, help="how many times as fast, such as 4 or 0.5 (default: 1)"
     )
     parser.add_argument("--step", action="store_true", help="pause before every batch of calls; Enter continues")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
@@ -60,9 +60,9 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
     add(
         "--sandbox",
         choices=("docker", "off"),
-        help="with --against: off denies every command, as nothing would keep it in the copy (default: docker)",
+        help="with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
     )
-    add("--output", choices=("text", "json"), default="text", help="with --against: text (default) or one json object")
+    add("--output", choices=("text", "json"), help="with --against: text (default) or one json object")
 
 
 def _speed(text: str) -> float:
@@ -126,19 +126,17 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError, ConfigError."""
     store = open_store()
     session_id = chosen(store, args)
-    request = PictureRequest.of(args, session_id)
+    _refuse_misplaced(args)
     if args.against is not None:
-        if request is not None or args.step:
-            raise ConfigError("--against shows no screen: leave out --step, --cast, --svg and --gif; nothing was run")
-        from codeagent.commands.against import compare  # a replay loads nothing that runs a model
+        from codeagent.commands.against import compare  # most replays compare nothing
 
         return compare(args, store, session_id)
-    if request is not None:
+    if (request := PictureRequest.of(args, session_id)) is not None:
         return _draw(request, args, store, session_id)
     events, outputs = _recorded(store, session_id), store.folder(session_id) / "outputs"
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
     workspace = Path.cwd()
-    play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed, step=args.step)
+    play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed or 1.0, step=args.step)
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         if options.resume is not None:
@@ -149,11 +147,26 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     return run_app(open_client, LaunchOptions(theme=args.theme, step=args.step), folders)
 
 
+def _refuse_misplaced(args: argparse.Namespace) -> None:
+    """Raise ConfigError for a flag that would be ignored."""
+    given = {name for name, value in vars(args).items() if value not in (None, False)}
+    formats, with_against = FORMATS.keys() & given, ("api_base", "yes", "sandbox", "output")
+    if args.against is not None:
+        lost, why = (*FORMATS, "size", "overwrite", "speed", "step", "theme"), "shows no screen with --against"
+    elif formats:
+        lost, why = ("step", *with_against), "has no meaning for a recording"
+    else:
+        lost, why = ("size", "overwrite", *with_against), "needs --against, --cast, --svg or --gif"
+    for name in lost:
+        if name in given:
+            raise ConfigError(f"--{name.replace('_', '-')} {why}; nothing was run")
+
+
 async def _draw(request: PictureRequest, args: argparse.Namespace, store: SessionStore, session_id: str) -> int:
     """Write the pictures of a session. Raises SessionError, ConfigError, CodeagentError."""
     summary, redactor = store.summary(session_id), Redactor(os.environ)
     masked = [parse_event_json(event_json(event, redactor)) for event in _recorded(store, session_id)]
-    player = SessionPlayer(session_id, masked, Jobs(), speed=args.speed if request.moves else inf, tell=False)
+    player = SessionPlayer(session_id, masked, Jobs(), speed=(args.speed or 1.0) if request.moves else inf, tell=False)
     workspace = Path(redactor.clean(summary.workspace) or Path.cwd())
     launcher = _PictureLauncher(workspace, lambda: player, store.folder(session_id) / "outputs")
     launcher.settings(LaunchOptions(theme=args.theme))  # what is wrong with them is said before anything takes time
