@@ -122,11 +122,20 @@ def _reason(path: str, before: Snapshot) -> str | None:
     """Return why a change to the file matters, as a sentence; None if it does not."""
     if watched(path):
         return host_reason(path)
+    if (link := _link_to(path, before)) is not None:
+        return f"{path} is what {link} leads to: {host_reason(link)}"
     parts = path.split("/")
     for at, part in enumerate(parts):
         if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in before.marks:
             return f"{path} decides what git runs in {'/'.join(parts[:at]) or 'this folder'}"
     return None
+
+
+def _link_to(path: str, before: Snapshot) -> str | None:
+    """Return a watched link that led to the file, or to a folder that it is in."""
+    parts = path.split("/")
+    folders = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((before.linked[folder] for folder in folders if folder in before.linked), None)
 
 
 def _reason_of_mark(path: str) -> str:

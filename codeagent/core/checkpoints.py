@@ -24,6 +24,8 @@ class Snapshot:
     marks: Mapping[str, str] = field(default_factory=dict)
     """What no snapshot holds and yet decides what runs outside the sandbox, by path: a `.git` below the root, the
     `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark changes with its file."""
+    linked: Mapping[str, str] = field(default_factory=dict)
+    """What a link that is `paths.watched` leads to, by path, and the link: who follows it runs this file."""
     others: tuple[int, ...] = field(default=(), compare=False)
     """The ids of other processes of codeagent that work in this workspace."""
 

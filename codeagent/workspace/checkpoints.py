@@ -228,7 +228,7 @@ class GitCheckpoints:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks, self._store.others())
+        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks, found.linked, self._store.others())
 
     def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
         """Store the snapshot, make `known` its index, and save that."""

@@ -224,6 +224,21 @@ async def test_no_way_of_making_the_file_goes_unseen(stage: Stage, attack: str) 
     assert (stage.root / "package.json").read_text() == "{}"
 
 
+async def test_what_such_a_file_leads_to_is_asked_about_under_its_own_name_too(stage: Stage) -> None:
+    (stage.root / "shell").mkdir()
+    (stage.root / "editor").mkdir()
+    (stage.root / "shell/env").write_text("export A=1\n")
+    (stage.root / "pkg").mkdir()
+    (stage.root / "pkg/.envrc").symlink_to("../shell/env")
+    (stage.root / ".vscode").symlink_to("editor")
+    await stage.run(bash("echo 'touch P' > shell/env; echo '{}' > editor/tasks.json; echo x > a.py"))
+    [asked] = stage.asked
+    assert asked.target == "editor/tasks.json, shell/env"
+    assert "is what .vscode leads to" in asked.reason
+    assert (stage.root / "pkg/.envrc").read_text() == "export A=1\n"
+    assert not (stage.root / ".vscode/tasks.json").exists() and (stage.root / "a.py").exists()
+
+
 async def test_a_command_that_was_stopped_keeps_nothing_that_nobody_saw(stage: Stage) -> None:
     s = stage.begin(bash("echo 'touch P' > .envrc; echo on; sleep 60"))
 

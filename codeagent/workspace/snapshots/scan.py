@@ -54,6 +54,8 @@ class ScanResult:
     repositories: list[tuple[str, str]] = field(default_factory=list)
     marks: dict[str, str] = field(default_factory=dict)
     """As in `Snapshot.marks`."""
+    linked: dict[str, str] = field(default_factory=dict)
+    """As in `Snapshot.linked`."""
     files: int = 0
     size: int = 0
 
@@ -157,6 +159,8 @@ class Scan:
             if now is None:
                 continue
             new[name] = now
+            if now[1] == "link" and watched(prefix + name):
+                self._note_link(here, name)
             found.files += 1
             found.size += status.st_size
             if now is was:
@@ -168,6 +172,13 @@ class Scan:
             found.gone.extend(prefix + name for name in old.keys() - new.keys())
         known.files = new
         return folders
+
+    def _note_link(self, here: _Here, name: str) -> None:
+        try:
+            target = os.readlink(name, dir_fd=here.fd)
+        except OSError:
+            return
+        self.found.linked[os.path.normpath(here.prefix + target)] = here.prefix + name
 
     def _covers(self, here: _Here, name: str) -> bool:
         path = here.prefix + name
