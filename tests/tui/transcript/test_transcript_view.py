@@ -381,6 +381,7 @@ async def test_durations_count_on_only_while_something_runs() -> None:
         assert not view.ticking
 
 
+@pytest.mark.usefixtures("every_frame")
 async def test_another_palette_shows_with_the_next_painting() -> None:
     async with room(turns(1)) as (view, pilot):
         app = pilot.app
