@@ -17,7 +17,7 @@ from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
 from codeagent.tools.shell.strict import Program, flags, strict_commands
 from codeagent.tools.shell.syntax import command_key
-from tests.effort import part, times
+from tests.effort import FACTOR, chance, part, times, up_to
 from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
 from tests.table import for_each
@@ -119,7 +119,6 @@ def outside_quotes(line: str) -> list[int]:
     return [*places, len(line)] if not quote else places
 
 
-@pytest.mark.soak(row="fuzzed commands")
 @settings(max_examples=times(300), deadline=None)
 @given(st.data())
 def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: st.DataObject) -> None:
@@ -127,6 +126,23 @@ def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: 
     at = data.draw(st.sampled_from(outside_quotes(line)))
     inserted = data.draw(st.sampled_from(INSERTED))
     assert asks(line[:at] + inserted + line[at:])
+
+
+@pytest.mark.soak(tried=up_to(600, 1_000_000 // 8), row="fuzzed commands")
+@pytest.mark.parametrize("group", range(8 if FACTOR else 1))
+def test_no_fuzzed_line_crashes_or_hides_an_operator(group: int) -> None:
+    """Two in three are everyday lines with an operator in them, which is asked about; of others nothing is known."""
+    dice = chance(group)
+    lines = [(line, outside_quotes(line)) for line in READS]
+    for number in range(up_to(600, 1_000_000 // 8)):
+        line, places = dice.choice(lines)
+        if number % 3:
+            at = dice.choice(places)
+            made = line[:at] + dice.choice(INSERTED) + line[at:]
+            assert asks(made), made
+        else:
+            pieces = [dice.choice((line, chr(dice.randrange(0x300)), *INSERTED)) for _ in range(dice.randint(1, 6))]
+            command_key("".join(pieces))
 
 
 def test_every_operator_at_every_place_of_a_few_lines_is_asked_about() -> None:

@@ -12,7 +12,7 @@ from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.write import Write
-from tests.effort import times
+from tests.effort import chance, times, up_to
 from tests.table import for_each
 
 TOOLS = [object.__new__(kind) for kind in (Bash, Read, Write, Edit)]
@@ -181,7 +181,6 @@ _KEYS = st.sampled_from(
 )
 
 
-@pytest.mark.soak(row="tool arguments")
 @settings(max_examples=times(80), deadline=None)
 @example('{"edits":[[[')
 @given(
@@ -190,6 +189,10 @@ _KEYS = st.sampled_from(
     | st.builds(lambda text, cut: text[:cut], st.dictionaries(_KEYS, _JSON).map(json.dumps), st.integers(0, 60))
 )
 def test_any_text_at_all_gives_a_model_or_a_refusal(raw: str) -> None:
+    read_by_every_tool(raw)
+
+
+def read_by_every_tool(raw: str) -> None:
     for tool in TOOLS:
         try:
             args = read_arguments(tool, raw).args  # type: ignore[arg-type]  # made without its ports
@@ -198,3 +201,21 @@ def test_any_text_at_all_gives_a_model_or_a_refusal(raw: str) -> None:
             str(error).encode()
         else:
             args.model_dump_json()
+
+
+_PIECES = (
+    '{"path": "a.py"}', '{"command": "ls"}', '{"path": "a", "content": "x"}', '"edits":', "[[[[", "{" * 200, "}", "]",
+    '"', "\\", "\\u0000", "\\ud800", "\ud800", "\0", "\n", "\x1b", ",", ":", "null", "NaN", "Infinity", "-0", "1e999",
+    "9" * 5000, "true", "'", "```json", "<path>", "\ufeff", "é", "\U000e0041", '{"path": "a", "path": "b"}', "{}{}",
+    "// no", '"timeout": 1e9', '"old_string": "a"', '"new_string":', "undefined", "None", " " * 300,
+)  # fmt: skip
+
+
+@pytest.mark.soak(tried=up_to(75, 25_000) * len(TOOLS), row="tool arguments")
+def test_fuzzed_arguments_give_a_model_or_a_refusal() -> None:
+    dice = chance("arguments")
+    for _ in range(up_to(75, 25_000)):
+        pieces = list(dice.choices(_PIECES, k=dice.randint(1, 8)))
+        at = dice.randrange(len(pieces))
+        pieces[at] = pieces[at][: dice.randrange(len(pieces[at]) + 1)]
+        read_by_every_tool("".join(pieces))

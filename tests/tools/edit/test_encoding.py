@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codeagent.core.tool import ToolError
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
 from codeagent.tools.edit.match import NoMatch, find
-from tests.effort import times
+from tests.effort import times, up_to
 from tests.fakes import put
 from tests.table import for_each
 from tests.tools.conftest import Toolbox
@@ -43,7 +43,7 @@ def encoded(text: str, codec: str) -> bytes:
 
 
 @pytest.mark.soak(row="edited files")
-@settings(max_examples=times(100), deadline=None)
+@settings(max_examples=up_to(100, 19_700), deadline=None)
 @given(file=files(), data=st.data())
 def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.DataObject) -> None:
     text, codec = file
