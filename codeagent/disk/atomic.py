@@ -12,13 +12,15 @@ from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.disk.confined import Location
-from codeagent.disk.locks import try_lock
-from codeagent.disk.opens import create_file, open_file, open_regular
+from codeagent.disk.locks import try_lock, wait_for_lock
+from codeagent.disk.opens import create_file, open_file, open_folder, open_regular
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
 _CHUNK = 1 << 20
 _DESCRIPTORS = "/proc/self/fd"
+_PATIENCE = 1.0
+"""Seconds to wait for another writer of the same folder, whose last step takes milliseconds."""
 
 
 def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
@@ -36,13 +38,14 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
         with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):
             fill(location, fd, data, old, owner)
             os.fsync(fd)
-            _check(location, base)
-            if not named and old is None:
-                _link(location, f"{_DESCRIPTORS}/{fd}", None)
-            else:
-                if not named:
-                    os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=location.parent)
-                give_name(location, temporary, replacing=old is not None)
+            if not named and old is not None:
+                os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=location.parent)
+            with _alone_in(location):
+                _check(location, base)
+                if not named and old is None:
+                    _link(location, f"{_DESCRIPTORS}/{fd}", None)
+                else:
+                    give_name(location, temporary, replacing=old is not None)
         os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
@@ -54,8 +57,9 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
 def remove(location: Location, *, base: str) -> None:
     """Remove the file, if it has the hash `base` (SHA-256, hex). Raises ContentChanged, NotAFile, WorkspaceError."""
     try:
-        _check(location, base)
-        os.unlink(location.name, dir_fd=location.parent)
+        with _alone_in(location):
+            _check(location, base)
+            os.unlink(location.name, dir_fd=location.parent)
         os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
@@ -68,16 +72,42 @@ def move(location: Location, target: Location, *, base: str) -> None:
     Raises ContentChanged, NotAFile, WorkspaceError; then the file has its old name.
     """
     try:
-        _check(location, base)
-        _check(target, None)
-        give_name(target, location.name, replacing=False, folder=location.parent)
-        with suppress(FileNotFoundError):  # it was renamed, not linked
-            os.unlink(location.name, dir_fd=location.parent)
+        with _alone_in(location):
+            _check(location, base)
+            _check(target, None)
+            give_name(target, location.name, replacing=False, folder=location.parent)
+            with suppress(FileNotFoundError):  # it was renamed, not linked
+                os.unlink(location.name, dir_fd=location.parent)
         os.fsync(target.parent)
         os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise WorkspaceError(f"cannot move {location.path} to {target.path}: {reason}; it was kept") from None
+
+
+@contextmanager
+def _alone_in(location: Location) -> Iterator[None]:
+    """Keep other codeagents from changing files of the folder between a check and what it allows.
+
+    Without it, two that had both checked the same content would both replace it. A folder that cannot be opened or
+    locked, as on some network file systems, is not locked. Raises WorkspaceError.
+    """
+    try:
+        fd = open_folder(".", within=location.parent)
+    except OSError:
+        yield
+        return
+    try:
+        wait_for_lock(fd, seconds=_PATIENCE)
+    except TimeoutError:
+        os.close(fd)
+        raise WorkspaceError(f"{location.path}: another process has locked its folder; nothing was changed") from None
+    except OSError:
+        pass  # locks are not supported here
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 def _check(location: Location, base: str | None) -> os.stat_result | None:

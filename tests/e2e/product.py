@@ -101,10 +101,10 @@ class Product:
         """The folders of all sessions, the oldest first."""
         return sorted(self.home.glob("state/codeagent/sessions/*"))
 
-    def log(self) -> list[Event]:
-        """The newest session's events, without their checksums."""
+    def log(self, session: Path | None = None) -> list[Event]:
+        """The events of a session, the newest unless given, without their checksums."""
         events = []
-        for line in (self.sessions[-1] / "events.jsonl").read_text().splitlines():
+        for line in ((session or self.sessions[-1]) / "events.jsonl").read_text().splitlines():
             event = json.loads(line)
             event.pop("prev", None)  # old logs have none
             del event["crc"]

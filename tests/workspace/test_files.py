@@ -4,12 +4,16 @@ import errno
 import hashlib
 import os
 import stat
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.errors import ContentChanged, MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.disk.locks import try_lock
 from codeagent.workspace.files import LocalWorkspace
+from tests.effort import up_to
 from tests.fakes import put
 
 
@@ -269,3 +273,41 @@ def test_nothing_protected_or_outside_is_removed_or_moved(workspace: LocalWorksp
         with pytest.raises((ProtectedPath, OutsideWorkspace)):
             workspace.move(place, to, base=sha(b""))
     assert (workspace.root / "a").exists()
+
+
+@pytest.mark.soak
+def test_of_writers_that_checked_the_same_content_only_one_replaces_it(workspace: LocalWorkspace) -> None:
+    """R22: eight that add lines to one file, each by its own open folder, lose none."""
+    put(workspace.root, "a.txt", "")
+    each = up_to(160, 4000) // 8
+
+    def add(who: int) -> None:
+        mine, added = LocalWorkspace(workspace.root), 0
+        while added < each:
+            with mine.open("a.txt") as file:
+                data = file.read()
+            with suppress(ContentChanged):
+                mine.write("a.txt", data + f"{who}.{added}\n".encode(), base=sha(data))
+                added += 1
+        mine.close()
+
+    writers = [threading.Thread(target=add, args=(who,)) for who in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    lines = (workspace.root / "a.txt").read_text().splitlines()
+    assert sorted(lines) == sorted(f"{who}.{number}" for who in range(8) for number in range(each))
+
+
+def test_a_folder_that_another_program_keeps_locked_is_left_alone(workspace: LocalWorkspace) -> None:
+    put(workspace.root, "a.txt", "old")
+    fd = os.open(workspace.root, os.O_RDONLY)
+    assert try_lock(fd)
+    try:
+        with pytest.raises(WorkspaceError, match=r"a\.txt: another process has locked its folder; nothing was changed"):
+            workspace.write("a.txt", b"new", base=sha(b"old"))
+    finally:
+        os.close(fd)
+    assert (workspace.root / "a.txt").read_text() == "old"
+    assert names(workspace.root) == ["a.txt"]
