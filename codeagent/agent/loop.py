@@ -22,8 +22,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
-from codeagent.agent.model_request import StreamedAnswer
-from codeagent.agent.nudges import Nudges
+from codeagent.agent.model_request import Nudges, StreamedAnswer
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue

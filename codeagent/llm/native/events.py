@@ -17,6 +17,7 @@ DONE = "[DONE]"
 _EVENT = re.compile(rb"(?:data|event|id|retry)[ \t]*:|:")
 _ENOUGH = len(b"event :")
 """Bytes needed to tell an event from anything else."""
+_BEGINNINGS = (b"data", b"event", b"id", b"retry")
 _MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n" + _MARK
 _LARGEST = 16 << 20
@@ -125,9 +126,9 @@ class StreamOrWhole:
         return b""
 
     def end(self) -> list[dict[str, Any] | str]:
-        """Return the events of a whole completion; none after a stream, or without a body. Raises NotAStream."""
+        """Return the events of a whole completion; none after a stream, however short. Raises NotAStream."""
         start = self._begun.lstrip(_BLANK)
-        if self._streams or not start or _EVENT.match(start):
+        if self._streams or _EVENT.match(start) or any(word.startswith(start) for word in _BEGINNINGS):
             return []
         return list(_events(start.rstrip(_BLANK), self._wire, self._content_type))
 

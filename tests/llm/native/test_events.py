@@ -88,6 +88,12 @@ def test_a_body_is_known_by_its_first_bytes_and_not_by_what_it_calls_itself() ->
     assert one_by_one == read(stream)
 
 
+def test_the_first_letters_of_a_stream_are_one_that_was_cut() -> None:
+    for whole in (b"data: {}", b"event: x", b"id: 1", b"retry: 9"):
+        for size in range(8):
+            assert read(whole[:size], content_type="text/html") == [], whole[:size]
+
+
 def test_a_huge_body_that_is_not_a_stream_is_not_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "_LARGEST", 1000)
     with pytest.raises(NotAStream, match="text that begins: xxx"):
