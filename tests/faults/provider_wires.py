@@ -22,8 +22,8 @@ from tests.servers import (
     responses_stream,
 )
 
-IDLE = 0.05
-"""Seconds of silence that are too long: a stalled server costs a test as much."""
+IDLE = 0.3
+"""Seconds of silence that are too long if a server is to stall: that costs a test as much."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ class Slept:
         self.seconds.append(seconds)
 
 
-def agent_on(wire: Wire, base_url: str, slept: Slept, client: Any = None, window: int | None = None) -> Scene:
+def agent_on(
+    wire: Wire, base_url: str, slept: Slept, *, client: Any = None, window: int | None = None, idle: float = 90.0
+) -> Scene:
     """An agent whose model is reached over this wire, or over a client of the test's."""
-    inner = NativeModel(wire.model, api_base=base_url, api_key="k", idle_timeout=IDLE)
+    inner = NativeModel(wire.model, api_base=base_url, api_key="k", idle_timeout=idle)
     if client is not None:
         inner._client = client
     model: Any = RetryingModel(inner, sleep=slept.sleep, jitter=lambda: 1.0)
