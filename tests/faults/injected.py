@@ -116,7 +116,7 @@ def _half_written(product: Product) -> list[str]:
 
 def _unrecorded(product: Product, done: Done) -> list[str]:
     """Commands ran only after the log held them, and what was said on standard output is in the log."""
-    logged = [event for folder in product.sessions for event in read_recording(folder / LOG).events]
+    logged = [event for folder in _begun(product) for event in read_recording(folder / LOG).events]
     begun = [event for event in logged if event.type == "tool.started"]
     ran = sum((product.workspace / f"ran-{number}").exists() for number in (1, 2))
     found = [] if sum("echo > ran" in repr(event) for event in begun) >= ran else ["a command ran without a record"]
@@ -129,9 +129,14 @@ def _unrecorded(product: Product, done: Done) -> list[str]:
     return found
 
 
+def _begun(product: Product) -> list[Path]:
+    """The sessions; a folder without a log was never one."""
+    return [folder for folder in product.sessions if (folder / LOG).exists()]
+
+
 def _unusable(product: Product) -> list[str]:
     """The session continues, with a history that every provider takes."""
-    for folder in product.sessions[-1:]:
+    for folder in _begun(product)[-1:]:
         before = list(read_recording(folder / LOG).events)
         done = product.run(product.script(say("resumed")), "--resume", folder.name)
         if done.code or done.out != "resumed\n":

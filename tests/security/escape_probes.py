@@ -139,6 +139,26 @@ KERNEL = {
     "a module is loaded": syscall(175, "b''", "0", "b''"),
     "the clock is set": syscall(227, "0", "ctypes.create_string_buffer(16)"),
     "the host name is set": syscall(170, "b'evil'", "4"),
+    "the clock is slewed": syscall(159, "ctypes.create_string_buffer(b'\\xff' * 256)"),
+    "swap is turned on": syscall(167, "b'/tmp/none'", "0"),
+    "the machine is restarted": syscall(169, "0", "0", "0", "0"),
+    "another kernel is loaded": syscall(246, "0", "0", "None", "0"),
+    "a tree of mounts is copied": syscall(428, "-100", "b'/'", "1"),
+    "a mount is moved": syscall(429, "-100", "b'/tmp'", "-100", "b'/mnt'", "0"),
+    "a file system is opened": syscall(430, "b'tmpfs'", "0"),
+    "mounts are made writable": syscall(442, "-100", "b'/'", "0", "ctypes.create_string_buffer(32)", "32"),
+    "every file is watched": syscall(300, "0", "0"),
+    "a namespace is joined": syscall(308, "0", "0"),
+    "data is made executable": syscall(135, "0x0400000"),
+    "a descriptor of init is taken": py(
+        "libc = ctypes.CDLL(None)\nif libc.syscall(438, libc.syscall(434, 1, 0), 0, 0) >= 0: print('BREACH')"
+    ),
+    "a real-time priority is taken": py("os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)); print('BREACH')"),
+    "others have to wait": py("os.nice(-5); print('BREACH')"),
+    "the kernel is asked to kill others first": "(echo -1000 > /proc/self/oom_score_adj) 2>/dev/null && echo BREACH",
+    "the kernel's memory is read": "head -c1 /proc/kcore 2>/dev/null | grep -q . && echo BREACH",
+    "keys of the kernel are listed": "cat /proc/keys 2>/dev/null | grep -q . && echo BREACH",
+    "the firmware is seen": "ls /sys/firmware 2>/dev/null | grep -q . && echo BREACH",
     "AF_VSOCK reaches the hypervisor": py("socket.socket(40, socket.SOCK_STREAM); print('BREACH')"),
 }
 FILES = {

@@ -7,13 +7,14 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec import CallMark, Execution
@@ -21,10 +22,18 @@ from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
 from tests.effort import part
-from tests.sandboxes import MIB, Ran, batch, make_repository, parts, run, sandbox_spec
+from tests.sandboxes import MIB, Ran, batch, make_repository, parts, sandbox_spec
 from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
 
-pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.soak(tried=len(PROBES))]
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+MODES = {
+    "read and write": (len(PROBES), {}),
+    "read only": (20, {"read_only": True}),
+    "network": (60, {"hosts": ("one.example",)}),
+}
+"""How many probes are tried in `make test`, and the fields of Command."""
+THE_WAY_OUT = "any socket is reachable"
+"""Where there is a network this is the proxy's socket, on purpose."""
 PYTHON = (
     "$(for p in python3 "
     + f"{sys.base_prefix}/bin/python3; do $p -c 'import ensurepip' 2> /dev/null && echo $p && break; done)"
@@ -117,17 +126,31 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-async def test_every_probe_is_stopped(box: DockerSandbox, ground: Ground) -> None:
+async def attempt(box: DockerSandbox, text: str, mode: str) -> Ran:
+    ran = Ran()
+    ran.result = await box.run(Command(text, "call", **MODES[mode][1]), ran)
+    return ran
+
+
+@pytest.mark.soak(row="container probes")
+@pytest.mark.parametrize("mode", list(MODES))
+async def test_every_probe_is_stopped(
+    box: DockerSandbox, ground: Ground, mode: str, tried: Callable[[int], None]
+) -> None:
     git = fingerprint(ground.root / ".git")
-    probes = {name: ground.fill(PROBES[name]) for name in PROBES if name != ALONE}
-    ran, alone = await run(box, batch(probes)), await run(box, PROBES[ALONE])
-    assert [name for name, tried in parts(ran, probes).items() if b"BREACH" in tried.stdout] == []
+    names = {*part([*PROBES], MODES[mode][0]), THE_WAY_OUT} - {ALONE}
+    probes = {name: ground.fill(PROBES[name]) for name in names}
+    ran, alone = await attempt(box, batch(probes), mode), await attempt(box, PROBES[ALONE], mode)
+    fired = {name for name, probe in parts(ran, probes).items() if b"BREACH" in probe.stdout}
+    assert fired <= ({THE_WAY_OUT} if mode == "network" else set())
     assert b"BREACH" not in alone.stdout, alone
+    tried(len(probes) + 1)
     assert fingerprint(ground.root / ".git") == git
     assert (ground.outside / "canary").read_text() == "untouched"
     assert (ground.root / ".env").read_text() == "API_KEY=CANARY\n"
 
 
+@pytest.mark.soak(tried=1, row="container probes")
 async def test_after_all_probes_no_file_of_the_workspace_is_dangerous(box: DockerSandbox, ground: Ground) -> None:
     modes = [(path, path.lstat()) for path in ground.root.rglob("*")]
     assert [str(path) for path, status in modes if status.st_mode & 0o6000] == []
@@ -135,6 +158,7 @@ async def test_after_all_probes_no_file_of_the_workspace_is_dangerous(box: Docke
     assert {status.st_uid for _, status in modes} == {ground.root.stat().st_uid}
 
 
+@pytest.mark.soak(tried=1, row="container probes")
 async def test_the_probes_are_able_to_fire(tmp_path: Path) -> None:
     """The positive control: the same scripts in a container as `docker run` makes it."""
     ground = Ground(make_repository(tmp_path / "project"), tmp_path / "outside", tmp_path / "state", 1)
@@ -172,9 +196,8 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
         engine.close()
 
 
-WORKS = {
+LOOKS = {
     "git status": "git status --short | grep -q . || git status | grep -q 'On branch main'",
-    "git diff": "echo '# more' >> hello.py; git diff | grep -q '^+# more'",
     "git log": "git log --oneline | grep -q first",
     "git show and blame": "git show HEAD:hello.py | grep -q def && git blame hello.py | grep -q def",
     "git grep": "git grep -q hello",
@@ -193,18 +216,7 @@ WORKS = {
     "awk and sed": "echo a b | awk '{print $2}' | sed s/b/c/ | grep -q c",
     "find and xargs": "find . -name '*.py' -print0 | xargs -0 grep -l hello | grep -q hello.py",
     "search": "if command -v rg > /dev/null; then rg -q hello; else grep -rq hello .; fi",
-    "a new file": "mkdir -p src/deep && echo x > src/deep/new.txt && grep -q x src/deep/new.txt",
-    "an edit in place": "echo old > e1 && sed -i s/old/new/ e1 && grep -q new e1",
-    "a rename and a removal": "echo x > r1 && mv r1 r2 && rm r2 && [ ! -e r2 ]",
-    "an executable script": "printf '#!/bin/bash\\necho ran\\n' > s1 && chmod 755 s1 && ./s1 | grep -q ran",
     "archives": "tar czf /tmp/a.tgz hello.py && tar xzf /tmp/a.tgz -C /tmp && grep -q def /tmp/hello.py",
-    "a patch": (
-        "printf -- '--- a/p1\\n+++ b/p1\\n@@ -1 +1 @@\\n-x\\n+y\\n' > /tmp/p; echo x > p1;"
-        " patch -p1 < /tmp/p && grep -q y p1"
-    ),
-    "make": "printf 'all:\\n\\techo made\\n' > Makefile && make -s | grep -q made",
-    "a symbolic link": "ln -sf hello.py link && grep -q def link",
-    "a hard link": "echo x > h1 && ln h1 h2 && grep -q x h2",
     "a FIFO": "mkfifo /tmp/fifo && (echo x > /tmp/fifo &) && grep -q x /tmp/fifo",
     "a server on loopback": (
         f'{PYTHON} -c \'import socket; s = socket.create_server(("127.0.0.1", 0));'
@@ -212,15 +224,50 @@ WORKS = {
     ),
     "a unix socket": f"{PYTHON} -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"/tmp/sock\")'",
     "ending its own processes": "sleep 100 & kill $! && ! wait $!",
-    "a name that is not ASCII": "echo x > 'größe und mehr' && grep -q x 'größe und mehr'",
     "the current user": '[ "$(id -un)" = agent ] && [ "$HOME" = ~ ] && [ -w ~ ]',
+    "sort, uniq and wc": "[ $(printf 'b\\na\\nb\\n' | sort | uniq | wc -l) = 2 ]",
+    "cut, tr, head and tail": "[ $(printf 'a:b\\nc:d\\n' | cut -d: -f2 | tr a-z A-Z | head -1 | tail -1) = B ]",
+    "diff and cmp": "cmp -s hello.py hello.py && ! diff -q hello.py test_hello.py > /dev/null",
+    "checksums and base64": "sha256sum hello.py | grep -q hello.py && [ $(echo x | base64 | base64 -d) = x ]",
+    "gzip": "echo x | gzip | gunzip | grep -q x",
+    "a function, a loop and an array": "f() { for x; do echo $x; done; }; a=(1 2 3); [ $(f ${a[@]} | wc -l) = 3 ]",
+    "process substitution": "diff <(echo a) <(echo a)",
+    "a trap": "(trap 'echo left' EXIT) | grep -q left",
+    "a time limit": "timeout 1 sleep 9; [ $? = 124 ]",
+    "a temporary file": "t=$(mktemp) && echo x > $t && grep -q x $t && rm $t",
+    "stat, du and df": "stat -c %s hello.py | grep -q . && du -s . > /dev/null && df . > /dev/null",
+    "the paths of the host": '[ "$(realpath hello.py)" = "$PWD/hello.py" ] && [ -d /usr/bin ]',
+}
+"""What reads the workspace only."""
+WORKS = LOOKS | {
+    "git diff": "echo '# more' >> hello.py; git diff | grep -q '^+# more'",
+    "a new file": "mkdir -p src/deep && echo x > src/deep/new.txt && grep -q x src/deep/new.txt",
+    "an edit in place": "echo old > e1 && sed -i s/old/new/ e1 && grep -q new e1",
+    "a rename and a removal": "echo x > r1 && mv r1 r2 && rm r2 && [ ! -e r2 ]",
+    "an executable script": "printf '#!/bin/bash\\necho ran\\n' > s1 && chmod 755 s1 && ./s1 | grep -q ran",
+    "a patch": (
+        "printf -- '--- a/p1\\n+++ b/p1\\n@@ -1 +1 @@\\n-x\\n+y\\n' > /tmp/p; echo x > p1;"
+        " patch -p1 < /tmp/p && grep -q y p1"
+    ),
+    "make": "printf 'all:\\n\\techo made\\n' > Makefile && make -s | grep -q made",
+    "a symbolic link": "ln -sf hello.py link && grep -q def link",
+    "a hard link": "echo x > h1 && ln -f h1 h2 && grep -q x h2",
+    "a name that is not ASCII": "echo x > 'größe und mehr' && grep -q x 'größe und mehr'",
+    "a copy of a folder": "cp -r .git /tmp/git && mkdir -p c1 && cp -r /tmp/git c1/x && rm -rf c1 /tmp/git",
+    "a file that others may read": "touch m1 && chmod 640 m1 && [ $(stat -c %a m1) = 640 ]",
 }
 
 
-async def test_ordinary_work_goes_on(box: DockerSandbox, ground: Ground) -> None:
+@pytest.mark.soak(row="container work")
+@pytest.mark.parametrize("mode", part(list(MODES), 1))
+async def test_ordinary_work_goes_on(
+    box: DockerSandbox, ground: Ground, mode: str, tried: Callable[[int], None]
+) -> None:
     make_wheel(ground.root / "wheels")
-    ran = await run(box, batch(WORKS))
-    assert {name: done for name, done in parts(ran, WORKS).items() if done.exit_code != 0} == {}, ran.stderr
+    works = LOOKS if mode == "read only" else WORKS
+    ran = await attempt(box, batch(works), mode)
+    assert {name: done for name, done in parts(ran, works).items() if done.exit_code != 0} == {}, ran.stderr
+    tried(len(works))
 
 
 def make_wheel(folder: Path) -> None:
