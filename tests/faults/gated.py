@@ -1,4 +1,7 @@
-"""`codeagent`, once a line came through the FIFO that is its first argument: by then strace is attached to it."""
+"""`codeagent`, between two lines of FIFOs: it says through the first that it is there, and begins after the second.
+
+In between strace is attached to it.
+"""
 
 import ctypes
 import sys
@@ -10,6 +13,7 @@ from tests.warm import end
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, ctypes.c_ulong(-1)
 
 ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY)
-with Path(sys.argv[1]).open() as gate:
+Path(sys.argv[1]).write_text("here\n")
+with Path(sys.argv[2]).open() as gate:
     gate.readline()
-end(main(sys.argv[2:]))
+end(main(sys.argv[3:]))

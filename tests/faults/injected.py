@@ -59,12 +59,15 @@ def run(product: Product, point: Point, what: str) -> Done:
 
 
 def _watched(product: Product, *options: str) -> Done:
-    gate = product.home / "gate"
+    here, gate = product.home / "here", product.home / "gate"
+    os.mkfifo(here)
     os.mkfifo(gate)
     process = WarmProcess(
-        [str(gate), *command(product)], program=str(GATED), env=product.environment | PATH, cwd=product.workspace,
+        [str(here), str(gate), *command(product)],
+        program=str(GATED), env=product.environment | PATH, cwd=product.workspace,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    here.read_text()
     watcher = ["strace", "-f", "-p", str(process.pid), *options]
     opened = os.open(gate, os.O_RDWR)  # never waits, even if the process has died
     with subprocess.Popen(watcher, stderr=subprocess.PIPE, text=True) as watching:
