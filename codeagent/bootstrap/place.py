@@ -159,6 +159,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
     from codeagent.bootstrap.image import plan_image
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.sandbox.egress.internet import internet_of
+    from codeagent.sandbox.packages import package_cache
     from codeagent.sandbox.spec import SandboxSpec
 
     elsewhere = git_elsewhere(root, place.config_dir)
@@ -180,6 +181,8 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         image_note=plan.note,
         build_network=settings.sandbox.network == "open",
         per_command=settings.sandbox.lifetime == "command",
+        packages=package_cache(place.state_dir, place.image_from or root) if settings.sandbox.package_bytes else None,
+        package_bytes=settings.sandbox.package_bytes,
         network_bytes=settings.limits.network_bytes,
     )
     return DockerSandbox(spec, internet_of(place.environment))

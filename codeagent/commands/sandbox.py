@@ -13,6 +13,7 @@ from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.packages import PackageCache, package_cache, package_caches
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
@@ -35,8 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     test = actions.add_parser("test", help="start a sandbox here and show its self-test")
     shell = actions.add_parser("shell", help="open a shell in a new sandbox for this workspace")
-    prune = actions.add_parser("prune", help="remove containers whose agent has ended")
+    prune = actions.add_parser(
+        "prune", help="remove containers whose agent has ended, and caches of folders that are gone"
+    )
     prune.add_argument("--images", action="store_true", help="also remove the images built on this machine")
+    prune.add_argument("--packages", action="store_true", help="also remove the package caches of all folders")
+    cache = actions.add_parser("cache", help="what package managers in this workspace's sandbox downloaded")
+    cache.add_argument("--clear", action="store_true", help="remove all of it")
     trust = actions.add_parser("trust", help="use the image that this repository describes, as it is now")
     distrust = actions.add_parser("distrust", help="use no image of this repository")
     git = actions.add_parser("git", help="allow or refuse the use of a worktree's or submodule's git directory")
@@ -51,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     answers.add_argument(
         "--refuse", dest="answer", action="store_const", const=False, help="they may not (the default)"
     )
-    add_cwd(status, build, test, shell, trust, distrust, git)
+    add_cwd(status, build, test, shell, cache, trust, distrust, git)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -67,6 +73,8 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
                 return _test(args)
             case "git":
                 return _git(args)
+            case "cache":
+                return _cache(args)
             case "trust":
                 return trust_image(workspace_of(args.cwd))
             case "distrust":
@@ -83,6 +91,8 @@ def _status(args: argparse.Namespace) -> int:
 
     sandbox = _sandbox(args)
     own = own_image(workspace_of(args.cwd))
+    cache, most = _package_cache(args)
+    size = cache.size()
     with local_engine(sandbox.spec.docker_host) as engine:
         versions = engine.versions()
         image, problem = _image_in_use(engine, sandbox.spec)
@@ -101,6 +111,7 @@ def _status(args: argparse.Namespace) -> int:
         "image": None if image is None else image.reference,
         "image_origin": problem if image is None else image.origin,
         "repository_image": None if own is None else asdict(own),
+        "packages": {"folder": str(cache.folder), "bytes": size, "limit": most},
         "warning": runtime_warning(versions.runc),
         "containers": containers,
     }
@@ -115,6 +126,7 @@ def _status(args: argparse.Namespace) -> int:
     for item in containers:
         gone = ", which has ended" if item["stray"] else ""
         print(f"            {item['id']} for {item['workspace']}, process {item['pid']}{gone}")
+    print(f"packages    {_megabytes(size)} of {_megabytes(most)}")
     if facts["warning"]:
         print(f"warning     {facts['warning']}")
     return 0
@@ -166,7 +178,41 @@ def _prune(args: argparse.Namespace) -> int:
             for image in images:
                 engine.remove_image(image)
             print(f"{len(images)} images removed")
+    _prune_packages(everywhere=args.packages)
     return 0
+
+
+def _prune_packages(*, everywhere: bool) -> None:
+    caches = [cache for cache in package_caches(state_dir()) if everywhere or cache.is_orphan]
+    freed = sum(cache.size() for cache in caches)
+    for cache in caches:
+        if cache.is_orphan:
+            cache.forget()
+        else:
+            cache.clear()  # a running container may have it
+    if caches:
+        print(f"{len(caches)} package cache{'' if len(caches) == 1 else 's'} removed, {_megabytes(freed)}")
+
+
+def _cache(args: argparse.Namespace) -> int:
+    cache, most = _package_cache(args)
+    size = cache.size()
+    if args.clear:
+        cache.clear()
+        print(f"{_megabytes(size)} removed")
+    else:
+        print(visible(f"{_megabytes(size)} of {_megabytes(most)}, in {cache.folder}"))
+    return 0
+
+
+def _package_cache(args: argparse.Namespace) -> tuple[PackageCache, int]:
+    """Return the workspace's package cache, and the bytes that it may take."""
+    workspace = workspace_of(args.cwd)
+    return package_cache(state_dir(), workspace), settings_of(args, workspace).sandbox.package_bytes
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _git(args: argparse.Namespace) -> int:

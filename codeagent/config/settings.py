@@ -139,6 +139,8 @@ class SandboxSettings(Section):
     """`command`: every command gets a fresh container."""
     network: NetworkLevel = "ask"
     """What commands with network access may reach; a project can only tighten it."""
+    package_bytes: Annotated[int, Field(ge=0, strict=True)] = 2 * 1024**3
+    """What the package cache of one workspace may take on the disk; 0: there is none."""
 
 
 class HookSettings(Section):

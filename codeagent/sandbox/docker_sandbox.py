@@ -22,10 +22,14 @@ from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
 from codeagent.sandbox.image import configured_image, require_image
 from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
+from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.programs import ContainerPrograms
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
+
+_SHARE = 8
+"""The package cache is trimmed once an eighth of what it may take was written, wherever that was."""
 
 
 class DockerSandbox:
@@ -57,6 +61,9 @@ class DockerSandbox:
         self._looking: asyncio.Task[bool] | None = None
         self._closed = False
         self._watching: asyncio.Task[None] | None = None
+        self._untrimmed = Room(*self._written)
+        """Since the package cache was last trimmed."""
+        self._trimming: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
         """See in a moment that the workspace suits, the engine answers and a configured image is there.
@@ -103,11 +110,12 @@ class DockerSandbox:
             return await self._run(command, on_output)
         self._unswept = self._unswept or not self._resources.shut
         try:
-            result = await within_disk(self._spec.root, self._run(command, on_output))
+            result = await within_disk(self._run(command, on_output), *self._written)
         finally:
             self._look_soon()
+            self._trim_soon(command)
         if result.left_running and self._watching is None:
-            self._watching = asyncio.create_task(self._watch_what_is_left(Room(self._spec.root)))
+            self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self._written)))
         return result
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
@@ -168,8 +176,9 @@ class DockerSandbox:
         if self._closed:
             return
         self._resources.shut = True
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._trimming):
+            if task is not None:
+                task.cancel()
         try:
             await self._programs.close()
         finally:
@@ -181,6 +190,25 @@ class DockerSandbox:
             self._found += self._planted()
         self._closed = True
         self._resources.close()
+
+    @property
+    def _written(self) -> tuple[Path, ...]:
+        """The folders that commands may fill."""
+        cache = self._spec.packages
+        return (self._spec.root,) if cache is None else (self._spec.root, cache.folder.parent)
+
+    def _trim_soon(self, command: Command) -> None:
+        """Trim the package cache, beside what comes next: after a command that could install, or that wrote much."""
+        cache, most = self._spec.packages, self._spec.package_bytes
+        if cache is None or self._resources.shut or (self._trimming is not None and not self._trimming.done()):
+            return
+        if command.hosts or self._untrimmed.taken() > most // _SHARE:
+            self._trimming = asyncio.create_task(self._trim(cache, most))
+            self._trimming.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _trim(self, cache: PackageCache, most: int) -> None:
+        await in_thread(partial(cache.trim, most))
+        self._untrimmed = Room(*self._written)
 
     def _look_soon(self) -> None:
         """Look now, in parallel with what comes next: a repository that the user makes later must not be moved."""

@@ -94,7 +94,7 @@ class HostSandbox:
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run a command, see the port. Raises SandboxUnavailable for a `read_only` one."""
-        return await within_disk(self._root, self._run(command, on_output))
+        return await within_disk(self._run(command, on_output), self._root)
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.read_only:

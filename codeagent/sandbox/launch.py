@@ -17,6 +17,7 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
+from codeagent.sandbox import packages
 from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.freeze import process_list
@@ -50,6 +51,7 @@ def launch(
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
         hidden = resources.secrets()
+        cache = _package_cache(spec, root.uid)
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
         path = search_path(image.path, links, spec.virtual_env)
@@ -59,9 +61,9 @@ def launch(
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_nameable(_binds(spec, own, resources, image, protected, hidden)) + python,
+                binds=_nameable(_binds(spec, own, resources, image, protected, hidden) + cache.binds) + python,
                 path=path,
-                virtual_env=str(spec.virtual_env or ""),
+                variables=_variables(spec) + cache.variables,
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
                 pids=spec.pids,
@@ -76,9 +78,10 @@ def launch(
         if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
             remedy = "use an engine on this machine that sees this directory (docker context ls)"
         raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
-    mounts = resources.around.mounts
+    mounts = resources.around.mounts + cache.mounts
     told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
-    made = (image.reference, image.origin, protected, hidden, mounts, told, _warnings(hidden), path)
+    warnings = (*_warnings(hidden), *cache.warnings)
+    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path)
     return Container(container_id, stdin, processes, *made)
 
 
@@ -172,6 +175,34 @@ def _binds(
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
     )
+
+
+@dataclass(frozen=True)
+class _MountedCache:
+    """What a container has of the package cache."""
+
+    binds: tuple[Bind, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[tuple[str, int], ...] = ()
+    """Path inside and inode."""
+    warnings: tuple[str, ...] = ()
+
+
+def _package_cache(spec: SandboxSpec, uid: int) -> _MountedCache:
+    """Open the package cache, except for a container that may change nothing: nothing watches how much it writes."""
+    if spec.packages is None or spec.read_only_workspace:
+        return _MountedCache()
+    try:
+        folder, inode = spec.packages.open(uid)
+    except OSError as error:
+        why = f"what commands download to install is not kept: {spec.packages.folder} ({error.strerror})"
+        return _MountedCache(warnings=(why,))
+    bind = Bind(str(folder), packages.INSIDE, read_only=False, recursive=False)
+    return _MountedCache((bind,), tuple(packages.VARIABLES.items()), ((packages.INSIDE, inode),))
+
+
+def _variables(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:
+    return () if spec.virtual_env is None else (("VIRTUAL_ENV", str(spec.virtual_env)),)
 
 
 def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:

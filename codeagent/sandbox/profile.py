@@ -99,15 +99,13 @@ class ContainerSpec:
     tmp_bytes: int
     pids: int
     cpus: float
-    virtual_env: str = ""
-    """The active virtual environment of Python; empty if there is none."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What commands have in their environment besides ENVIRONMENT and PATH."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """Return the body of `POST /containers/create`."""
-    environment = ENVIRONMENT | {"PATH": spec.path}
-    if spec.virtual_env:
-        environment["VIRTUAL_ENV"] = spec.virtual_env
+    environment = ENVIRONMENT | {"PATH": spec.path} | dict(spec.variables)
     tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
     devices, terminals = (_READ_ONLY_DEVICES, [_TERMINALS]) if spec.uid == 0 else ({}, [])
     return {

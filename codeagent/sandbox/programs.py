@@ -47,7 +47,7 @@ class ContainerPrograms:
         make: Callable[[SandboxSpec], SessionContainer],
         freeze_lock: FreezeLock,
     ) -> None:
-        self._spec = replace(spec, per_command=False)
+        self._spec = replace(spec, per_command=False, packages=None)  # nothing watches how much a program writes
         self._resources = resources
         self._proxy = proxy
         self._make = make

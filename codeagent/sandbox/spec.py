@@ -2,9 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
-from codeagent.sandbox.repository_image import RepositoryImage
+
+if TYPE_CHECKING:  # only for containers
+    from codeagent.sandbox.packages import PackageCache
+    from codeagent.sandbox.repository_image import RepositoryImage
 
 GIB = 1024**3
 
@@ -28,7 +32,7 @@ class SandboxSpec:
     """`unix://…`; None for the usual socket."""
     image: str | None = None
     """An image that exists on this machine; None: see `codeagent.sandbox.image`."""
-    repository: RepositoryImage | None = None
+    repository: "RepositoryImage | None" = None
     """What the repository describes as its image and the user trusts; it is built if it was not yet."""
     withheld: str = ""
     """Why there is no image that commands may use, with the next step behind a semicolon; empty if there may be one."""
@@ -48,6 +52,10 @@ class SandboxSpec:
     """The activated virtual environment of Python, if it is in the workspace."""
     python: Path | None = None
     """The user's `python3` on this machine; for the image of this machine's toolchain."""
+    packages: "PackageCache | None" = None
+    """Mounted for commands that may change the workspace; None: what they download to install is not kept."""
+    package_bytes: int = 2 * GIB
+    """What the package cache may take on the disk."""
     network_bytes: int = GIB
     """What one command may send and receive, together."""
     memory_bytes: int = 2 * GIB

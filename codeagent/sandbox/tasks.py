@@ -90,16 +90,22 @@ async def all_done(*work: Awaitable[object]) -> None:
 
 
 class Room:
-    """The room on the file system of one folder, and how much of it may be taken from now on."""
+    """The room on the file systems of some folders, and how much of it may be taken from now on."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._before = free_bytes(folder)
+    def __init__(self, *folders: Path) -> None:
+        self._before = {folder: free_bytes(folder) for folder in folders}
 
     def exceeded(self) -> str:
         """Return why commands must be stopped, as a phrase; empty while they need not."""
-        free = free_bytes(self._folder)
-        taken = self._before - free
+        return next(filter(None, map(self._exceeded, self._before)), "")
+
+    def taken(self) -> int:
+        """Return how many bytes less are free than before, on the file system where that is most."""
+        return max(before - free_bytes(folder) for folder, before in self._before.items())
+
+    def _exceeded(self, folder: Path) -> str:
+        free = free_bytes(folder)
+        taken = self._before[folder] - free
         if taken > _MOST_TAKEN:
             return (
                 f"{taken / GIB:.1f} GiB of disk space were used while it ran, and the limit is {_MOST_TAKEN // GIB} GiB"
@@ -110,17 +116,24 @@ class Room:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes free for this user on the folder's file system; a huge number if that is unknown."""
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return 2**63
-    return found.f_bavail * found.f_frsize
+    """Return the bytes free for this user where the folder is, or will be made; a huge number if that is unknown."""
+    for place in (folder, *folder.parents):
+        try:
+            found = os.statvfs(place)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            break
+        return found.f_bavail * found.f_frsize
+    return 2**63
 
 
-async def within_disk(folder: Path, work: Coroutine[Any, Any, CommandResult]) -> CommandResult:
-    """Return the result of a `Sandbox.run`, cancelling it if it fills the disk. A cancel is passed on to it."""
-    task, room, why = asyncio.ensure_future(work), Room(folder), ""
+async def within_disk(work: Coroutine[Any, Any, CommandResult], *folders: Path) -> CommandResult:
+    """Return the result of a `Sandbox.run`, cancelling it if it fills the disk of one of the folders.
+
+    A cancel is passed on to it.
+    """
+    task, room, why = asyncio.ensure_future(work), Room(*folders), ""
     while not task.done():
         try:
             await asyncio.wait({task}, timeout=LOOK_SECONDS)

@@ -10,6 +10,7 @@ from subprocess import PIPE, CompletedProcess
 
 import pytest
 
+from codeagent.sandbox.packages import package_cache, package_caches
 from tests.warm import WarmProcess
 
 
@@ -38,6 +39,7 @@ def test_status_says_engine_and_image(workspace_dir: Path) -> None:
     assert "engine" in done.stdout
     facts = json.loads(codeagent("status", "--json", cwd=workspace_dir).stdout)
     assert {"socket", "engine", "runc", "image", "image_origin", "containers"} <= facts.keys()
+    assert facts["packages"] | {"folder": ""} == {"folder": "", "bytes": 0, "limit": 2 * 1024**3}
 
 
 @pytest.mark.docker
@@ -61,6 +63,32 @@ def test_prune_says_what_it_removed(workspace_dir: Path) -> None:
     done = codeagent("prune", cwd=workspace_dir)
     assert done.returncode == 0, done
     assert re.fullmatch("1 container removed\n|(?!1 )[0-9]+ containers removed\n", done.stdout)
+
+
+@pytest.mark.docker
+def test_the_package_cache_is_shown_and_cleared_and_one_of_a_folder_that_is_gone_is_pruned(workspace_dir: Path) -> None:
+    state = workspace_dir.parent / "state" / "codeagent"
+    (gone := workspace_dir.parent / "gone").mkdir()
+    here = package_cache(state, workspace_dir)
+    caches = (here, package_cache(state, gone))
+
+    def fill() -> None:
+        for cache in caches:
+            (cache.open(os.getuid())[0] / "package").write_bytes(b"x" * 1_000_000)
+
+    fill()
+    gone.rmdir()
+    shown = codeagent("cache", cwd=workspace_dir).stdout
+    assert shown == f"1.0 MB of 2,147.5 MB, in {here.folder}\n"
+    assert codeagent("prune", cwd=workspace_dir).stdout.splitlines()[1:] == ["1 package cache removed, 1.0 MB"]
+    assert package_caches(state) == (here,)
+    assert codeagent("cache", "--clear", cwd=workspace_dir).stdout == "1.0 MB removed\n"
+    assert codeagent("cache", cwd=workspace_dir).stdout.startswith("0.0 MB of")
+    fill()
+    done = codeagent("prune", "--packages", cwd=workspace_dir)
+    assert done.stdout.splitlines()[1:] == ["2 package caches removed, 2.0 MB"]
+    assert (here.folder / "files").is_dir(), "a container may have it"
+    assert here.size() == 0
 
 
 @pytest.mark.parametrize("action", ["status", "test", "shell", "prune", "build"])

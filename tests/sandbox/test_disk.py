@@ -53,7 +53,9 @@ def test_five_gib_may_be_taken_and_one_must_stay(disk: Disk, before: int, after:
 def test_what_is_free_is_asked_of_the_file_system(tmp_path: Path) -> None:
     found = os.statvfs(tmp_path)
     assert abs(tasks.free_bytes(tmp_path) - found.f_bavail * found.f_frsize) < GIB
-    assert tasks.free_bytes(tmp_path / "gone") > 2**60
+    assert abs(tasks.free_bytes(tmp_path / "not" / "yet") - found.f_bavail * found.f_frsize) < GIB
+    (tmp_path / "file").touch()
+    assert tasks.free_bytes(tmp_path / "file" / "below") > 2**60, "unknown"
 
 
 async def filled(sandbox: Sandbox, disk: Disk) -> str:

@@ -169,6 +169,7 @@ class EgressProxy:
         self._byte_limit = byte_limit
         self._folder = state_dir / "sandbox" / f"egress-{secrets.token_hex(8)}"
         self._internet = internet
+        self._turn = asyncio.Lock()
         self._server: asyncio.Server | None = None
         self._grants: dict[str, Grant] = {}
         self._connections: set[asyncio.Task[None]] = set()
@@ -181,8 +182,11 @@ class EgressProxy:
 
     async def open(self) -> None:
         """Start listening; idempotent. Raises SandboxUnavailable if this machine has no such sockets."""
-        if self._server is not None:
-            return
+        async with self._turn:
+            if self._server is None:
+                self._server = await self._listening()
+
+    async def _listening(self) -> asyncio.Server:
         self._folder.mkdir(mode=0o700, parents=True)
         self.folder.mkdir()
         self.folder.chmod(0o711)
@@ -191,7 +195,7 @@ class EgressProxy:
         except OSError as error:
             problem = f"the sandbox's network access cannot be set up ({error.strerror})"
             raise SandboxUnavailable(problem, "run the command without network access") from error
-        self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
+        return await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
     def grant(self, rules: tuple[HostRule, ...], reach: Reach | None = None) -> Grant:
         """Make the grant of one command; `end` it."""

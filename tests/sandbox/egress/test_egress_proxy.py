@@ -9,7 +9,7 @@ import pytest
 from codeagent.core.hosts import HostRule
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
-from codeagent.sandbox.egress.proxy import SOCKET
+from codeagent.sandbox.egress.proxy import SOCKET, EgressProxy
 from tests.sandbox.egress.proxying import Ground, Names, Origin, client_hello, connect, get, listening, login, proxying
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -51,6 +51,13 @@ async def test_nobody_gets_in_without_the_credential_of_a_running_command(tmp_pa
         ground.proxy.end(grant)
         assert b" 407 " in await ground.say(request), "the command has ended"
         assert origin.connections == 0
+
+
+async def test_the_first_commands_may_open_it_at_once(tmp_path: Path) -> None:
+    proxy = EgressProxy(tmp_path, Internet())
+    await asyncio.gather(proxy.open(), proxy.open())
+    assert (proxy.folder / SOCKET).exists()
+    await proxy.close()
 
 
 async def test_a_credential_is_good_for_its_own_hosts_only(tmp_path: Path) -> None:
