@@ -179,6 +179,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         repository=plan.repository,
         withheld=plan.withheld,
         image_note=plan.note,
+        packages_of=place.image_from,
         build_network=settings.sandbox.network == "open",
         per_command=settings.sandbox.lifetime == "command",
         packages=package_cache(place.state_dir, place.image_from or root) if settings.sandbox.package_bytes else None,

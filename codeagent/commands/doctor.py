@@ -28,7 +28,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.factory import LANES, lane
 from codeagent.sandbox.engine import local_engine, runtime_warning
-from codeagent.sandbox.image import HOST_TOOLCHAIN
+from codeagent.sandbox.image import HOST_TOOLCHAIN, WITH_PACKAGES
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 from codeagent.workspace.needs import Need, needs_of
@@ -68,8 +68,9 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += _git(_program("git", find_program("git", workspace), "apt-get install git", "note"))
     findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
     findings += await asyncio.to_thread(_engine, place.environment)
-    findings += python_packages(place)
-    findings += await _sandbox(settings, place)
+    sandbox = await _sandbox(settings, place)
+    installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
+    findings += [*([] if installed else python_packages(place)), *sandbox]
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
         print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
@@ -187,8 +188,9 @@ def python_packages(place: Place) -> list[Finding]:
     if needs is None:
         return []
     ways = (
-        "create a virtual environment in the workspace and activate it; or configure an image with the packages "
-        "(image under [sandbox]); or let the agent install them in a command with network access, which asks"
+        "create a virtual environment in the workspace and activate it; or have an image with the packages of a lock "
+        "file (codeagent sandbox build --packages), or configure one (image under [sandbox]); or let the agent install "
+        "them in a command with network access, which asks"
     )
     return [Finding("python", "note", f"{needs} found, but no virtual environment: {ways}")]
 

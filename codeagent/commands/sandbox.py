@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.sandbox_image import build_own_image, distrust_image, own_image, own_image_lines, trust_image
+from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.sanitize import visible
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="build the repository's own image with network access",
     )
+    add_package_arguments(build, how)
     test = actions.add_parser("test", help="start a sandbox here and show its self-test")
     shell = actions.add_parser("shell", help="open a shell in a new sandbox for this workspace")
     prune = actions.add_parser(
@@ -142,11 +144,13 @@ def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice |
         return None, f"{error}; {error.remedy}"
 
 
-def _build(args: argparse.Namespace) -> int:
+def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     from codeagent.sandbox.engine import local_engine
     from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default, require_image
 
     spec = _sandbox(args).spec
+    if args.packages:
+        return _packages(args, spec)
     if not args.offline:
         require_image(spec)
         if spec.repository is not None:
@@ -164,6 +168,13 @@ def _build(args: argparse.Namespace) -> int:
         raise SandboxUnavailable(f"the default image cannot be pulled: {problem}", remedy)
     print(f"pulled {DEFAULT}")
     return 0
+
+
+async def _packages(args: argparse.Namespace, spec: "SandboxSpec") -> int:
+    try:
+        return await build_packages(args, spec)
+    except SandboxUnavailable as error:
+        return _unavailable(error)
 
 
 def _prune(args: argparse.Namespace) -> int:

@@ -22,8 +22,10 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.programs import find_program
+from codeagent.disk.opens import read_regular
 from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
 from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.repository_image import RepositoryImage
 from codeagent.sandbox.spec import SandboxSpec
@@ -43,6 +45,7 @@ PACKAGES = (
     "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
 )  # fmt: skip
 _SUITE_IN = Path("/etc/os-release")
+WITH_PACKAGES = ", with the packages of its lock files"
 HOST_TOOLCHAIN = "host toolchain, read-only"
 FOLDER = "/run/codeagent-python"
 """Where the scripts that start Python's programs are mounted."""
@@ -79,6 +82,11 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     try.
     """
     require_image(spec)
+    return _with_packages(engine, spec, base_image(engine, spec, on_progress))
+
+
+def base_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
+    """Choose as `choose_image` does, without the packages of lock files."""
     if spec.image is not None:
         return configured_image(engine, spec.image)
     if spec.repository is not None:
@@ -91,6 +99,45 @@ def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str],
     if variables is not None:
         return _of(DEFAULT, variables, "default, pinned by digest")
     return host_toolchain(engine, spec, on_progress)
+
+
+def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> ImageChoice:
+    """Choose the image with this workspace's packages on top of `base`, if there is one for its locks as they are."""
+    made = package_tags(engine, spec)
+    if not made:
+        return base
+    tag = package_tag(engine, spec, base)
+    if tag not in made:
+        note = "the locked packages or the image below them have changed, so the packages are not in the image"
+        return replace(base, note=f"{note}: codeagent sandbox build --packages installs them again")
+    variables = engine.image(tag) or ()
+    has_python = any(value.startswith("VIRTUAL_ENV=") for value in variables)
+    made_of = _of(tag, variables, f"{base.origin}{WITH_PACKAGES}")
+    return replace(made_of, binds=base.binds, python=None if has_python else base.python, note=base.note)
+
+
+def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
+    """Return the name of the image with the packages of the workspace's locks as they are now, on top of `base`."""
+    facts = engine.image_facts(base.reference)
+    python = "" if base.python is None else os.path.realpath(base.python)
+    parts = [facts.id if facts else base.reference, base.path, python]
+    digest = sha256("\0".join(parts).encode())
+    for name in LOCK_FILES:
+        with suppress(OSError):
+            digest.update(
+                f"\0{name}\0".encode() + sha256(read_regular(spec.root / name, largest=LARGEST_LOCK)).digest()
+            )
+    return f"{_packages_of(spec)}{digest.hexdigest()[:16]}"
+
+
+def package_tags(engine: Engine, spec: SandboxSpec) -> tuple[str, ...]:
+    """Return the images with packages of this workspace, whichever they are."""
+    return tuple(tag for tag in engine.images(REPOSITORY) if tag.startswith(_packages_of(spec)))
+
+
+def _packages_of(spec: SandboxSpec) -> str:
+    where = os.path.realpath(spec.packages_of or spec.root)
+    return f"{REPOSITORY}:packages-{sha256(where.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}-"
 
 
 def require_image(spec: SandboxSpec) -> None:
@@ -275,17 +322,26 @@ def python_links(virtual_env: Path | None, python: Path | None) -> dict[str, str
     """
     if virtual_env is not None and (virtual_env / "pyvenv.cfg").is_file():
         folder = virtual_env / "bin"
-        names = sorted(name for name in _listed(folder) if _NAMES.fullmatch(name))
-        return {name: str(folder / name) for name in names}
+        return {name: str(folder / name) for name in python_names(folder)}
     if python is None:
         return {}
     pip = {name: str(python.with_name(name)) for name in ("pip", "pip3") if python.with_name(name).exists()}
     return dict.fromkeys(_OF_PYTHON, str(python)) | pip
 
 
+def python_names(folder: Path) -> list[str]:
+    """Return the programs in an environment's folder that belong to Python."""
+    return sorted(name for name in _listed(folder) if _NAMES.fullmatch(name))
+
+
+def start_script(target: str) -> str:
+    """Return a script that starts a program of Python by its own path."""
+    return _SCRIPT.format(target=shlex.quote(target))
+
+
 def start_scripts(state_dir: Path, links: dict[str, str]) -> Bind:
     """Make a folder of scripts, since an environment's Python must be started by its own path. Raises OSError."""
-    texts = {name: _SCRIPT.format(target=shlex.quote(target)) for name, target in links.items()}
+    texts = {name: start_script(target) for name, target in links.items()}
     digest = sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
     folder = state_dir / "sandbox" / f"python-{digest}"
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)

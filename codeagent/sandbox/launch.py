@@ -170,6 +170,7 @@ def _binds(
         Bind(str(passwd), "/etc/passwd"),
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.around.mounts),
+        *spec.binds,
         *_workspace(root, spec.read_only_workspace),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),

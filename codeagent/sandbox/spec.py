@@ -8,6 +8,7 @@ from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # only for containers
     from codeagent.sandbox.packages import PackageCache
+    from codeagent.sandbox.profile import Bind
     from codeagent.sandbox.repository_image import RepositoryImage
 
 GIB = 1024**3
@@ -38,6 +39,10 @@ class SandboxSpec:
     """Why there is no image that commands may use, with the next step behind a semicolon; empty if there may be one."""
     image_note: str = ""
     """What the user is told about images at the start; empty if there is nothing to say."""
+    packages_of: Path | None = None
+    """The workspace whose packages may be in an image; None: `root`."""
+    binds: "tuple[Bind, ...]" = ()
+    """Further mounts, at places of their own."""
     build_network: bool = False
     """Whether building the repository's image may use the network."""
     pull: bool = True

@@ -123,6 +123,18 @@ def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
 
 
 @pytest.mark.docker
+def test_packages_are_not_fetched_before_their_hosts_are_confirmed(product: Product) -> None:
+    none = product.call("sandbox", "build", "--packages")
+    assert none.code == 2 and "there is no uv.lock" in none.err
+    locked = f"one==1 --hash=sha256:{'a' * 64}\n"
+    (product.workspace / "requirements.txt").write_text(f"-i https://index.example/simple\n{locked}")
+    asked = product.call("sandbox", "build", "--packages")
+    assert "requirements.txt: 1 package, from https://index.example/simple" in asked.out
+    assert "reached for it: index.example;" in asked.out
+    assert asked.code == 2 and "nothing was fetched: nobody is there to ask" in asked.err
+
+
+@pytest.mark.docker
 def test_network_for_a_build_needs_something_to_build(product: Product) -> None:
     done = product.call("sandbox", "build", "--network")
     assert done.code == 2 and "nothing was built" in done.err

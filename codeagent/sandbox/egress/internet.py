@@ -62,10 +62,15 @@ class Internet:
         return found
 
 
-def internet_of(environment: Mapping[str, str]) -> Internet:
+def any_address(address: Address) -> bool:
+    """Let every address through: for hosts that the user named for this."""
+    return True
+
+
+def internet_of(environment: Mapping[str, str], allowed: Callable[[Address], bool] = is_public) -> Internet:
     """Return the Internet as this machine's environment reaches it; if that fails, nothing is reached another way."""
     try:
-        return Internet(upstream_of(environment))
+        return Internet(upstream_of(environment), allowed=allowed)
     except ValueError as error:
         return Internet(problem=str(error))
 
