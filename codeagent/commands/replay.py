@@ -99,7 +99,7 @@ class ReplayLauncher(LocalLauncher):
             outputs=FileOutputs(self._outputs, Redactor(os.environ)),
             next_request=lambda: ModelRequest("", (), ()),
             close=player.close,
-            skills=SkillFolders(LocalWorkspace(self.workspace)),
+            skills=SkillFolders(LocalWorkspace(self._workspace)),
         )
 
     def recorded(self, session_id: str, after: int = 0) -> tuple[()]:

@@ -96,7 +96,7 @@ class SessionPlayer:
         self.servers: ServerBook | None = None
         models = [event.model for event in events if isinstance(event, RunStarted)]
         self.model = ModelInUse(models[0] if models else "")
-        self._steps = list(_steps(events))
+        self._steps = list(_steps(events, speed))
         self._at = 0
         self._speed = speed
         self._stepping = step
@@ -216,10 +216,11 @@ class SessionPlayer:
         return now
 
 
-def _steps(events: Sequence[KnownEvent | UnknownEvent]) -> Iterator[_Step]:
+def _steps(events: Sequence[KnownEvent | UnknownEvent], speed: float) -> Iterator[_Step]:
     """Yield what is shown, each after the time that passed in the recording, but never long.
 
-    How its user paused it is left out: the pace is another one now.
+    How its user paused it is left out: the pace is another one now. Faster, an answer comes in larger pieces, not in
+    more of them in a second.
     """
     before: KnownEvent | None = None
     for event in events:
@@ -227,8 +228,9 @@ def _steps(events: Sequence[KnownEvent | UnknownEvent]) -> Iterator[_Step]:
             continue
         match event:
             case MessageAdded(message=AssistantMessage(text=text)) if text:
-                for start in range(0, len(text), _PIECE):
-                    yield _Step(_TYPING, _piece(event, text[start : start + _PIECE]))
+                size = round(min(_PIECE * max(speed, 1.0), len(text)))
+                for start in range(0, len(text), size):
+                    yield _Step(_TYPING * size / _PIECE, _piece(event, text[start : start + size]))
                 yield _Step(0.0, event)
             case _:
                 yield _Step(_delay(before, event), event)

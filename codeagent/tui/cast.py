@@ -115,7 +115,9 @@ async def record(
 
     app = _RecordedApp(keep, open_client, options, folders)
     await app.run_async(size=size, mouse=False, auto_pilot=watch)
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError  # Textual takes it for an end like any other
     if app.ended_by is not None or not pictures:
-        why = f" ({app.ended_by!r})" if app.ended_by is not None else ""
+        why = f" ({type(app.ended_by).__name__})" if app.ended_by is not None else ""
         raise CodeagentError(f"the screen could not be recorded{why}; nothing was written") from app.ended_by
     return Cast(size, tuple(written), pictures[0])

@@ -97,6 +97,15 @@ async def test_it_is_played_once_the_last_event_was_taken() -> None:
     assert await more is None
 
 
+async def test_faster_an_answer_comes_in_larger_pieces() -> None:
+    events = Recording().run("fix it").answer("word " * 100).events
+    pieces = [
+        sum(isinstance(event, TextDelta) for event in await rest(play.events(), play))
+        for play in (player(events), player(events, speed=4), player(events, speed=1000))
+    ]
+    assert pieces == [21, 6, 1]
+
+
 async def test_how_long_it_takes_is_known_before() -> None:
     clock = Clock()
     play = player(work(), clock, speed=4)
