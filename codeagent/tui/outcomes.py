@@ -27,6 +27,7 @@ _MOST_FILES = 5
 _UNDO = "/undo takes the last batch back"
 _REFUSED = "key refused by"
 """Part of the message for a key that the provider refused (`llm.errors`)."""
+_TOO_LONG = "the conversation is too long for the model"
 _TOLD = {
     "(Plan mode:": "plan mode is on: nothing may be changed",
     "(Plan mode is over": "plan mode is over",
@@ -146,7 +147,8 @@ def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
 def failed_lines(error: str) -> tuple[str, ...]:
     """Return the next steps after a run that failed."""
     back = "Up brings your prompt back"
-    return (f"/model to change it · {back}" if _REFUSED in error else back,)
+    steps = {_REFUSED: "/model to change it", _TOO_LONG: "/rewind to before what is too long, or /new"}
+    return (" · ".join([*(step for words, step in steps.items() if words in error), back]),)
 
 
 def restored_text(event: CheckpointRestored, moment: str) -> str:

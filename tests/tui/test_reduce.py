@@ -299,6 +299,10 @@ def test_a_failed_run_says_why() -> None:
     ("error", "next_step"),
     [
         ("anthropic/x: key refused by anthropic: no", "/model to change it · Up brings your prompt back"),
+        (
+            "x: the conversation is too long for the model: 9 tokens > 8",
+            "/rewind to before what is too long, or /new · Up brings your prompt back",
+        ),
         ("anthropic/x: cannot reach api.anthropic.com: are you offline?", "Up brings your prompt back"),
     ],
 )

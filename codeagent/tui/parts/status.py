@@ -113,6 +113,16 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
     return (phase, replace(notice, text=cut_end(notice.text, left)), *rest)
 
 
+def with_reason_cut(status: Status, now: float, room: int) -> Status:
+    """The status with as much of the reason for a retry as fits between the countdown and the key that stops it."""
+    if status.phase != "retrying" or status.halt:
+        return status
+    words = phase_words(replace(status, retry_reason=""), now)
+    left = room - joined_width((Part(f"{words}: ", 0), *_hints(status, None)[0]))
+    reason = cut_end(flat(status.retry_reason), left) if left >= _SHORTEST_NAME else ""
+    return replace(status, retry_reason=reason)
+
+
 def ticks(status: Status) -> bool:
     """Whether the words change as time passes."""
     return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
@@ -267,15 +277,16 @@ class StatusLine(RowWidget):
         status = self._board.now
         said = status.notice or status.retry_reason
         words = phase_words(replace(status, retry_reason=""), self._clock())
-        room = self.size.width - _LEAD - 1 - cell_len(words + SEPARATOR)
+        keys = () if status.notice else _hints(status, None)[0]
+        room = self.size.width - _LEAD - 1 - joined_width((Part(words + SEPARATOR, 0), *keys))
         if said and said != self._said and 0 < room < cell_len(flat(said)):
             self._said = said
             self._state.document.remark(said)
 
     def row(self, width: int, palette: Palette) -> Line:
-        status, now = self._board.now, self._clock()
-        self._words = phase_words(status, now)
-        room = max(1, width - _LEAD - 1)
+        now, room = self._clock(), max(1, width - _LEAD - 1)
+        self._words = phase_words(self._board.now, now)
+        status = with_reason_cut(self._board.now, now, room)
         parts = fit(
             with_notice_cut(status_parts(status, now, self._boundary.now, self._to_background), status, room), room
         )

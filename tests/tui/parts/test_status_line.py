@@ -77,6 +77,17 @@ async def test_twenty_by_five_shows_the_phase() -> None:
         assert app.text() == "paused before ba…"
 
 
+async def test_the_reason_for_a_retry_leaves_room_for_the_key_that_stops_it() -> None:
+    reason = "openai/gpt-5: too many requests: Rate limit reached for requests per min: Limit 3, Used 3"
+    for width, words in (
+        (80, "retrying in 1 min 59 s: openai/gpt-5: too many requests: Rate li…"),
+        (40, "retrying in 1 min 59 s"),
+    ):
+        app = StatusApp(StatusBoard(Status(phase="retrying", retry_at=219.0, retry_reason=reason)), Clock())
+        async with app.run_test(size=(width, 5)):
+            assert app.text().endswith(f" {words} · esc pause")
+
+
 async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -> None:
     app = StatusApp(StatusBoard(Status(phase="idle")), Clock())
     async with app.run_test(size=(40, 10)):
