@@ -51,6 +51,7 @@ from tests.tui.rendering.test_markdown import PALETTE
 
 DOCUMENT = Path(__file__).parents[2] / "docs/explanation/security.md"
 CANARY = "CANARY-7d1e"
+pytestmark = pytest.mark.soak(tried=1, row="advisories")
 
 
 def test_every_advisory_of_the_document_has_its_test_and_every_test_its_row() -> None:

@@ -1,23 +1,25 @@
 """A commit runs nothing that the repository or the environment names (SECURITY.md T09-T11); plain git does."""
 
+import asyncio
 import contextlib
 import os
 import pty
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.commits import CommitRefused
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.git import git_status
 from tests.copies import copied
-from tests.effort import part
+from tests.effort import FACTOR, part
 
 _CONTROL_SECONDS = 20
 
@@ -412,9 +414,32 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
         for path in paths:
             assert operations(ground, (path,)) == expected
     ground.put("project/a.txt", "changed again\n")
+    looked = asyncio.run(checkpoints_taken(ground)) if FACTOR else 0
     vector.control(ground)
     assert ground.fired(), "the positive control did not fire"
-    return 3 * len(paths)
+    return 3 * len(paths) + looked
+
+
+async def checkpoints_taken(ground: Ground) -> int:
+    """What a session does for its checkpoints, with git and files; how many operations that is."""
+    checkpoints = GitCheckpoints(ground.base / "state", ground.root / ground.folder, environment=ground.environment)
+    first = await checkpoints.take()
+    ground.put("project/a.txt", "changed in between\n")
+    second = await checkpoints.take()
+    acts: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: checkpoints.changes(first.id, second.id),
+        lambda: checkpoints.changes(first.id, None),
+        lambda: checkpoints.node(first.id, "a.txt"),
+        lambda: checkpoints.restore(first.id, present=second.id),
+        lambda: checkpoints.restore(second.id, present=first.id),
+        checkpoints.prune,
+        checkpoints.recover,
+    )
+    for act in acts:
+        await act()
+        assert not ground.fired(), "a checkpoint"
+    checkpoints.close()
+    return 2 + len(acts)
 
 
 @pytest.mark.soak(row="git vectors")
