@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def test_a_repository_is_moved_below_the_state_folder_unread(root: PinnedRoot, t
 
 def test_on_another_file_system_it_stays_and_git_does_not_know_it_any_more(root: PinnedRoot) -> None:
     git(root.path, "init", "-q", "--bare", "sub/.git")
-    place = set_aside(root, "sub/.git", Path("/dev/shm/codeagent-test-of-quarantine"))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        place = set_aside(root, "sub/.git", Path(elsewhere))
     assert place.parent == root.path / "sub"
     assert place.name.startswith("quarantined-git-")
     assert "fatal: not a git repository" in git_says(place)

@@ -172,6 +172,10 @@ async def test_the_probes_are_able_to_fire(tmp_path: Path) -> None:
     assert [name for name, tried in parts(ran, probes).items() if b"BREACH" not in tried.stdout] == []
 
 
+TRUSTING_GIT = ("GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+"""For root in a container, where the repository belongs to the user who runs the tests."""
+
+
 async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     path = engine_socket(os.environ.get("DOCKER_HOST"))
     engine = Engine(path)
@@ -182,7 +186,7 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     arguments = create_arguments(spec, {"codeagent": "1"})
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
-    arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY"]}
+    arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY", *TRUSTING_GIT]}
     container, stdin = engine.run(arguments)
     ran = Ran()
     try:
