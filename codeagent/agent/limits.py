@@ -1,7 +1,8 @@
-"""What a run may use: its limits, the user's budget, its deadline, and repeats of the same call (FEATURES F32)."""
+"""What ends a run: its limits, the user's budget, its deadline, the loss of the workspace, repeats of the same call."""
 
 import asyncio
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +12,18 @@ from codeagent.agent.emitter import Emitter
 from codeagent.core.budget import Budget
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError, WorkspaceLost
 from codeagent.core.events import LimitReached
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import ToolCall, Usage
 from codeagent.core.notices import BudgetChanged
+from codeagent.core.ports import Workspace
+from codeagent.core.programs import this_program
 
 TOO_OFTEN = 3
 """After this many answers in a row with the same call the user is asked, or the call refused if nobody can be."""
+_LOOK_SECONDS = 0.5
+"""From one look at the workspace to the next while a run works."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +290,46 @@ class Deadline:
         self.passed = True
         self._emitter.emit(LimitReached(limit="max_seconds", maximum=seconds))
         self._token.cancel(f"the limit max_seconds = {seconds:g} is reached")
+
+
+class WorkspaceWatch:
+    """Cancels a run's token once the workspace is lost; calls under way are settled as for any other cancellation."""
+
+    def __init__(self, workspace: Workspace, token: CancelToken, emitter: Emitter, *, attended: bool) -> None:
+        """Needs a running event loop. `attended`: whether the user continues the session on the screen."""
+        self._workspace, self._token, self._emitter, self._attended = workspace, token, emitter, attended
+        self.lost: str | None = None
+        """Why the run fails; None while the workspace is there."""
+        self._alarm: asyncio.TimerHandle | None = None
+        self._look()
+
+    def close(self) -> None:
+        """The run has ended; idempotent."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def said(self, failure: CodeagentError) -> str:
+        """What ended the run, in one line; if that is the workspace, also notify the user how to continue."""
+        if not isinstance(failure, WorkspaceLost) or self._emitter.agent != MAIN:
+            return str(failure)
+        self._emitter.notice("workspace.lost", self._how_to_continue(failure.moved_to))
+        return f"{failure}; the session is kept"
+
+    def _look(self) -> None:
+        try:
+            self._workspace.check()
+        except WorkspaceLost as failure:
+            self.lost = self.said(failure)
+            self._token.cancel(str(failure))
+        else:
+            self._alarm = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _how_to_continue(self, moved_to: str | None) -> str:
+        when = "once the folder is back, " if moved_to is None else ""
+        folder = () if moved_to is None else (moved_to,) if self._attended else ("--cwd", moved_to)
+        resume = (*folder, "--resume", self._emitter.session_id)
+        words = resume if self._attended else ("run", *resume, "continue")
+        return f"{when}continue with: {this_program()} {shlex.join(words)}"
 
 
 class RepeatCounter:

@@ -13,11 +13,10 @@ from codeagent import __version__
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks
-from codeagent.agent.limits import Deadline, RunMeter
+from codeagent.agent.limits import Deadline, RunMeter, WorkspaceWatch
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.watching import WorkspaceWatch
 from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
 from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken

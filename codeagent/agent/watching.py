@@ -1,16 +1,11 @@
-"""Watches files: finds which of those that match a pattern have changed, and notices if the workspace is lost."""
+"""Watches files: finds which of those that match a pattern have changed since the last look."""
 
-import asyncio
 import hashlib
-import shlex
 from collections import OrderedDict
 
-from codeagent.agent.emitter import Emitter
 from codeagent.core.cancel import CancelToken
-from codeagent.core.errors import CodeagentError, WorkspaceError, WorkspaceLost
-from codeagent.core.json_types import MAIN
+from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
-from codeagent.core.programs import this_program
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed
 from codeagent.core.wildmatch import ignore_line
@@ -20,8 +15,6 @@ _MOST_FILES = 1000
 _MOST_NAMED = 5
 _LONGEST_NAME = 200
 _MOST_LOOKS = 60
-_SECONDS = 0.5
-"""From one look at the workspace to the next while a run works."""
 
 Seen = dict[str, tuple[int, int]]
 """Size and time of the last change (nanoseconds), by path."""
@@ -78,46 +71,6 @@ class FileWatch:
                 continue
             found[path] = (status.size, status.modified_ns)
         return found
-
-
-class WorkspaceWatch:
-    """Cancels a run's token once the workspace is lost; calls under way are settled as for any other cancellation."""
-
-    def __init__(self, workspace: Workspace, token: CancelToken, emitter: Emitter, *, attended: bool) -> None:
-        """Needs a running event loop. `attended`: whether the user continues the session on the screen."""
-        self._workspace, self._token, self._emitter, self._attended = workspace, token, emitter, attended
-        self.lost: str | None = None
-        """Why the run fails; None while the workspace is there."""
-        self._alarm: asyncio.TimerHandle | None = None
-        self._look()
-
-    def close(self) -> None:
-        """The run has ended; idempotent."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-
-    def said(self, failure: CodeagentError) -> str:
-        """What ended the run, in one line; if that is the workspace, also notify the user how to continue."""
-        if not isinstance(failure, WorkspaceLost) or self._emitter.agent != MAIN:
-            return str(failure)
-        self._emitter.notice("workspace.lost", self._how_to_continue(failure.moved_to))
-        return f"{failure}; the session is kept"
-
-    def _look(self) -> None:
-        try:
-            self._workspace.check()
-        except WorkspaceLost as failure:
-            self.lost = self.said(failure)
-            self._token.cancel(str(failure))
-        else:
-            self._alarm = asyncio.get_running_loop().call_later(_SECONDS, self._look)
-
-    def _how_to_continue(self, moved_to: str | None) -> str:
-        when = "once the folder is back, " if moved_to is None else ""
-        folder = () if moved_to is None else (moved_to,) if self._attended else ("--cwd", moved_to)
-        resume = (*folder, "--resume", self._emitter.session_id)
-        words = resume if self._attended else ("run", *resume, "continue")
-        return f"{when}continue with: {this_program()} {shlex.join(words)}"
 
 
 def _said(before: Seen, after: Seen) -> str:
