@@ -105,15 +105,14 @@ class Agent:
             inspection=self._inspection,
             jobs=self._jobs,
             triggers=self._triggers,
-            compaction=Compaction(
-                around, emitter, self._spending, self._queue, self._permissions, history.line, history
-            ),
+            compaction=Compaction(around, emitter, self._spending, self._queue, self._permissions, history),
             above=shared.meter,
         )
         self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)
         self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, runs.rouse)
         self._triggers.connect(emitter, self._queue, around.workspace, history.triggers, runs.rouse, runs.busy)
-        self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, lambda: self.running)
+        around.todo.connect(emitter, history.todo)
+        self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, around.todo, lambda: self.running)
         self._model = SessionModel(model, open_model, self._runs, emitter)
         self._begun: set[asyncio.Task[Refused | None]] = set()
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.core.errors import (
@@ -56,6 +57,8 @@ class ToolEnvironment:
     """Why an answer must not become this rule."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
     """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
+    todo: Todo = field(default_factory=Todo)
+    """The to-do list that the agent's tool writes."""
     scratchpad: Scratchpad | None = None
     """The model's notes of this session."""
     inputs: dict[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Any
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.todo import Todo
 from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import (
     ChangedFile,
@@ -254,6 +255,7 @@ class SessionRewind:
     checkpoints: Checkpointing
     emitter: Emitter
     queue: MessageQueue
+    todo: Todo
     running: Callable[[], bool]
     restored: tuple[ChangedFile, ...] = ()
     """The files that the last `Restore` changed."""
@@ -337,6 +339,7 @@ class SessionRewind:
         self.checkpoints.timeline.add(event)
         if conversation:
             self.checkpoints.line.go_back(point)
+            self.todo.go_back(point)
         if (note := restored_note(event)) is not None:
             self.queue.add_note(note)
 

@@ -15,6 +15,7 @@ from codeagent.agent.children import OpenedChild, Origin, Parent, Seat
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
+from codeagent.agent.todo import Todo
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.place import agrees_to, start_sandbox
 from codeagent.bootstrap.tools import FILE_TOOLS, ToolDependencies, forget_reads, prompt_for
@@ -81,6 +82,7 @@ class ChildOpener:
                 read_about=set(),
                 questions=UserQuestions(),
                 jobs=Jobs(),
+                todo=Todo(),
                 session=(parent.session_id, log.folder),
             )
             above = tuple(parent.tools if definition.tools is None else self.catalog)
@@ -93,9 +95,8 @@ class ChildOpener:
             limits = replace(self.around.limits, **given)
             forget = partial(forget_reads, own.reads, own.read_about)
             unread = partial(_unread, frozenset(self._to_read_about(tools)), own.read_about)
-            around = replace(
-                around, tools=tools, limits=limits, scratchpad=own.scratchpad, unread=unread, forget=forget
-            )
+            around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
+            around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
             conversation = Conversation(
                 model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
             )

@@ -161,6 +161,7 @@ def _environment(
         files.hooks,
         objection=lambda rule: too_broad(rule) or next(iter(files.catalog.unknown((rule,))), None),
         unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
+        todo=dependencies.todo,
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
         servers=dependencies.servers,
@@ -283,9 +284,8 @@ def _dependencies(
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
-    kept = () if book is None else book.load(tell)
     network = settings.network_after(history.network)
-    rules = (*parse_rules(settings.rules), *kept)
+    rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
     return Policy(settings.mode, rules, settings.read_only_commands == "ask", network, history.heard)
 
 

@@ -12,6 +12,7 @@ from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
+from codeagent.agent.todo import Todo
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.place import Place, SandboxKind, agrees_to
 from codeagent.config.kept import TrustFile
@@ -43,6 +44,7 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.scratchpad import ScratchpadTool
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.search_memory import SearchMemory
+from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
@@ -117,11 +119,12 @@ class ToolDependencies:
     """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running."""
+    todo: Todo = field(default_factory=Todo)
+    """The to-do list of the conversation's agent."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
     def exposed(self) -> str:
-        """See `Sandbox.exposed`."""
         return "" if self.sandbox is None else self.sandbox.exposed
 
     @cached_property
@@ -289,6 +292,7 @@ class ToolDependencies:
             Search(self.workspace, self.reads),
             OutputRead(self.outputs),
             AskUser(self.questions),
+            TodoTool(self.todo),
         ]
         match self.kind:
             case "docker":
@@ -393,8 +397,4 @@ def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
         visible(str(dependencies.workspace.root)), f"{platform.system()} {platform.machine()}", dependencies.kind
     )
     instructions, skills = dependencies.instructions.text, dependencies.skills
-
-    def prompt(tools: Sequence[Tool[Any]]) -> str:
-        return system_prompt(tools, instructions, where, skills.listed)
-
-    return prompt
+    return lambda tools: system_prompt(tools, instructions, where, skills.listed)

@@ -24,6 +24,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
+from codeagent.core.todo import TodoChanged
 from codeagent.core.triggers import TriggerEvent
 
 _TOLD_SOURCES = 5
@@ -367,6 +368,7 @@ KnownEvent = (
     | CheckpointRestored
     | ContextCompacted
     | LimitReached
+    | TodoChanged
     | TriggerEvent
     | Notice
     | AnyNotice

@@ -7,6 +7,7 @@ from codeagent.core.checkpoints import Point
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.todo import TodoChanged, TodoItem
 
 T = TypeVar("T")
 PROMPT = "prompt"
@@ -70,6 +71,29 @@ class _Undone:
     effects: Effects
     """The batches that were in effect then."""
     conversation: bool
+
+
+class TodoTimeline:
+    """Knows an agent's to-do list as it is, and as it was at each checkpoint; reads every event of the agent."""
+
+    def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
+        self.items: tuple[TodoItem, ...] = ()
+        self._at: dict[str, tuple[TodoItem, ...]] = {}
+        for event in events:
+            self.add(event)
+
+    def add(self, event: KnownEvent | UnknownEvent) -> None:
+        match event:
+            case TodoChanged():
+                self.items = event.items
+            case CheckpointCreated():
+                self._at[event.checkpoint_id] = self.items
+            case _:
+                pass  # changes no list
+
+    def at(self, checkpoint_id: str) -> tuple[TodoItem, ...]:
+        """Return the list at a checkpoint; empty for an unknown one."""
+        return self._at.get(checkpoint_id, ())
 
 
 class CheckpointTimeline:

@@ -25,7 +25,8 @@ RESERVED = frozenset({
     "detail", "diff", "editor", "effort", "exit", "export", "find", "fork", "help", "history", "hooks", "init",
     "jobs", "keymap", "keys", "login", "mcp", "mode", "model", "new", "pause", "permissions", "pin", "plan", "print",
     "ps", "q", "queue", "quit", "recipes", "redo", "redraw", "rename", "resume", "rewind", "sandbox", "sessions",
-    "skills", "status", "step", "stop", "suspend", "theme", "tools", "toolsets", "triggers", "undo", "unpin", "usage",
+    "skills", "status", "step", "stop", "suspend", "theme", "todo", "tools", "toolsets", "triggers", "undo", "unpin",
+    "usage",
 })  # fmt: skip
 """The slash commands that are, or will be, built in: no recipe has such a name."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

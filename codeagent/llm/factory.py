@@ -9,7 +9,6 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
-from codeagent.llm.demo import demo_model
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.provider_model import ProviderModel
@@ -55,6 +54,8 @@ def open_model(
     """
     options = options or ModelOptions()
     if name == "demo":
+        from codeagent.llm.demo import demo_model  # no other model needs it
+
         return RetryingModel(demo_model(), first_delay=_SCRIPTED_DELAY)
     if name.startswith(PREFIX):
         script = ScriptedModel(load_script(name.removeprefix(PREFIX)), name=name)

@@ -20,7 +20,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.history import BranchingHistory, CheckpointTimeline, walk
+from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import Message, ToolCall, ToolMessage, UserMessage, text_of
@@ -117,6 +117,7 @@ class History:
     """The points to go back to."""
     pins: tuple[str, ...] = ()
     """The lines that every compaction keeps."""
+    todo: TodoTimeline = field(default_factory=TodoTimeline)
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
@@ -158,6 +159,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         steps=tuple(_done_steps(walked.items)),
         heard=tuple(event.place for event in own if isinstance(event, TextRead)),
         pins=next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
+        todo=TodoTimeline(own),
     )
 
 

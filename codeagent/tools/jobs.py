@@ -122,7 +122,7 @@ class JobWaitTool(_JobTool[JobWaitArgs]):
 class JobReadTool(_JobTool[JobReadArgs]):
     name = "job_read"
     label = "Job output"
-    description = "Read the output of a job from line offset (from 1); without it, the last lines."
+    description = "Read a job's output from line offset (from 1); without it, the last lines."
     Args = JobReadArgs
     concurrency = "shared"
     effect = "nothing"

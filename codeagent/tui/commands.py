@@ -124,6 +124,7 @@ _WITHOUT_KEYS = (
         arguments="number",
         needs_conversation=True,
     ),
+    Action("command.todo", "the model's to-do list", does="running:todo", group="conversation"),
     Action(
         "command.stop", "stop what runs now, or a job", does="running:stop", group="conversation", arguments="[job]"
     ),

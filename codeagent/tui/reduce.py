@@ -15,6 +15,7 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note
 from codeagent.core.policy import Mode
+from codeagent.core.todo import TodoChanged
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
 from codeagent.tui.child_cards import ChildCards
@@ -24,6 +25,7 @@ from codeagent.tui.transcript.blocks import CallState
 from codeagent.tui.transcript.document import Document
 
 AnyEvent = events.KnownEvent | events.UnknownEvent
+NoticeLike = events.Notice | HostDecided | notices.AnyNotice | ContextCompacted | TodoChanged
 
 
 class Reducer:
@@ -39,9 +41,8 @@ class Reducer:
         self._thought = False
         self._mode: Mode = "ask"  # according to the events; the status shows the user's choice at once
         self._own_mode: Mode = "ask"
-        """The session's model, which is used again after a step of a recipe."""
+        """The session's mode, to which it returns after a step of a recipe."""
         self._step_mode: Mode | None = None
-        """The model of the step that begins next."""
         self._stopped: notices.RunStopped | None = None
         self._arguments: dict[str, str] = {}
         """Arguments of the calls of this run, as JSON by call id."""
@@ -113,7 +114,7 @@ class Reducer:
             case _:
                 self._apply_notice(event)
 
-    def _apply_notice(self, event: events.Notice | HostDecided | notices.AnyNotice | ContextCompacted) -> None:
+    def _apply_notice(self, event: NoticeLike) -> None:
         state, status = self._state, self._state.status
         match event:
             case events.Notice():
@@ -155,6 +156,8 @@ class Reducer:
             case notices.JobListens():
                 state.jobs.listens(event.job_id, event.port)
                 self._document.remark(event.text, event.level)
+            case TodoChanged():
+                status.set(todo=event.items)
             case notices.PinsChanged():
                 status.set(pins=event.pins, notice=event.text)
             case notices.RecipeStepBegun():

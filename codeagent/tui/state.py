@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the first frame does not show any of these
     from codeagent.core.approval_events import ApprovalRequested, PlannedCall
     from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
+    from codeagent.core.todo import TodoItem
 
 Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying", "compacting"]
 """What the run is doing. waiting: for the user. retrying: the request is repeated at `retry_at`. compacting: the
@@ -335,6 +336,8 @@ class Status:
     """Whether keys go to the waiting card, not to the composer."""
     pins: tuple[str, ...] = ()
     """The lines that every compaction keeps."""
+    todo: "tuple[TodoItem, ...]" = ()
+    """The model's to-do list."""
     notice: str = ""
     """One short line shown instead of the hints: what just happened."""
 

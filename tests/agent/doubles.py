@@ -15,6 +15,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.todo import Todo
 from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
@@ -327,6 +328,7 @@ def scene(
     model: TurnsModel | None = None,
     context: ContextLimits | None = None,
     partial_results: float | None = None,
+    todo: Todo | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -337,7 +339,7 @@ def scene(
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = ToolEnvironment(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended,
-        context=context or ContextLimits(), partial_results=partial_results,
+        context=context or ContextLimits(), partial_results=partial_results, todo=todo or Todo(),
     )  # fmt: skip
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(

@@ -11,7 +11,7 @@ from tests.agent.doubles import Scene, of
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110  # whatever it waits for, it shows in the events
             await asyncio.sleep(0)
 

@@ -72,6 +72,16 @@ def three_wait() -> Recording:
     return recording.ask("c7", "bash", "make test", TerminalBlock(command="make test"))
 
 
+def todo() -> Recording:
+    return tests_running().todo(
+        ("done", "find out why February fails"),
+        ("active", "fix is_leap"),
+        ("pending", "cover 1900 and 2000"),
+        ("pending", "write a line for the changelog"),
+        ("pending", "commit"),
+    )
+
+
 def queued() -> Recording:
     recording = tests_running().queue("q1", "steer", "also cover 1900")
     return recording.queue("q2", "follow_up", "then write a line for the changelog")
@@ -136,6 +146,7 @@ SCENES: dict[str, Scene] = {
     "host-approval": Scene(asks_for_hosts, status={"network": "ask"}),
     "three-waiting": Scene(three_wait),
     "lanes": Scene(queued),
+    "todo": Scene(todo, later=0.0),
     "cancelled": Scene(cancelled),
     "error": Scene(failed),
     "retry": Scene(retrying, later=3.0),

@@ -35,6 +35,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import AssistantMessage, ErrorInfo, ErrorKind, TextPart, Thinking, Usage, UserMessage
 from codeagent.core.policy import Permission
 from codeagent.core.redact import Redactor
+from codeagent.core.todo import TodoChanged, TodoItem, TodoState
 
 START = 1_790_000_000.0
 """When every recording begins, in seconds since the epoch."""
@@ -74,6 +75,10 @@ class Recording:
         self.add(MessageAdded, message=AssistantMessage(text=text, thinking=thoughts))
         if usage is not None:
             self.add(TurnFinished, turn=1, stop="end", usage=usage)
+        return self
+
+    def todo(self, *items: tuple[TodoState, str]) -> "Recording":
+        self.add(TodoChanged, items=tuple(TodoItem(text=text, state=state) for state, text in items))
         return self
 
     def plan(self, *calls: tuple[str, str, str, Permission]) -> "Recording":

@@ -191,6 +191,8 @@ class KeptFacts:
     """What stays word for word beside the user's own messages, one line for each."""
 
     pins: tuple[str, ...] = ()
+    todo: tuple[str, ...] = ()
+    """The items of the to-do list, with their states."""
     questions: tuple[str, ...] = ()
     """The model's, that nobody answered."""
     files: tuple[str, ...] = ()
@@ -206,6 +208,7 @@ def note_of(facts: KeptFacts, summary: str) -> str:
     ]
     named = (
         ("# Pinned by the user", facts.pins),
+        ("# Your to-do list", facts.todo),
         (_QUESTIONS, facts.questions),
         ("# Files you read or changed", facts.files),
     )

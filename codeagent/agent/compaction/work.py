@@ -33,7 +33,6 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.compaction import CompactionCause, ContextCompacted, PrunedResult, compacted, is_kept
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
-from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, text_of
 from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
 from codeagent.core.notes import pin_note
@@ -76,12 +75,11 @@ class Compaction:
         spending: BudgetMeter,
         queue: MessageQueue,
         permissions: Permissions,
-        line: BranchingHistory[Message],
         history: History,
     ) -> None:
         self._permissions = permissions
         self._around, self._emitter, self._spending = around, emitter, spending
-        self._queue, self._line = queue, line
+        self._queue, self._line = queue, history.line
         self._pins = history.pins
         self._files = FileFacts(around.workspace, history.details)
         self._details = {item.call_id: item for item in history.details if item.in_context}
@@ -304,7 +302,12 @@ class Compaction:
         return answer.strip()
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
-        return KeptFacts(self._pins, open_questions(messages), await asyncio.to_thread(self._files.lines))
+        return KeptFacts(
+            pins=self._pins,
+            todo=tuple(map(str, self._around.todo.items)),
+            questions=open_questions(messages),
+            files=await asyncio.to_thread(self._files.lines),
+        )
 
     def _pruned(self, message: ToolMessage, *, unseen: bool) -> PrunedResult:
         """Keep the whole result where `output_read` finds it, unless it is there already."""

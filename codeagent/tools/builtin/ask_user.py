@@ -23,9 +23,7 @@ class AskUser(Tool[AskUserArgs]):
 
     name = "ask_user"
     label = "Question"
-    description = (
-        "Ask the user what only they can decide, and wait. options are answers to choose from; they may give another."
-    )
+    description = "Ask the user what only they can decide, and wait."
     Args = AskUserArgs
     permission = "auto"
     concurrency = "shared"

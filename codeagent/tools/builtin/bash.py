@@ -30,9 +30,7 @@ _NETWORKED = "network access: it could send what it reads to the hosts it may re
 class BashArgs(ToolArgs):
     command: Annotated[str, written("command")]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
-    run_in_background: Annotated[bool, Field(description="Continue as a job; no time limit unless timeout says so")] = (
-        False
-    )
+    run_in_background: Annotated[bool, Field(description="Run as a job; no time limit unless timeout is set")] = False
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
 
     @model_validator(mode="after")

@@ -37,11 +37,10 @@ class GitCommit(Tool[GitCommitArgs]):
     label = "Commit"
     description = (
         "Commit these paths (files, folders, deleted files) to the user's git repository as they are on disk, and "
-        "nothing else; what is staged stays staged. The user sees the diff first. Only when you were asked to."
+        "nothing else. The user sees the diff first. Only when asked to."
     )
     hint = (
-        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; ask the user for anything "
-        "else that changes the repository."
+        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; for anything else ask the user."
     )
     Args = GitCommitArgs
     permission = "prompt"

@@ -25,8 +25,8 @@ class List(Tool[ListArgs]):
     name = "list"
     label = "List"
     description = (
-        f"Show a directory as a tree with file sizes, {_DEPTH} levels deep, ignored files (.gitignore) left out and "
-        "counted. With glob, list matching paths instead: *.py, src/**/test_*."
+        f"Show a directory as a tree with sizes, {_DEPTH} levels deep, without ignored files. "
+        "With glob, list matching paths instead: *.py, src/**/test_*."
     )
     Args = ListArgs
     permission = "auto"

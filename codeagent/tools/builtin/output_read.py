@@ -32,8 +32,8 @@ class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
     description = (
-        "Read more of an output that was cut, by the id in its marker. offset is the first line, from 1; "
-        "column reads on in that line alone."
+        "Read more of a cut output, by the id in its marker. offset: the first line, from 1; column: read on in that "
+        "line."
     )
     Args = OutputReadArgs
     permission = "auto"

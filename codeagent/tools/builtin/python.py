@@ -39,7 +39,7 @@ class Python(Tool[PythonArgs]):
 
     name = "python"
     label = "Python"
-    description = "Run code with python3, where and as bash runs a command. Print what you want to see."
+    description = "Run code with python3, as bash runs commands. Print what you want to see."
     Args = PythonArgs
     permission = "prompt"
     effect = "anything"

@@ -27,7 +27,7 @@ class ScratchpadTool(Tool[ScratchpadArgs]):
 
     name = "scratchpad"
     label = "Notes"
-    description = "Your own notes, by key; they outlast a shortened conversation. project: shared by all sessions here."
+    description = "Your own notes, by key; they outlast the conversation. project: shared by all sessions here."
     Args = ScratchpadArgs
     permission = "auto"
     concurrency = "keyed"

@@ -61,8 +61,8 @@ class Search(Tool[SearchArgs]):
     name = "search"
     label = "Search"
     description = (
-        "Search file contents with a regular expression (ripgrep) or literal text; answers path:line:text. "
-        "Ignored and binary files are left out. glob narrows the files: *.py, src/**."
+        "Search files for a regular expression (ripgrep) or literal text; answers path:line:text. "
+        "Ignored and binary files are left out. glob: *.py, src/**."
     )
     Args = SearchArgs
     permission = "auto"

@@ -19,8 +19,7 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
     name = "write"
     label = "Write"
     description = (
-        "Create a file, or replace all of an existing one that was read whole; append adds to its end. "
-        "Missing directories are made. To change part of a file use edit."
+        "Create a file, or replace one that was read whole; append adds to its end. To change part of a file use edit."
     )
     Args = WriteArgs
 

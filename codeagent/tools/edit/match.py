@@ -10,6 +10,7 @@ from codeagent.tools.edit.diff import same_ends
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
 from codeagent.tools.edit.encoding import Splice
 from codeagent.tools.edit.merge import AmbiguousEdit
+from codeagent.tools.edit.reads import line_of
 
 _MOST_SHOWN = 20
 _NEAREST = 3
@@ -61,11 +62,6 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     if not found:
         raise NoMatch("old_string is not in the file" + nearest(plain, plain_old))
     return _chosen(text, plain, found, replace_all)
-
-
-def line_of(text: str, offset: int) -> int:
-    """Number, from 1, of the line the offset is in."""
-    return text.count("\n", 0, offset) + 1
 
 
 def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool) -> Matches:

@@ -330,3 +330,8 @@ def _pairs(values: list[JsonValue]) -> list[Lines]:
             case _:
                 continue
     return out
+
+
+def line_of(text: str, offset: int) -> int:
+    """Return the number, from 1, of the line that the offset is in."""
+    return text.count("\n", 0, offset) + 1

@@ -4,8 +4,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
 from codeagent.tools.edit.hunks import PendingChange
-from codeagent.tools.edit.match import NoMatch, find, line_of
-from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadState, after_change
+from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadState, after_change, line_of
 
 LARGEST_RESULT = 2 * LARGEST_FILE
 """Bytes that an edit may make of a file."""
@@ -57,6 +56,8 @@ class Replacing:
 
     def apply(self, edit: Replacement, which: str) -> None:
         """Replace one string; `which` begins an error or a note. Raises InvalidArgs, Failed."""
+        from codeagent.tools.edit.match import NoMatch, find  # four modules that only an edit needs
+
         text = self.file.text
         if not edit.old_string:
             if self.file.data:

@@ -16,8 +16,7 @@ from codeagent.tools.arguments import Count
 from codeagent.tools.changes import ChangeTool, PathArgs, whole_content
 from codeagent.tools.edit.diff import diff_block
 from codeagent.tools.edit.encoding import NotText, Splice, TextFile, read_text, shown
-from codeagent.tools.edit.match import line_of
-from codeagent.tools.edit.reads import Lines, ReadTracker, text_lines
+from codeagent.tools.edit.reads import Lines, ReadTracker, line_of, text_lines
 from codeagent.tools.edit.replacing import Edited, Replacing
 from codeagent.tools.extra.json_text import JsonText, Member, NotJson, Value, parse_place, pointer
 from codeagent.tools.paging import fitting, shortened

@@ -20,6 +20,7 @@ from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.meant import UnknownInput, understand
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
+from codeagent.tui.parts.todo import TodoView
 from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
@@ -40,6 +41,7 @@ class ConversationParts:
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
+        self._todo = TodoView(state.status)
         self._recipes: tuple[Action, ...] = ()
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
@@ -49,7 +51,7 @@ class ConversationParts:
     def place(self, header: Widget, foot: Widget) -> None:
         """Mount the view below the header, and the others at the top of the foot."""
         header.screen.mount(self.view, after=header)
-        self._placed = foot.mount(self.find_bar, self.card, self.queue, before=0)
+        self._placed = foot.mount(self.find_bar, self._todo, self.card, self.queue, before=0)
 
     async def find(self, text: str) -> None:
         """Open the search as soon as it is mounted; keys pressed until then are typed into it."""

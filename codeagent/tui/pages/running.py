@@ -19,6 +19,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
 from codeagent.core.sanitize import one_line
+from codeagent.core.todo import how_far
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen, TextScreen
@@ -120,6 +121,16 @@ async def unpin(chat: ChatScreen, argument: str) -> None:
         raise CodeagentError("/unpin takes the number of a pinned line; /pin shows them")
     refused = (await chat.outbox.ready()).do(Unpin(int(argument)))
     chat.tell("" if refused is None else refused.reason)
+
+
+async def todo(chat: ChatScreen, argument: str) -> None:
+    """`/todo`: the whole list."""
+    if items := chat.state.status.now.todo:
+        await chat.app.push_screen_wait(
+            TextScreen("To-do list", "\n".join([how_far(items), "", *(f"- {item}" for item in items)]))
+        )
+    else:
+        chat.tell("the to-do list is empty: the model writes one for work of several steps")
 
 
 async def stop(chat: ChatScreen, argument: str) -> None:

@@ -165,9 +165,14 @@ def test_there_is_nothing_to_leave_out_of_the_users_own_messages() -> None:
 
 
 def test_the_note_lists_what_stays_word_for_word_and_an_open_question_is_found_in_it_again() -> None:
-    facts = KeptFacts(("never touch a.py",), ("which port?", "why?"), ("a.py: read, unchanged since",))
+    facts = KeptFacts(
+        ("never touch a.py",), ("[>] fix b.py",), ("which port?", "why?"), ("a.py: read, unchanged since",)
+    )
     note = note_of(facts, "# Your questions that nobody answered\n- a forged one\n")
-    assert all(line in note for line in ("- never touch a.py", "- which port?", "- a.py: read, unchanged since"))
+    assert all(
+        line in note
+        for line in ("- never touch a.py", "- [>] fix b.py", "- which port?", "- a.py: read, unchanged since")
+    )
     assert questions_in(note) == ("which port?", "why?")
     assert questions_in("any other message") == questions_in(note_of(KeptFacts(), "- no")) == ()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from codeagent.agent.compaction.plan import request_characters
 from codeagent.agent.hooks.hook import AddContext, Deny, Hook, Hooks, PlannedCompaction, TextAnswer
 from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.agent.todo import Todo
 from codeagent.core.acts import (
     Act,
     AnswerSummary,
@@ -34,6 +35,7 @@ from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessag
 from codeagent.core.model import ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.session.fold import ToolDetails, fold
+from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
 from tests.agent.doubles import MemoryOutputs, Scene, Turn, do, of, scene
 from tests.agent.family import ask, family
@@ -58,7 +60,7 @@ def begin(
     **fields: Any,
 ) -> tuple[Scene, ReadingModel]:
     model = ReadingModel(in_turn(*turns), summarize, most)
-    s = scene(model=model, more=(Show(),), **{"context": SMALL, **fields})
+    s = scene(**{"model": model, "more": (Show(),), "context": SMALL, **fields})
     watched(s)
     return s, model
 
@@ -372,6 +374,16 @@ async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compac
     assert all("# Pinned by the user\n- never touch a.py\n" in event.note for event in compactions(s))
     assert s.refusal(Pin(" ")).endswith("not pinned")
     assert_resumes(s)
+
+
+async def test_the_to_do_list_is_kept_word_for_word() -> None:
+    todo = Todo()
+    writes = ("todo", '{"items": [{"text": "read it", "state": "done"}, {"text": "fix it"}]}')
+    s, _ = begin(Turn("", (writes,)), *shows(3), more=(Show(), TodoTool(todo)), todo=todo)
+    await run(s)
+    s.act(Compact())
+    await settle(s)
+    assert "# Your to-do list\n- [x] read it\n- [ ] fix it\n" in compactions(s)[0].note
 
 
 async def test_the_request_for_a_summary_counts_as_any_other() -> None:
