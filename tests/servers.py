@@ -45,6 +45,8 @@ class Turn:
     """A body that is not a stream: its header lines and bytes."""
     hang_up: bool = False
     """Reset the connection before the first byte."""
+    silent: bool = False
+    """Hold the connection open without a byte."""
     cut_after: int | None = None
     """Bytes of the stream after which the connection ends."""
     clean_cut: bool = False
@@ -119,6 +121,9 @@ class FakeProvider:
             turn = Turn(status=500, body=json.dumps({"error": {"message": "the fake has no more turns"}}))
         if turn.hang_up:
             writer.transport.abort()
+            return False
+        if turn.silent:
+            await self._hold(reader)
             return False
         if turn.page is not None:
             kind, body = turn.page

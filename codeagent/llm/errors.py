@@ -45,8 +45,8 @@ _OVERFLOW = re.compile(
     r"|request[ _]too[ _]large|max_new_tokens\W+must be|reduce the length of (?:the|your) (?:messages|prompt|input)",
     re.IGNORECASE,
 )
-_OVERFLOWS = (None, 400, 413, 422, 500)
-"""The statuses that providers and local servers say it with."""
+_OVERFLOWS = (None, 400, 422, 500)
+"""The statuses that providers and local servers say it with, besides 413, which says it without a word."""
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
 _POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
@@ -187,7 +187,8 @@ class _Failure:
     def from_status(self, *, streaming: bool) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
-        if "ContextWindowExceededError" in names or (status in _OVERFLOWS and _OVERFLOW.search(self._text)):
+        too_long = status == 413 or (status in _OVERFLOWS and _OVERFLOW.search(self._text))
+        if "ContextWindowExceededError" in names or too_long:
             return self._final("context_window", f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")
