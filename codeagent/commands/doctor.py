@@ -14,7 +14,8 @@ from typing import Any, Literal
 from codeagent import __version__
 from codeagent.bootstrap import Place, active_environment, docker_sandbox
 from codeagent.bootstrap.describe import describe_tools
-from codeagent.commands.arguments import add_cwd, print_json, settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.sandbox_image import own_image
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
@@ -70,7 +71,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     findings += await asyncio.to_thread(_engine, place.environment)
     sandbox = await _sandbox(settings, place)
     installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
-    findings += [*([] if installed else python_packages(place)), *sandbox]
+    findings += [*([] if installed else python_packages(place)), *_own_image(place.workspace), *sandbox]
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
         print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
@@ -195,11 +196,20 @@ def python_packages(place: Place) -> list[Finding]:
     return [Finding("python", "note", f"{needs} found, but no virtual environment: {ways}")]
 
 
+def _own_image(workspace: Path) -> list[Finding]:
+    """Report whether commands run in the image that the repository describes."""
+    own = own_image(workspace)
+    if own is None:
+        return []
+    state: State = "ok" if own.is_settled else "note"
+    return [Finding("repository", state, f"{own.file}: {own.state}" if own.file else own.state)]
+
+
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
     """Make a sandbox as a run would, and take it down again."""
     sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
     try:
-        info = await sandbox.start(lambda _: None)
+        info = await sandbox.start(say)
         lacking = await _lacking(sandbox, place.workspace, info.image_origin)
     except SandboxError as error:
         return [_unusable("sandbox", error)]

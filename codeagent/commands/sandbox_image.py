@@ -30,6 +30,8 @@ class OwnImage:
     """Empty if it cannot be read."""
     state: str
     """Whether it is used, as a phrase."""
+    is_settled: bool = False
+    """The user trusts it as it is, or refused it."""
     rows: tuple[tuple[str, str], ...] = ()
     """What it is made of: names and texts."""
 
@@ -42,7 +44,9 @@ def own_image(workspace: Path) -> OwnImage | None:
         return OwnImage("", str(error))
     if found is None:
         return None
-    return OwnImage(found.image.file, _ANSWERS[found.answer], tuple(described(found.image)))
+    answer = found.answer
+    rows = tuple(described(found.image))
+    return OwnImage(found.image.file, _ANSWERS[answer], answer in ("trusted", "refused"), rows)
 
 
 def own_image_lines(own: OwnImage) -> Iterator[str]:
@@ -57,7 +61,7 @@ def trust_image(workspace: Path) -> int:
         print("nothing to trust: this repository describes no image")
         return 0
     found.trust()
-    for line in own_image_lines(OwnImage(found.image.file, _ANSWERS["trusted"], tuple(described(found.image)))):
+    for line in own_image_lines(OwnImage(found.image.file, _ANSWERS["trusted"], True, tuple(described(found.image)))):
         print(line)
     print("commands run in it from the next start, which builds it; codeagent sandbox build builds it now")
     return 0

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from codeagent.bootstrap import Place, docker_sandbox
 from codeagent.bootstrap.image import ImagePlan, image_trust, plan_image, refuse_image
+from codeagent.config.settings import Settings
 from tests.e2e.product import Product
 from tests.images import small_image
 
@@ -91,6 +94,17 @@ def test_a_configured_image_comes_first_and_the_repository_is_not_looked_at(
     assert "is not JSON" in plan().note
 
 
+def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) -> None:
+    for name in ("work", "tree"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name)
+    trust(tmp_path / "work")
+    there = Place(tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config")
+    here = replace(there, image_from=tmp_path / "work")
+    own, lent = (docker_sandbox(Settings(), place, place.workspace, "x").spec.repository for place in (there, here))
+    assert own is None and lent is not None and lent.root == tmp_path / "work"
+
+
 def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> None:
     assert "describes no image" in plan("repository").withheld
 
@@ -118,6 +132,10 @@ def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
         assert changed.code == 1 and "has changed since you trusted" in changed.err
         said = product.call("run", "go", "--model", script, "--mode", "auto")
         assert "bash is disabled" in said.err and "has changed since you trusted" in said.err
+        report = json.loads(product.call("doctor", "--json").out)
+        found = {item["name"]: (item["state"], item["text"]) for item in report["findings"]}
+        assert found["repository"][0] == "note" and "no command runs" in found["repository"][1]
+        assert found["sandbox"][0] == "problem" and not report["usable"]
         product.call("sandbox", "distrust")
         assert "not used, as you said" in product.call("sandbox", "status").out
 
