@@ -293,13 +293,9 @@ class SessionContainer:
     async def _make(self) -> Container:
         spec = self._spec
         root, engine = self._resources.open()
-        loop, on_progress, stale = asyncio.get_running_loop(), self._on_progress, self._stale
-
-        def report(text: str) -> None:
-            loop.call_soon_threadsafe(on_progress, text)
-
-        work = partial(launch, spec, self._resources, self._instance, stale, report)
-        async with report_waiting(f"waiting for the Docker engine at {engine.socket_path}", on_progress):
+        stale, waiting = self._stale, f"waiting for the Docker engine at {engine.socket_path}"
+        async with report_waiting(waiting, self._on_progress) as report:
+            work = partial(launch, spec, self._resources, self._instance, stale, report)
             container = await in_thread(work, Container.disconnect)
         self._stale, self._left = None, False
         self._guard.begin(container)

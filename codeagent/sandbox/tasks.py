@@ -55,18 +55,27 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
 
 @asynccontextmanager
-async def report_waiting(what: str, tell: Callable[[str], None]) -> AsyncIterator[None]:
-    """Report every two seconds, until the block ends, what is being waited for and for how long."""
+async def report_waiting(what: str, tell: Callable[[str], None]) -> AsyncIterator[Callable[[str], None]]:
+    """Report every two seconds, until the block ends, what is being waited for and for how long.
+
+    What it gives reports progress, from any thread; from then on that is what is being waited for.
+    """
+    loop, doing = asyncio.get_running_loop(), what
+
+    def report(text: str) -> None:
+        nonlocal doing
+        doing = text
+        loop.call_soon_threadsafe(tell, text)
 
     async def again() -> None:
-        began = asyncio.get_running_loop().time()
+        began = loop.time()
         while True:
             await asyncio.sleep(_TELL_SECONDS)
-            tell(f"{what} ({asyncio.get_running_loop().time() - began:.0f} s)")
+            tell(f"{doing} ({loop.time() - began:.0f} s)")
 
     task = asyncio.create_task(again())
     try:
-        yield
+        yield report
     finally:
         task.cancel()
 

@@ -269,9 +269,13 @@ async def test_asking_whether_a_running_container_ends_leaves_no_thread_behind(
 async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codeagent.sandbox.tasks._TELL_SECONDS", 0.01)
     said: asyncio.Queue[str] = asyncio.Queue()
-    async with report_waiting("waiting for the Docker engine", said.put_nowait):
+    async with report_waiting("waiting for the Docker engine", said.put_nowait) as report:
         for _ in range(2):
             assert (await said.get()).startswith("waiting for the Docker engine (")
+        report("building")
+        while await said.get() != "building":
+            continue
+        assert (await said.get()).startswith("building ("), "what is being done is said from then on"
     while not said.empty():
         said.get_nowait()
     await asyncio.sleep(0)
