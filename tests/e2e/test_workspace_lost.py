@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.product import Done, Product, bash, calls, of, results, say, text_of
 from tests.e2e.screens import READY, ask, open_screen
+from tests.e2e.test_screen_tour import answer
 
 LATER = (bash("touch later.txt"), ("write", {"path": "new/x.txt", "content": "x"}), ("read", {"path": "a.txt"}))
 FILES = ["a.txt", "b.txt", "c.txt"]
@@ -136,8 +137,7 @@ def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(prod
         moved.rename(product.workspace)
         screen.wait_for(READY)
         ask(screen, "and now?")
-        screen.wait_for("Write this file?")
-        screen.write(b"\x1by")
+        answer(screen, "y", "Write this file?")
         screen.wait_for("It is written.")
         screen.wait_for(READY)
         screen.send("ctrl+d")
