@@ -52,16 +52,16 @@ PASSING: tuple[tuple[str, Callable[[Wire], Sequence[Turn]], tuple[float, ...] | 
     ("a reset before the first byte", _one(Turn(hang_up=True)), None),
     ("nothing but the head", _one(replace(LAST, cut_after=0, clean_cut=True)), (2,)),
     ("a reset after the head", _one(replace(LAST, cut_after=0)), (2,)),
-    ("text that is cut", lambda wire: [_cut(wire, HALF, "all go")], (2,)),
-    ("text that ends without an end", lambda wire: [_cut(wire, HALF, "all go", clean=True)], (2,)),
-    ("a call that is cut", lambda wire: [_cut(wire, CALL, "what")], (2,)),
-    ("a call that is cut cleanly", lambda wire: [_cut(wire, CALL, "what", clean=True)], (2,)),
+    ("text that is cut", lambda wire: [cut(wire, HALF, "all go")], (2,)),
+    ("text that ends without an end", lambda wire: [cut(wire, HALF, "all go", clean=True)], (2,)),
+    ("a call that is cut", lambda wire: [cut(wire, CALL, "what")], (2,)),
+    ("a call that is cut cleanly", lambda wire: [cut(wire, CALL, "what", clean=True)], (2,)),
     ("an event that says overloaded", lambda wire: [wire.broken("overloaded_error", "Overloaded")], (2,)),
     ("an event that says rate limit", lambda wire: [wire.broken("rate_limit_exceeded", "rate limit reached")], (2,)),
     ("an event that says server error", lambda wire: [wire.broken("server_error", "it broke")], (2,)),
     ("JSON that breaks off", lambda wire: [Turn(raw=b'data: {"choices": [{"del\n\n')], (2,)),
     ("silence", _one(Turn(cut_after=0, stall=True)), None),
-    ("silence in the middle", lambda wire: [replace(_cut(wire, HALF, "all go"), stall=True)], None),
+    ("silence in the middle", lambda wire: [replace(cut(wire, HALF, "all go"), stall=True)], None),
     (
         "200 with an error",
         _one(Turn(page=("content-type: application/json", b'{"error": {"message": "busy", "code": 503}}'))),
@@ -69,14 +69,14 @@ PASSING: tuple[tuple[str, Callable[[Wire], Sequence[Turn]], tuple[float, ...] | 
     ),
     (
         "five failures of five kinds",
-        lambda wire: [status(500), Turn(cut_after=0), status(429, after="9"), status(529), _cut(wire, HALF, "all go")],
+        lambda wire: [status(500), Turn(cut_after=0), status(429, after="9"), status(529), cut(wire, HALF, "all go")],
         (2, 4, 9, 16, 32),
     ),
 )
 """Failures after which the next request is answered, and the pauses before it."""
 
 
-def _cut(wire: Wire, turn: Turn, after: str, *, clean: bool = False) -> Turn:
+def cut(wire: Wire, turn: Turn, after: str, *, clean: bool = False) -> Turn:
     """The turn up to the end of the event in which these words are."""
     data = wire.render(turn)
     place = data.index(b"\n\n", data.index(after.encode())) + 2
@@ -124,15 +124,11 @@ OTHERS: tuple[Script, ...] = (
         text="",
         pauses=(120,),
     ),
-    Script("cut for good", lambda wire: [_cut(wire, HALF, "all go")] * 9, "failed", GAVE_UP, text="all go"),
+    Script("cut for good", lambda wire: [cut(wire, HALF, "all go")] * 9, "failed", GAVE_UP, text="all go"),
     Script(
-        "cut, then down",
-        lambda wire: [_cut(wire, HALF, "all go"), *[status(503)] * 9],
-        "failed",
-        GAVE_UP,
-        text="all go",
+        "cut, then down", lambda wire: [cut(wire, HALF, "all go"), *[status(503)] * 9], "failed", GAVE_UP, text="all go"
     ),
-    Script("cut calls for good", lambda wire: [_cut(wire, CALL, "what")] * 9, "failed", GAVE_UP, text="look"),
+    Script("cut calls for good", lambda wire: [cut(wire, CALL, "what")] * 9, "failed", GAVE_UP, text="look"),
     Script(
         "no quota in the stream",
         lambda wire: [wire.broken("insufficient_quota", "You exceeded your current quota")],

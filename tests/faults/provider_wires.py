@@ -1,7 +1,7 @@
 """The three wire formats as their providers speak them, and an agent on each, whose pauses take no time."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,10 +92,17 @@ def agent_on(
     wire: Wire, base_url: str, slept: Slept, *, client: Any = None, window: int | None = None, idle: float = 90.0
 ) -> Scene:
     """An agent whose model is reached over this wire, or over a client of the test's."""
+    return agent_of(model_on(wire, base_url, slept, client=client, idle=idle), window)
+
+
+def model_on(wire: Wire, base_url: str, slept: Slept, *, client: Any = None, idle: float = 90.0) -> RetryingModel:
     inner = NativeModel(wire.model, api_base=base_url, api_key="k", idle_timeout=idle)
     if client is not None:
         inner._client = client
-    model: Any = RetryingModel(inner, sleep=slept.sleep, jitter=lambda: 1.0)
+    return RetryingModel(inner, sleep=slept.sleep, jitter=lambda: 1.0)
+
+
+def agent_of(model: Any, window: int | None = None) -> Scene:
     return scene(model=model, context=ContextLimits(window=window or 100_000), more=(Show(),))
 
 
@@ -106,7 +113,3 @@ def said(message: str, **fields: str) -> str:
 
 def status(number: int, message: str = "oops", after: str | None = None, **fields: str) -> Turn:
     return Turn(status=number, body=said(message, **fields), headers={} if after is None else {"retry-after": after})
-
-
-def texts(turns: Sequence[Turn]) -> list[str]:
-    return [turn.text for turn in turns if turn.text]
