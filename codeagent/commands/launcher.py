@@ -18,7 +18,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.local_servers import LocalServer, local_servers
@@ -31,8 +31,8 @@ from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 _MOST_FILES = 200_000
-_MOST_ROWS = 10
-"""Of what an image is made of, in a question."""
+_MOST_ROWS, _WIDEST = 10, 60
+"""Of what an image is made of, in a question: what is more or longer is not asked about on the screen."""
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
 
@@ -244,12 +244,12 @@ class LocalLauncher:
 
 
 def _described(found: ImageTrust) -> str:
-    """Say what would be built, in as many lines as a small screen has."""
-    shown = [(name, text) for name, text in described(found.image) if name not in ("file", "not applied")]
-    rows = [f"{name:<12}{one_line(text, 60)}" for name, text in shown[:_MOST_ROWS]]
-    more = f"and {len(shown) - _MOST_ROWS} more: codeagent sandbox status" if len(shown) > _MOST_ROWS else ""
+    """Say what would be built; empty if a small screen cannot show all of it, for which nobody could say yes then."""
+    shown = [(name, visible(text)) for name, text in described(found.image) if name not in ("file", "not applied")]
+    if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
+        return ""
     said = "has changed since you trusted its image" if found.answer == "changed" else "describes an image of its own"
-    return "\n".join([*rows, *filter(None, [more]), "", f"{found.image.file} {said}"])
+    return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{found.image.file} {said}"])
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

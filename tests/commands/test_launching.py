@@ -151,9 +151,12 @@ async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_no
     assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
     assert await here.missing(settings, LaunchOptions(use_image=True)) is None
     assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
-    (product.workspace / "Dockerfile").write_text("FROM a\n" + "RUN x\n" * 30)
+    (product.workspace / "Dockerfile").write_text("FROM a\nRUN x\n")
     changed = await here.missing(settings, LaunchOptions())
-    assert changed is not None and "has changed since you trusted" in changed.text and "more" in changed.text
+    assert changed is not None and "builds      RUN x" in changed.text and "has changed since you" in changed.text
+    for unshown in ("RUN x\n" * 30, f"RUN true {' ' * 60}&& evil\n"):
+        (product.workspace / "Dockerfile").write_text(f"FROM a\n{unshown}")
+        assert await here.missing(settings, LaunchOptions()) is None, "nobody could say yes to all of it"
     assert await here.missing(settings, LaunchOptions(use_image=False)) is None
     described.write_text('{"image": "other"}')
     assert await here.missing(settings, LaunchOptions()) is None, "a no is for whatever it becomes"
