@@ -154,7 +154,7 @@ def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     if not args.offline:
         require_image(spec)
         if spec.repository is not None:
-            return build_own_image(spec, network=args.build_network)
+            return build_own_image(spec, network=args.build_network or spec.build_network)
     if args.build_network:
         raise ConfigError("--network is for an image that this repository describes and you trust; nothing was built")
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:

@@ -9,9 +9,10 @@ import pytest
 
 from codeagent.bootstrap import Place, docker_sandbox
 from codeagent.bootstrap.image import ImagePlan, image_trust, plan_image, refuse_image
-from codeagent.config.settings import Settings
+from codeagent.config.settings import SandboxSettings, Settings
 from tests.e2e.product import Product
 from tests.images import small_image
+from tests.table import for_each
 
 FILE = ".devcontainer/devcontainer.json"
 
@@ -103,6 +104,15 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
     here = replace(there, image_from=tmp_path / "work")
     own, lent = (docker_sandbox(Settings(), place, place.workspace, "x").spec.repository for place in (there, here))
     assert own is None and lent is not None and lent.root == tmp_path / "work"
+
+
+@for_each("level, network", [("none", False), ("allow-list", False), ("ask", False), ("open", True)])
+def test_only_an_open_dial_gives_a_build_the_network(
+    tmp_path_factory: pytest.TempPathFactory, level: str, network: bool
+) -> None:
+    place = Place(tmp_path_factory.mktemp("work"), Path("/nowhere"), {})
+    settings = Settings(sandbox=SandboxSettings(network=level))
+    assert docker_sandbox(settings, place, place.workspace, "x").spec.build_network is network
 
 
 def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> None:
