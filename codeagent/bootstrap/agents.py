@@ -131,9 +131,9 @@ class ChildOpener:
     ) -> tuple[ToolDependencies, ToolEnvironment]:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises SandboxUnavailable."""
         place = self.dependencies.place
-        image_from = place.image_from or place.workspace
+        copy_of = place.copy_of or place.workspace
         agreed = frozenset({worktree.git})
-        place = replace(place, workspace=worktree.root, agreed_git=agreed, image_from=image_from)
+        place = replace(place, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
         around = replace(self.around, workspace=workspace)

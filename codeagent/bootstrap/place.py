@@ -45,8 +45,8 @@ class Place:
     """Configured MCP servers are part of it."""
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories that commands may read, besides those that the user agreed to."""
-    image_from: Path | None = None
-    """The folder whose own image may be used; None: the workspace."""
+    copy_of: Path | None = None
+    """The workspace that this one is a copy of, and whose own image and package cache it uses; None: it is no copy."""
 
     @cached_property
     def own_folder(self) -> Path | None:
@@ -164,7 +164,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
 
     elsewhere = git_elsewhere(root, place.config_dir)
     agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
-    plan = plan_image(settings.sandbox.image, place.image_from or root, place.config_dir, accept=place.trust_project)
+    plan = plan_image(settings.sandbox.image, place.copy_of or root, place.config_dir, accept=place.trust_project)
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,
@@ -179,10 +179,10 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         repository=plan.repository,
         withheld=plan.withheld,
         image_note=plan.note,
-        packages_of=place.image_from,
+        packages_of=place.copy_of,
         build_network=settings.sandbox.network == "open",
         per_command=settings.sandbox.lifetime == "command",
-        packages=package_cache(place.state_dir, place.image_from or root) if settings.sandbox.package_bytes else None,
+        packages=package_cache(place.state_dir, place.copy_of or root) if settings.sandbox.package_bytes else None,
         package_bytes=settings.sandbox.package_bytes,
         network_bytes=settings.limits.network_bytes,
     )

@@ -101,7 +101,7 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
         write(tmp_path / name)
     trust(tmp_path / "work")
     there = Place(tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config")
-    here = replace(there, image_from=tmp_path / "work")
+    here = replace(there, copy_of=tmp_path / "work")
     own, lent = (docker_sandbox(Settings(), place, place.workspace, "x").spec.repository for place in (there, here))
     assert own is None and lent is not None and lent.root == tmp_path / "work"
 

@@ -209,7 +209,7 @@ async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_
     place, settings = Place(root, tmp_path / "state", {}), Settings(sandbox=SandboxSettings(package_bytes=MIB))
     spec = docker_sandbox(settings, place, root, "s").spec
     assert (spec.packages, spec.package_bytes) == (package_cache(tmp_path / "state", root), MIB)
-    moved = replace(place, workspace=copy, image_from=root)
+    moved = replace(place, workspace=copy, copy_of=root)
     assert docker_sandbox(settings, moved, copy, "s").spec.packages == spec.packages
     assert docker_sandbox(settings, replace(place, workspace=copy), copy, "s").spec.packages != spec.packages
     none = Settings(sandbox=SandboxSettings(package_bytes=0))

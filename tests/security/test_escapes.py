@@ -20,6 +20,7 @@ from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
+from codeagent.sandbox.packages import package_cache
 from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
 from tests.effort import part
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, sandbox_spec
@@ -109,7 +110,8 @@ def own(root: Path, uid: int) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box(ground: Ground) -> AsyncIterator[DockerSandbox]:
-    sandbox = DockerSandbox(sandbox_spec(ground.root, ground.state))
+    cache = package_cache(ground.state, ground.root)
+    sandbox = DockerSandbox(sandbox_spec(ground.root, ground.state, packages=cache))
     await sandbox.start(lambda _: None)
     yield sandbox
     await sandbox.close()
@@ -151,8 +153,11 @@ async def test_every_probe_is_stopped(
 
 
 @pytest.mark.soak(tried=1, row="container probes")
-async def test_after_all_probes_no_file_of_the_workspace_is_dangerous(box: DockerSandbox, ground: Ground) -> None:
-    modes = [(path, path.lstat()) for path in ground.root.rglob("*")]
+async def test_after_all_probes_no_file_that_they_could_write_is_dangerous(box: DockerSandbox, ground: Ground) -> None:
+    assert box.spec.packages is not None
+    modes = [
+        (path, path.lstat()) for top in (ground.root, box.spec.packages.folder / "files") for path in top.rglob("*")
+    ]
     assert [str(path) for path, status in modes if status.st_mode & 0o6000] == []
     assert [str(path) for path, status in modes if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)] == []
     assert {status.st_uid for _, status in modes} == {ground.root.stat().st_uid}
