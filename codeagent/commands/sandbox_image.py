@@ -8,7 +8,7 @@ from codeagent.commands.arguments import say
 from codeagent.config.paths import config_dir
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 from codeagent.sandbox.build import BuildLimits, build, tag_of
 from codeagent.sandbox.engine import local_engine
 from codeagent.sandbox.repository_image import described
@@ -52,7 +52,7 @@ def own_image(workspace: Path) -> OwnImage | None:
 def own_image_lines(own: OwnImage) -> Iterator[str]:
     yield f"repository  {one_line(f'{own.file}: {own.state}' if own.file else own.state, 300)}"
     for name, text in own.rows:
-        yield f"            {name:<12}{one_line(text, 300)}"
+        yield f"            {name:<12}{visible(text)}".replace("\n", "\\n")  # whole: it is read to decide about it
 
 
 def trust_image(workspace: Path) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from codeagent.bootstrap import Place, docker_sandbox
 from codeagent.bootstrap.image import ImagePlan, image_trust, plan_image, refuse_image
+from codeagent.commands.sandbox_image import OwnImage, own_image_lines
 from codeagent.config.settings import SandboxSettings, Settings
 from tests.e2e.product import Product
 from tests.images import small_image
@@ -104,6 +105,13 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
     here = replace(there, copy_of=tmp_path / "work")
     own, lent = (docker_sandbox(Settings(), place, place.workspace, "x").spec.repository for place in (there, here))
     assert own is None and lent is not None and lent.root == tmp_path / "work"
+
+
+def test_the_listing_hides_nothing_of_what_would_be_built() -> None:
+    rows = (("builds", f"RUN true{' ' * 400}&& evil"), ("argument", "A=\n            builds      RUN harmless\x1b[8m"))
+    _, first, second = own_image_lines(OwnImage("Dockerfile", "trusted", True, rows))
+    assert first.endswith(f"{' ' * 400}&& evil")
+    assert "\\n" in second and "\x1b" not in second and "\n" not in second
 
 
 @for_each("level, network", [("none", False), ("allow-list", False), ("ask", False), ("open", True)])
