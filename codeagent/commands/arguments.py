@@ -1,4 +1,4 @@
-"""What the commands share: the workspace and its settings from the arguments, and how they print."""
+"""Common parts of the commands: the workspace and its settings from the arguments, and printing."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "st
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
-    """Load the settings; what was not given comes from the environment and the files. Raises ConfigError."""
+    """Load the settings; values that were not given come from the environment and the files. Raises ConfigError."""
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
     limits = {name: given[name] for name in LimitSettings.model_fields if given.get(name) is not None}
@@ -56,7 +56,7 @@ def workspace_of(folder: Path) -> Path:
 
 
 def read_named(path: Path, shown: str, largest: int) -> bytes:
-    """Read a file of at most `largest` bytes that the user names. Raises ConfigError."""
+    """Read a file of at most `largest` bytes that the user named. Raises ConfigError."""
     try:
         return read_regular(path, follow=True, largest=largest)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`codeagent`: the chat screen on a folder. Imports nothing heavy: the first frame comes first."""
+"""`codeagent`: opens the chat screen for a folder. Imports nothing heavy, so that the first frame appears at once."""
 
 import argparse
 import gc
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `codeagent run` takes, too."""
+    """Add the arguments that `codeagent run` takes as well."""
     add = parser.add_argument
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
@@ -61,14 +61,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
-    """Add what says which tools a conversation has."""
+    """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
     add("--tools", metavar="NAMES", type=_tools, help="the only tools that may be used: read,bash,mcp__github__*")
     add("--toolset", metavar="NAME", action="append", help="turn a set of further tools on from the start; repeatable")
 
 
 def _effort(text: str) -> "Effort":
-    from codeagent.core.budget import parse_effort  # 7 ms, which --version and --help do without
+    from codeagent.core.budget import parse_effort  # takes 7 ms, and --version and --help do not need it
 
     try:
         return parse_effort(text)
@@ -118,8 +118,8 @@ def _folder(path: str) -> Path:
 
 
 def require_terminal(instead: str) -> None:
-    """Raise ConfigError if a screen cannot be shown; `instead` says what can be done."""
-    from codeagent.tui.terminal import usable  # not needed for another command, or --help
+    """Raise ConfigError if a screen cannot be shown; `instead` says what works without one."""
+    from codeagent.tui.terminal import usable  # not needed for other commands or --help
 
     if (problem := usable(sys.stdin, sys.stdout, os.environ)) is not None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
@@ -127,8 +127,8 @@ def require_terminal(instead: str) -> None:
 
 def open_screen(workspace: Path, **options: Any) -> int:
     """Show the screen until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
-    gc.disable()  # until `_client` has imported the last of them: modules are never garbage
-    # Another command, or --help, imports nothing of the screen.
+    gc.disable()  # until `_client` has imported the last module, as modules are never garbage
+    # Other commands and --help do not import the screen.
     import asyncio
 
     from codeagent.config.paths import config_dir, state_dir
@@ -145,7 +145,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
-    """Read the last messages of a session, which is fast; None if it cannot be resumed: `open` will say why."""
+    """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open` will say why."""
     from codeagent.config.paths import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
@@ -163,11 +163,11 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
 
 
 def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":
-    """Make the client, in a thread after the first frame: these imports take most of the start."""
+    """Make the client; call it in a thread after the first frame, as these imports take most of the start."""
     try:
         from codeagent.commands.launcher import LocalLauncher
         from codeagent.tui.session_client import SessionClient
     finally:
-        gc.freeze()  # modules stay: the collector, which stops everything, need not look at them again
+        gc.freeze()  # modules stay: garbage collection, which stops everything, need not visit them again
         gc.enable()
     return SessionClient(LocalLauncher(workspace, named=named), state)

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Raises ConfigError if a file, or what it says, is wrong."""
+    """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":
             settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))

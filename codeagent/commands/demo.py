@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    """Raises CodeagentError if the repository cannot be made, ConfigError if there is no terminal."""
+    """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError if there is no terminal."""
     if not args.headless:
         require_terminal("`codeagent demo --headless` works without a screen")
     try:
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 
 def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any, int]:
-    # The screen comes without what a headless run imports.
+    # The screen does not need what a headless run imports.
     from codeagent.bootstrap import Place
     from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import work

@@ -1,4 +1,4 @@
-"""`codeagent doctor`: what works here, what is missing, and what to do about it."""
+"""`codeagent doctor`: shows what works here, what is missing, and what to do about it."""
 
 import argparse
 import asyncio
@@ -37,7 +37,7 @@ from codeagent.workspace.needs import Need, needs_of
 State = Literal["ok", "note", "problem"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
 _GIT_FIXED = ((2, 43, 7), (2, 44, 4), (2, 45, 4), (2, 46, 4), (2, 47, 3), (2, 48, 2), (2, 49, 1), (2, 50, 1))
-"""The first versions of each line of git without CVE-2025-48384."""
+"""The first version of each release line of git with the fix for CVE-2025-48384."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
 
 
 def _rules(settings: Settings, place: Place) -> list[Finding]:
-    """Find rules that name no tool; an untrusted file of the project may still define it."""
+    """Find rules that do not name a tool; an untrusted file of the project may still define it."""
     try:
         catalog = describe_tools(place, settings)
         unknown = catalog.misnamed(parse_rules(settings.rules))
@@ -105,7 +105,7 @@ def _rules(settings: Settings, place: Place) -> list[Finding]:
 
 
 def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
-    """Report the model and the keys, which are named and never shown."""
+    """Report the model, and the names of the keys, whose values are never shown."""
     where = f" at {settings.api_base}" if settings.api_base else ""
     model = (
         Finding("model", "ok", f"{settings.model}{where}{_lane(settings)}")
@@ -154,7 +154,7 @@ def _git(found: Finding) -> list[Finding]:
 
 
 def git_warning(version: str) -> str | None:
-    """Return a warning if what `git --version` printed is older than the fix (SECURITY.md T47)."""
+    """Return a warning if the output of `git --version` is older than the fix (SECURITY.md T47)."""
     try:
         needed = needed_version(version, _GIT_FIXED)
     except ValueError:
@@ -206,7 +206,7 @@ def _own_image(workspace: Path) -> list[Finding]:
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
-    """Make a sandbox as a run would, and take it down again."""
+    """Make a sandbox as a run would, and remove it again."""
     sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
     try:
         info = await sandbox.start(say)

@@ -1,4 +1,4 @@
-"""What the screen opens on this machine: conversations, sessions, models, keys, files."""
+"""Opens what the screen needs on this machine: conversations, sessions, models, keys, files."""
 
 import argparse
 import asyncio
@@ -53,7 +53,7 @@ class LocalLauncher:
         return self._workspace
 
     def settings(self, options: LaunchOptions) -> Settings:
-        """Load the settings, with what was chosen in the session that is resumed unless a flag says otherwise.
+        """Load the settings, with the choices of a resumed session unless a flag says otherwise.
 
         Raises ConfigError, SessionError.
         """
@@ -118,14 +118,14 @@ class LocalLauncher:
         self._store.titles.give(session_id, " ".join(title.split()))
 
     def export(self, session_id: str, name: str) -> Path:
-        from codeagent.session.export import write_down  # only for an export
+        from codeagent.session.export import write_down  # needed only for an export
 
         path = self._workspace / Path(name).expanduser()
         write_down(self._store, session_id, path, None, Redactor(os.environ))
         return path
 
     def fork(self, session_id: str, before: int | None) -> str:
-        from codeagent.session.upkeep import fork  # only for a copy
+        from codeagent.session.upkeep import fork  # needed only for a copy
 
         return fork(self._store, session_id, before)
 
@@ -164,7 +164,7 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> RecipeBook:
-        from codeagent.bootstrap.describe import read_recipes  # after the start
+        from codeagent.bootstrap.describe import read_recipes  # not during the start
 
         return read_recipes(Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()))
 
@@ -189,7 +189,7 @@ class LocalLauncher:
         return settings.model_copy(update=changes)
 
     def _git_question(self, options: LaunchOptions) -> str:
-        """Ask about a git directory outside the workspace; empty if there is none, or the user has answered."""
+        """Return the question about a git directory outside the workspace; empty if there is none."""
         elsewhere = git_elsewhere(self._workspace, config_dir())
         if elsewhere is None or elsewhere.answer is not None:
             return ""
@@ -214,7 +214,7 @@ class LocalLauncher:
         return ""
 
     def _odd_place(self) -> str:
-        """Return why this is probably not the folder you meant; empty if it may be."""
+        """Return why this is probably not the intended folder; empty if it may be."""
         folder = self._workspace.resolve()
         if folder == Path("/"):
             return "this is the root of the file system, not a project"
@@ -253,7 +253,7 @@ def _described(found: ImageTrust) -> str:
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
-    """Name the models of local servers: Ollama has its own protocol, the others speak OpenAI's at an address."""
+    """Yield rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an address."""
     return tuple(
         ModelRow(f"ollama/{model}", "Ollama on this machine", True)
         if server.name == _OLLAMA
@@ -264,7 +264,7 @@ def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
 
 
 def _rules_from_above(folder: Path) -> bool:
-    """Tell whether ignore rules of folders above apply; a thread closes what it opened, even if nobody waits for it."""
+    """Return whether ignore rules of folders above apply; called in a thread, which closes what it opened."""
     with closing(LocalWorkspace(folder)) as workspace:
         return workspace.ignores().from_above
 

@@ -1,4 +1,4 @@
-"""`codeagent mcp`: the MCP servers that are configured here, in your own file and in the project's."""
+"""`codeagent mcp`: manages the configured MCP servers, in the user's own file and in the project's."""
 
 import argparse
 import os
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
     testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
     testing.add_argument("name", metavar="NAME")
-    testing.add_argument("--agree", action="store_true", help="use tools that say something else than before")
+    testing.add_argument("--agree", action="store_true", help="use tools whose descriptions have changed")
     entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
     entering.add_argument("name", metavar="NAME")
     entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Raises ConfigError."""
     if args.action == "serve":
-        from codeagent.commands import mcp_serve  # everything a conversation is made from
+        from codeagent.commands import mcp_serve  # imports everything that a conversation needs
 
         return mcp_serve.main(args)
     if args.action in ("test", "login"):
@@ -134,7 +134,7 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
 
 
 def _lines(entries: Sequence[ServerEntry]) -> list[str]:
-    """Name, transport, where from and state of each; what it starts or reaches is on a line of its own."""
+    """Return name, transport, origin and state of each server, with its command or address on a line of its own."""
     widest = max(len(entry.config.name) for entry in entries) + 2
     lines = []
     for entry in entries:
@@ -163,7 +163,7 @@ def _add(args: argparse.Namespace, files: ServerFiles) -> int:
 
 
 def _remove(name: str, files: ServerFiles) -> None:
-    """Remove it and the login to it. Raises ConfigError."""
+    """Remove a server and its login. Raises ConfigError."""
     logins = [login_name(config) for config in files.read().usable(os.environ)[0] if config.name == name and config.url]
     files.remove(name)
     for login in logins:
@@ -171,7 +171,7 @@ def _remove(name: str, files: ServerFiles) -> None:
 
 
 def _entry(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the server as it is written into the file. Raises ConfigError."""
+    """Return the server as it will be written into the file. Raises ConfigError."""
     first, *rest = args.target
     is_url = "://" in first
     if is_url and rest:
@@ -201,7 +201,7 @@ def _client(args: argparse.Namespace) -> dict[str, Any]:
     if client and not args.client_id:
         raise ConfigError("--client-secret and --callback-port need --client-id; nothing was added")
     if args.client_secret is not None and not _REFERENCE.fullmatch(args.client_secret):
-        raise ConfigError("--client-secret names a variable, as in '${LINEAR_SECRET}'; nothing was added")
+        raise ConfigError("--client-secret must name a variable, as in '${LINEAR_SECRET}'; nothing was added")
     return client
 
 

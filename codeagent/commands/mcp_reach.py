@@ -1,4 +1,4 @@
-"""`codeagent mcp test` and `codeagent mcp login`: what needs the server itself."""
+"""`codeagent mcp test` and `codeagent mcp login`, which talk to the server."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from codeagent.tools.mcp.source import McpSource
 from codeagent.tools.source import Listing
 
 _LAST_LINES = 20
-"""Of what a server wrote."""
+"""Lines shown of what a server wrote."""
 
 
 async def test(args: argparse.Namespace) -> int:
@@ -44,14 +44,16 @@ async def login(args: argparse.Namespace) -> int:
         raise ConfigError(f"{args.name} is not reached over HTTP, so there is nothing to log in to")
 
     def tell(url: str) -> None:
-        say(f"open this address to log in; codeagent waits for you to come back:\n\n{visible(url)}\n")
+        say(f"open this address to log in; codeagent waits until you are done:\n\n{visible(url)}\n")
 
     where, listing = await log_in(place, entry.config, tell, browser=not args.no_browser)
     problems = [place.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
     if listing.state != "ready":
         say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
         return 1
-    print(f"logged in to {args.name}; the login is kept in {where}" if where else f"{args.name} wants no login")
+    print(
+        f"logged in to {args.name}; the login is kept in {where}" if where else f"{args.name} does not require a login"
+    )
     return 0
 
 
@@ -73,7 +75,7 @@ def _entry(args: argparse.Namespace) -> ServerEntry:
 
 
 def _show(source: McpSource, listing: Listing, place: Place) -> None:
-    """Print its tools, and on standard error what is wrong and what it wrote."""
+    """Print the tools and, on standard error, problems and the server's own output."""
     clean = place.redactor.clean
     for problem in listing.problems:
         say(f"{problem.level}: {clean(one_line(problem.text, 1000))}")

@@ -1,4 +1,4 @@
-"""`codeagent mcp serve`: other programs call our tools over MCP, in this folder and with our gate in front."""
+"""`codeagent mcp serve`: lets other programs call codeagent's tools over MCP, in this folder, with your approvals."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
-    """Read everything that may be wrong before the event loop starts. Raises ConfigError."""
+    """Check everything that can be wrong before the event loop starts. Raises ConfigError."""
     workspace = workspace_of(args.cwd)
     settings = settings_of(args, workspace)
     if sys.stdin is None or sys.stdout is None or sys.stdin.isatty():
@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 
 async def _serve(settings: Settings, place: Place) -> int:
     """Return the exit code: 0 if the program closed the connection. Raises CodeagentError."""
-    from codeagent.mcp_server import lines, server  # the library takes most of a second
+    from codeagent.mcp_server import lines, server  # the library takes most of a second to import
 
     model, ended = CallingModel(), list[int]()
     runtime = await _opened(_offered(settings, model), replace(place, has_servers=False), model)
@@ -61,9 +61,9 @@ async def _serve(settings: Settings, place: Place) -> int:
 
 
 def _offered(settings: Settings, model: CallingModel) -> Settings:
-    """Return the settings of the conversation that the calls are made in: it has the tools on offer and no others.
+    """Return the settings of the conversation for the calls: it has only the offered tools.
 
-    Nothing else is started for it, such as other servers, of which one may be this program itself. Its calls cost
+    Nothing else is started for it, such as other servers, one of which may be this program itself. Its calls cost
     nothing, so no budget in dollars can be counted; the agent's conversations have it.
     """
     from codeagent.mcp_server.server import OFFERED  # as above

@@ -1,4 +1,4 @@
-"""`codeagent prompt`: the system prompt as a model gets it here, or its hash."""
+"""`codeagent prompt`: prints the system prompt as a model gets it here, or its hash."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's own; and what `--recipe` names."""
+"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's; also reads `--recipe`."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Raises ConfigError."""
+    """Run the command. Raises ConfigError."""
     place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
     match args.action:
         case "check":
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
-    """Return what `--recipe` and `--input` ask for. Raises ConfigError."""
+    """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
     given: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _show(recipe: Recipe, *, as_json: bool) -> int:
 
 
 def _scope(step: RecipeStep) -> list[str]:
-    """What holds for the step, as `key=value`."""
+    """Return what applies to the step, as `key=value`."""
     given = {"tools": None if step.tools is None else ",".join(step.tools), "model": step.model, "mode": step.mode}
     given |= {name: getattr(step.limits, name) for name in StepLimits.__dataclass_fields__}
     return [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -139,8 +139,8 @@ def _trust(book: RecipeBook) -> int:
 
 
 def _check(path: Path, shown: str, place: Place) -> int:
-    """Return 0 if the recipe would be used, 2 if not. Raises ConfigError if the file cannot be read."""
-    from codeagent.tools.recipes.reading import load_recipe  # as long as nothing is checked, a list needs none
+    """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be read."""
+    from codeagent.tools.recipes.reading import load_recipe  # only a check needs it, not a list
 
     own = place.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())

@@ -1,4 +1,4 @@
-"""`codeagent replay`: a recorded session on the real screen, without a model, tools or a network; or again with one."""
+"""`codeagent replay`: shows a recorded session on the real screen, or runs it again with another model."""
 
 import argparse
 import os
@@ -76,7 +76,7 @@ def _speed(text: str) -> float:
 
 
 class ReplayLauncher(LocalLauncher):
-    """Opens a recording in place of a conversation; what else the screen offers is there."""
+    """Opens a recording instead of a conversation; everything else on the screen works."""
 
     def __init__(self, workspace: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
         """`outputs` is the folder of the recorded session's outputs."""
@@ -103,7 +103,7 @@ class ReplayLauncher(LocalLauncher):
         )
 
     def recorded(self, session_id: str, after: int = 0) -> tuple[()]:
-        """Return nothing: the player tells it all, with numbers of its own."""
+        """Return nothing, as the player emits all events, with numbers of its own."""
         return ()
 
 

@@ -40,14 +40,14 @@ _ACTS: dict[str, Callable[[str], Act]] = {
     "compact": Compact,
 }
 _WITHOUT_TEXT = {"abort": "interrupted", "compact": ""}
-"""What is meant where no text is given, for those that need none."""
+"""The text of acts for which none was given, if they do not need one."""
 _EVENTS = {"tool": "tool.started", "batch": "batch.planned", "turn": "turn.started"}
 _SILENCE = 3.0
-"""Seconds after which a pipe that sent nothing is given up, as in CI."""
+"""Seconds after which a silent pipe is ignored, as in CI."""
 _MOST_READ = 64 * 1024 * 1024
-"""Bytes of standard input."""
+"""The most bytes of standard input."""
 _HEAD, _TAIL = 32_000, 96_000
-"""Characters kept from the beginning and the end of piped text; logs are most useful at the end."""
+"""Characters kept of the beginning and the end of piped text; logs are most useful at the end."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Injection:
     event: str
     """The type of the event it waits for."""
     number: int
-    """Which of these events, from 1."""
+    """The number of the event, from 1."""
 
     @classmethod
     def parse(cls, text: str) -> "Injection":
@@ -74,7 +74,7 @@ class Injection:
 
 
 def injector(agent: AgentHandle, injections: Sequence[Injection]) -> Callable[[KnownEvent], None]:
-    """Make an observer that acts while the event is being emitted, before anything else happens."""
+    """Return an observer that acts while an event is being emitted, before anything else happens."""
     seen: Counter[str] = Counter()
 
     def observe(event: KnownEvent) -> None:
@@ -161,7 +161,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
-    """Read everything that may block or be wrong before the event loop starts. Raises ConfigError."""
+    """Do everything that may block or fail before the event loop starts. Raises ConfigError."""
     if args.step:
         raise ConfigError(
             "--step pauses before every batch, and without a screen nobody could end the pauses; nothing was run: "
@@ -189,7 +189,7 @@ def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> s
     if args.group is not None:
         return _group(args)
     if args.recipe is not None:
-        from codeagent.commands.recipes import chosen_recipe  # most runs have none
+        from codeagent.commands.recipes import chosen_recipe  # most runs do not have a recipe
 
         return chosen_recipe(args, place)
     if args.input:
@@ -202,8 +202,8 @@ def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> s
 
 
 def _group(args: argparse.Namespace) -> RunGroup:
-    """Read the group and what it is to do; says its warnings on standard error. Raises ConfigError."""
-    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # most runs have no group
+    """Read the group and its task; prints warnings on standard error. Raises ConfigError."""
+    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # most runs do not have a group
     from codeagent.tools.groups import load_group  # as above
 
     shown = str(args.group)
@@ -231,7 +231,7 @@ async def work(
     resume: str | None = None,
     needs_sandbox: bool = False,
 ) -> int:
-    """Open, run, close; returns the exit code. Raises CodeagentError, also if the sandbox is needed and missing."""
+    """Open, run, close; returns the exit code. Raises CodeagentError, also if a required sandbox is missing."""
     front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
         runtime = await open_runtime(
@@ -266,14 +266,14 @@ def require_model(settings: Settings) -> None:
 
 
 def _scripted(settings: Settings) -> str:
-    """Return the prompt for a scripted model, which reads none. Raises ConfigError for any other model."""
+    """Return a prompt for a scripted model, which ignores it. Raises ConfigError for any other model."""
     if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
         return "Play the script."
     raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
 
 
 def _folder_of_session(session: str, here: Path) -> Path:
-    """Return the folder of the session whose id begins so, and say so on standard error if it is not `here`.
+    """Return the folder of the session whose id begins so; reports it on standard error if it is not `here`.
 
     Raises SessionError.
     """
@@ -286,7 +286,7 @@ def _folder_of_session(session: str, here: Path) -> Path:
 
 
 def _as_recorded(settings: Settings, session: str) -> Settings:
-    """Take the model the session used last, and say so on standard error. Raises SessionError."""
+    """Use the last model of the session, and report it on standard error. Raises SessionError."""
     store = open_store()
     found = store.find(session)
     last = last_model(store.read_only(found, CHOICES))
@@ -299,7 +299,7 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
 
 
 def read_prompt(argument: str) -> str:
-    """Return the prompt, from standard input for `-`. Raises ConfigError if it is empty."""
+    """Return the prompt, read from standard input for `-`. Raises ConfigError if it is empty."""
     prompt = argument
     if argument == "-":
         if sys.stdin is None:
@@ -314,9 +314,9 @@ def read_prompt(argument: str) -> str:
 
 
 def read_piped() -> str:
-    """Return what standard input adds to the prompt; empty for a terminal, a closed input or a pipe that sends nothing.
+    """Return the text that standard input adds to the prompt; empty for a terminal, closed input or a silent pipe.
 
-    Says on standard error what was added. Raises ConfigError for too much, or for what is not text.
+    Reports on standard error what was added. Raises ConfigError if it is too long or not text.
     """
     try:
         if os.isatty(0):
@@ -346,7 +346,7 @@ def read_piped() -> str:
 
 
 def _read_to_the_end() -> bytes:
-    """Raises OSError, and ConfigError if it does not end within the bound."""
+    """Read standard input to its end. Raises OSError, or ConfigError if it is too long."""
     data, told = bytearray(), os.isatty(0)
     while True:
         if not told and not _readable(_SILENCE):
@@ -368,7 +368,7 @@ def _read_to_the_end() -> bytes:
 
 
 def _readable(seconds: float | None) -> bool:
-    """Tell whether standard input can be read at once, or within `seconds`."""
+    """Return whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
 
 

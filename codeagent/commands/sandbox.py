@@ -1,4 +1,4 @@
-"""`codeagent sandbox`: shows, builds, tests, enters and cleans up what commands run in."""
+"""`codeagent sandbox`: shows, builds, tests, enters and cleans up the sandboxes of commands."""
 
 import argparse
 import os

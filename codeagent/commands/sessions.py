@@ -1,4 +1,4 @@
-"""`codeagent sessions`: lists, shows and checks stored sessions, writes them down, copies, names and removes them."""
+"""`codeagent sessions`: lists, shows, checks, exports, copies, renames and removes stored sessions."""
 
 import argparse
 import json
@@ -33,9 +33,9 @@ from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable,
 
 _INDENT = " " * 4
 _PATIENCE = 20.0
-"""Seconds for which sessions are searched."""
+"""Seconds after which a search ends."""
 _LONGEST = 400
-"""Characters of arguments that are shown; a command is shown in full."""
+"""Characters shown of arguments; a command is shown in full."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
-    """Add the ways to name a session; `others` are flags to use instead, each with its help."""
+    """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough")
     which.add_argument("--last", action="store_true", help="the most recent session (default)")
@@ -119,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def chosen(store: SessionStore, args: argparse.Namespace) -> str:
-    """Return the id of the session the arguments name. Raises SessionNotFound."""
+    """Return the id of the session that the arguments name. Raises SessionNotFound."""
     return store.find(args.id) if args.id is not None else store.last()
 
 
@@ -137,7 +137,7 @@ def _list(store: SessionStore, *, as_json: bool) -> int:
 
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
-    """Print the document, or write it into a new file. Raises ConfigError if there is one, SessionError."""
+    """Print the document, or write it to a new file. Raises ConfigError if the file exists, SessionError."""
     redactor = Redactor(os.environ)
     if output is not None:
         write_down(store, session_id, output, form, redactor)
@@ -202,7 +202,7 @@ def _size(text: str) -> int:
 
 
 def _measured(text: str, units: Mapping[str, float], what: str) -> float:
-    """Raises ArgumentTypeError."""
+    """Return a number with a unit as a plain number. Raises ArgumentTypeError."""
     number = text[:-1]
     if text[-1:] not in units or not number.isdecimal() or len(number) > 9:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not {what}")
@@ -294,7 +294,7 @@ def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
 
 
 def _whole(what: str) -> str:
-    """Return a command in full; arguments that contain a file's text are cut."""
+    """Return a command in full, but cut arguments that contain a file's text."""
     try:
         if len(what) <= _LONGEST or not isinstance(json.loads(what), dict):
             return what

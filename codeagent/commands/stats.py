@@ -1,4 +1,4 @@
-"""`codeagent stats`: calls, durations, tokens and cost of one or more sessions."""
+"""`codeagent stats`: shows calls, durations, tokens and cost of one or more sessions."""
 
 import argparse
 from pathlib import Path

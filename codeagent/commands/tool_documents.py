@@ -1,4 +1,4 @@
-"""`codeagent tools add openapi`, `tools remove`, and the check of a document: what it offers, and where it would go."""
+"""`codeagent tools add openapi`, `tools remove`, and the check of a document: its operations, and where requests go."""
 
 import argparse
 import asyncio
@@ -79,13 +79,13 @@ def document_files(place: Place) -> DocumentFiles:
 
 
 async def add_document(args: argparse.Namespace, place: Place) -> int:
-    """Raises ConfigError, and changes nothing then."""
+    """Add a document. Raises ConfigError without changing anything."""
     data, base = await _fetched(args, place)
     local = None if base or args.document == "-" else place.workspace / args.document
     try:
         document = ApiDocument(read_text(data) if local is None else joined(read_text(data), local))
         kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
-        read_text(kept)  # aliases and other files may make it larger, and deeper, than what was read
+        read_text(kept)  # with aliases and other files it may be larger and deeper than what was read
         hosts = tuple(args.host) or ((WebUrl.parse(base).place,) if base else ())
         name = args.name or _name_of(document, args.document)
         options = DocumentOptions(name, hosts, base, args.server or "", tuple(args.only), _secrets(args, document))
@@ -129,7 +129,7 @@ def remove_document(args: argparse.Namespace, place: Place) -> int:
 
 
 def is_document(path: Path) -> bool:
-    """Tell whether a file looks like an OpenAPI document rather than a tool file. Blocks."""
+    """Return whether a file looks like an OpenAPI document rather than a tool file. Blocks."""
     if path.suffix not in (".json", ".yaml", ".yml"):
         return False
     try:
@@ -140,7 +140,7 @@ def is_document(path: Path) -> bool:
 
 
 def check_document(path: Path, shown: str) -> int:
-    """Return 0 if the document could be added, 2 if not, after every problem of it. Raises ConfigError."""
+    """Print every problem; return 0 if the document could be added, 2 if not. Raises ConfigError."""
     try:
         document = ApiDocument(joined(read_text(read_named(path, shown, LARGEST_DOCUMENT)), path))
         operations, problems = document.operations()
@@ -160,7 +160,7 @@ def check_document(path: Path, shown: str) -> int:
 
 
 async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
-    """The bytes of the document, and the address they came from, empty if from a file. Raises ConfigError."""
+    """Return the bytes of the document and their address, which is empty for a file. Raises ConfigError."""
     target = args.document
     if target == "-":
         return sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), ""
@@ -182,14 +182,14 @@ async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
 
 
 def _name_of(document: ApiDocument, target: str) -> str:
-    """`Swagger Petstore` → `swagger-petstore`; without a title, the name of the file."""
+    """Return `swagger-petstore` for `Swagger Petstore`; without a title, the name of the file."""
     text = document.title or Path(target).stem
     name = re.sub(r"[^a-z0-9]+", "-", text.lower())[:_LONGEST_NAME].strip("-")
     return name or "api"
 
 
 def _pinned(document: ApiDocument, options: DocumentOptions) -> None:
-    """Raises BadDocument unless the document's server is pinned; ValueError for a host that is not one."""
+    """Return the pinned hosts. Raises BadDocument unless they include the server; ValueError for a bad host."""
     for host in options.hosts:
         HostRule.configured(host)
     if options.hosts:
@@ -224,8 +224,8 @@ def _problems(document: ApiDocument, operations: tuple[Operation, ...]) -> Itera
 
 
 def _warnings(document: ApiDocument) -> Iterator[str]:
-    """Yield what a strict reader finds wrong; the tools are offered all the same, as far as they can be."""
-    from openapi_pydantic.v3 import v3_0, v3_1  # takes 0.2 s, and only a check is strict
+    """Yield the faults that a strict reader finds; the tools are still offered as far as possible."""
+    from openapi_pydantic.v3 import v3_0, v3_1  # takes 0.2 s to import, and only a check is strict
     from pydantic import ValidationError
 
     try:

@@ -1,6 +1,6 @@
 """`codeagent tools`: lists the tools of a run, trusts a project's own, checks a tool file, and calls one tool.
 
-`run` makes a call with a script in place of a model, so the call takes the usual path.
+`run` makes a call with a script instead of a model, so the call takes the usual path.
 """
 
 import argparse
@@ -178,7 +178,7 @@ def _problems(box: Toolbox, *, as_json: bool) -> int:
 
 
 def _complain(box: Toolbox) -> None:
-    """Say on standard error why an expected tool is missing."""
+    """Report on standard error why an expected tool is missing."""
     for problem in box.problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     for name in box.untrusted:
@@ -234,10 +234,10 @@ def _described(facts: dict[str, Any]) -> str:
 
 
 def _check(path: Path, shown: str, place: Place) -> int:
-    """Return 0 if the tools would be used, 2 if not. Raises ConfigError if the file cannot be read.
+    """Return 0 if the tools can be used, 2 if not. Raises ConfigError if the file cannot be read.
 
-    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is,
-    because importing runs it; any other Python file is only read.
+    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is now,
+    because importing runs it; other Python files are only read.
     """
     tools = describe_tools(place)
     own = place.config_dir
@@ -347,7 +347,7 @@ class _Front:
         return _DENIED if event.error.kind == "denied" else 1
 
     def _unseen(self, event: ToolResultAdded, text: str) -> str:
-        """Return the part of the result that was not printed while it ran, as all of a command's output was."""
+        """Return the part of the result that was not already printed while it ran, as a command's output was."""
         if not self._streamed:
             return text
         if any(block.type == "terminal" for block in event.blocks):

@@ -1,4 +1,4 @@
-"""`codeagent tools sets` and `tools split`: the sets of further tools, and smaller sets made of a large one."""
+"""`codeagent tools sets` and `tools split`: list toolsets, and split a large one into smaller ones."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "
 
 @asynccontextmanager
 async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[ToolCatalog]:
-    """The tools of a conversation with these arguments, with the sets that are on from its start.
+    """Return the tools of a conversation with these arguments, including toolsets that are on from its start.
 
     Raises CodeagentError.
     """
@@ -37,7 +37,7 @@ async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[Tool
 
 
 async def list_sets(args: argparse.Namespace, place: Place) -> int:
-    """Print every set, or the tools of one. Starts all sources, and waits for them. Raises ConfigError."""
+    """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises ConfigError."""
     async with tools_of(args, place) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
@@ -58,7 +58,7 @@ async def list_sets(args: argparse.Namespace, place: Place) -> int:
 
 
 async def split_set(args: argparse.Namespace, place: Place) -> int:
-    """Have a model divide a set, once: as long as it has the same tools, it stays divided. Raises CodeagentError."""
+    """Have a model divide a toolset, which stays divided while it has the same tools. Raises CodeagentError."""
     settings = await asyncio.to_thread(settings_of, args, place.workspace)
     async with tools_of(args, place) as catalog:
         toolset = await _ready(catalog, args.name)
@@ -80,7 +80,7 @@ async def split_set(args: argparse.Namespace, place: Place) -> int:
 
 
 async def _ready(catalog: ToolCatalog, name: str) -> Toolset:
-    """Raises ConfigError if there is no such set, or its source failed."""
+    """Return a toolset. Raises ConfigError if it does not exist, or its source failed."""
     try:
         toolset = await catalog.toolsets.ready(name)
     except NotFound as error:

@@ -1,1 +1,1 @@
-"""The front end for other programs: they call our tools over MCP, with our gate in front of every call."""
+"""The front end for other programs, which call codeagent's tools over MCP; every call passes policy and approval."""

@@ -1,4 +1,4 @@
-"""Calls of another program as a conversation: what it calls is a model's answer, so every call takes the usual path.
+"""Runs another program's calls as a conversation: a call is a model's answer, and so takes the usual path.
 
 program ─▶ CallQueue.start ─▶ CallingModel.stream ─▶ the agent's loop: policy, hooks, limits, log ─▶ PendingCall.next
 """
@@ -31,14 +31,14 @@ from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line
 
 _END_SECONDS = 5.0
-"""How long a run whose calls were all answered may take to end by itself."""
+"""Seconds for a run to end by itself once all its calls were answered."""
 _WIDTH = 200
-"""Characters of a line of progress."""
+"""The most characters of a line of progress."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a call says while it runs; one that nobody has read yet is replaced by the next."""
+    """A line of progress of a running call; the next one replaces it if nobody has read it yet."""
 
     text: str
 
@@ -55,7 +55,7 @@ Step = Progress | ApprovalRequested | Outcome
 
 
 class PendingCall:
-    """One call under way: `next` gives what it says and asks until its outcome, which comes last."""
+    """A call in progress: `next` returns its progress and questions and, at last, its outcome."""
 
     def __init__(self, answer: Callable[[str, Decision], None], cancel: Callable[[], None]) -> None:
         self._steps: deque[Step] = deque()
@@ -83,13 +83,13 @@ class PendingCall:
         self._answer(question.approval_id, decision)
 
     def cancel(self) -> None:
-        """Nobody waits for it any longer: end it, or do not begin it."""
+        """End the call, or do not begin it: nobody waits for it any longer."""
         if not self._ended:
             self._cancel()
 
 
 class CallingModel:
-    """A model that asks for what another program calls: all that waits becomes one answer."""
+    """A model that requests what another program calls; all waiting calls become one answer."""
 
     def __init__(self) -> None:
         self.waiting: list[ToolCall] = []
@@ -103,7 +103,7 @@ class CallingModel:
         return None
 
     async def open(self, name: str, api_base: str | None, effort: object) -> tuple["CallingModel", ModelInUse]:
-        """Serve as the `core.model.ModelOpener` of a conversation that has this model."""
+        """Return this model; the `core.model.ModelOpener` of the conversation."""
         return self, ModelInUse(self.name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -120,7 +120,7 @@ class CallingModel:
 
 
 class CallQueue:
-    """Runs the calls of another program in one conversation; those that come while others run wait for these to end."""
+    """Runs another program's calls in one conversation; calls that arrive while others run wait for these to end."""
 
     def __init__(self, agent: AgentHandle, model: CallingModel) -> None:
         self._agent = agent
@@ -131,7 +131,7 @@ class CallQueue:
         self._work: asyncio.Task[None] | None = None
 
     def start(self, program: str, name: str, arguments: Mapping[str, Any]) -> PendingCall:
-        """Begin a call; `program` says who calls."""
+        """Begin a call; `program` is the caller's name."""
         self._count += 1
         call = ToolCall(id=f"call-{self._count}", name=name, arguments=json.dumps(dict(arguments)))
         pending = PendingCall(self._answer, lambda: self._withdraw(call))
@@ -142,7 +142,7 @@ class CallQueue:
         return pending
 
     async def close(self) -> None:
-        """End the calls that are under way; a run whose calls were all answered may end by itself."""
+        """End the calls in progress; a run whose calls were all answered may end by itself."""
         if self._work is None:
             return
         await asyncio.wait({self._work}, timeout=0 if self._calls else _END_SECONDS)
@@ -151,7 +151,7 @@ class CallQueue:
             await asyncio.wait({self._work})
 
     async def _run(self, prompt: str) -> None:
-        """Run until no call waits. Every call has its outcome then, whatever ended the runs."""
+        """Run until no calls wait. Then every call has its outcome, whatever ended the runs."""
         try:
             while self._model.waiting:
                 await self._run_once(prompt)
@@ -167,17 +167,17 @@ class CallQueue:
         except CodeagentError as error:
             why = str(error)
         if first in self._model.waiting:
-            self._model.waiting.clear()  # no run can begin: waiting longer would not help
+            self._model.waiting.clear()  # a run cannot begin, and waiting longer would not help
         self._end_all(why)
 
     def _end_all(self, why: str) -> None:
-        """Give every call that a run has taken, and left without a result, its outcome."""
+        """Give an outcome to every call that a run has taken but left without a result."""
         left = {call.id for call in self._model.waiting}
         for call_id in [call_id for call_id in self._calls if call_id not in left]:
             self._end(call_id, failure(why))
 
     def _take(self, event: KnownEvent) -> str | None:
-        """Pass an event on to the call it is about; return why the run ended early, if it did."""
+        """Pass an event to the call that it is about; return why the run ended early, if it did."""
         if event.agent != MAIN and not isinstance(event, ApprovalRequested):
             return None
         match event:
@@ -214,7 +214,7 @@ class CallQueue:
             self._end(call.id, failure("cancelled"))
             return
         self._withdrawn.add(call.id)
-        self._agent.do(CancelCall(call.id))  # if it has not started yet, it is cancelled as soon as it does
+        self._agent.do(CancelCall(call.id))  # if it has not started yet, it is cancelled once it does
 
 
 def failure(text: str) -> Outcome:
@@ -222,7 +222,7 @@ def failure(text: str) -> Outcome:
 
 
 async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None:
-    """Work on a prompt of another program to its end; the outcome is what the model said last."""
+    """Work on another program's prompt to the end; the outcome is the model's last message."""
     async for event in runtime.agent.run(prompt):
         match event:
             case ApprovalRequested():

@@ -1,4 +1,4 @@
-"""Standard input as lines, read in a thread of its own that nothing has to wait for."""
+"""Reads standard input as lines, in a daemon thread."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,14 @@ import threading
 from collections.abc import AsyncIterator
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one message."""
+"""The most bytes of one message."""
 _PIECE = 1 << 16
 _AHEAD = 16
-"""Lines that are read before they are wanted."""
+"""Lines that are read ahead."""
 
 
 class InputLines:
-    """The lines of standard input, which from now on is empty for everything else in this process."""
+    """The lines of standard input, which is then empty for everything else in this process."""
 
     def __init__(self) -> None:
         """Raises OSError or ValueError if standard input is not a descriptor."""
@@ -25,7 +25,7 @@ class InputLines:
         os.close(nothing)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Ends with standard input, or at a line that is too long: what follows it cannot be told from it."""
+        """Iterate until standard input ends, or a line is too long, after which messages cannot be told apart."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_AHEAD)
         arguments = (asyncio.get_running_loop(), queue)
         threading.Thread(target=self._read, args=arguments, name="input", daemon=True).start()
@@ -33,7 +33,7 @@ class InputLines:
             yield line.decode("utf-8", "replace")
 
     def _read(self, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes | None]) -> None:
-        with contextlib.suppress(RuntimeError, OSError):  # the loop was closed, or what sent the lines failed
+        with contextlib.suppress(RuntimeError, OSError):  # the loop was closed, or reading failed
             rest = bytearray()
             while len(rest) <= LONGEST_LINE and (piece := os.read(self._fd, _PIECE)):
                 *lines, last = piece.split(b"\n")

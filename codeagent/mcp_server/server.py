@@ -1,4 +1,4 @@
-"""Speaks MCP with another program over standard input and output: lists the tools, makes its calls, asks its user."""
+"""Speaks MCP over standard input and output: lists the tools, makes the other program's calls, asks its user."""
 
 import asyncio
 import logging
@@ -29,9 +29,9 @@ from codeagent.mcp_server.lines import InputLines
 
 _READ_ONLY = frozenset({"read", "list", "search", "output_read"})
 OFFERED = frozenset({"bash", "read", "write", "edit", "list", "search", "output_read"})
-"""`output_read` is there because a result that was cut names it."""
+"""The offered tools; `output_read` is among them because a result that was cut names it."""
 _JOB = "run_in_background"
-"""An argument of bash that is not offered: nobody could read what the job prints, or stop it."""
+"""An argument of bash that is not offered, as the caller could not read the job's output or stop it."""
 _AGENT = types.Tool(
     name="agent",
     description=(
@@ -53,11 +53,11 @@ _FORM: dict[str, Any] = {
     "required": ["answer"],
 }
 _PATIENCE = 600.0
-"""Seconds after which a question that the program never answered is a no."""
+"""Seconds after which an unanswered question counts as a no."""
 _MOST_AGENTS = 8
-"""Agents at work at the same time; each is a conversation with a container of its own."""
+"""The most agents that work at the same time; each is a conversation with its own container."""
 _LONGEST_QUESTION = 8000
-"""Characters of what is asked about."""
+"""Characters shown of what a question is about."""
 
 Context = ServerRequestContext[Any, Any]
 OpenAgent = Callable[[], Awaitable[Runtime]]
@@ -68,15 +68,15 @@ class Offer:
     """What is offered to the other program."""
 
     runtime: Runtime
-    """Its model is the one below."""
+    """The settings for the calls, which use the model below."""
     model: CallingModel
     open_agent: OpenAgent | None
-    """Opens a conversation with a real model for `agent`; None: no model is set."""
+    """Opens a conversation with a real model for `agent`; None if no model is set."""
     redactor: Redactor
 
 
 async def serve(offer: Offer, lines: InputLines) -> None:
-    """Serve one program until it closes the connection. Standard output carries nothing but the protocol."""
+    """Serve one program until it closes the connection. Standard output carries only the protocol."""
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     service = _Service(offer)
     server: Server[Any] = Server(
@@ -93,7 +93,7 @@ async def serve(offer: Offer, lines: InputLines) -> None:
         async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]  # only iterated over
             await server.run(read, write, server.create_initialization_options())
     except* OSError:
-        pass  # the program closed its end while something was written to it
+        pass  # the program closed its end during a write
     finally:
         await service.close()
 
@@ -108,7 +108,7 @@ class _Service:
         if offer.open_agent is not None:
             self._tools.append(_AGENT)
         self._asked: dict[str, tuple[PendingCall, ApprovalRequested, asyncio.TimerHandle]] = {}
-        """By the token that the program gives back: calls whose question went out as their result."""
+        """Calls whose question was sent as their result, by the token that the program returns."""
         self._agents: set[asyncio.Task[None]] = set()
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -117,7 +117,7 @@ class _Service:
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Raises MCPError for a tool that is not offered, or a token that is not known."""
+        """Make a call. Raises MCPError for a tool that is not offered, or an unknown token."""
         pending = self._answered(params) if params.request_state else self._started(context, params)
         told = 0
         try:
@@ -140,7 +140,7 @@ class _Service:
             raise
 
     async def close(self) -> None:
-        """End what is still under way; every call has its result in the log then."""
+        """End everything in progress; then every call has its result in the log."""
         for pending, _, timer in self._asked.values():
             timer.cancel()
             pending.cancel()
@@ -162,13 +162,13 @@ class _Service:
         return self._queue.start(_program(context), params.name, arguments)
 
     def _start_agent(self, arguments: Mapping[str, Any], open_agent: OpenAgent) -> PendingCall:
-        """Raises MCPError."""
+        """Start an agent. Raises MCPError."""
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or len(arguments) > 1:
-            raise MCPError(types.INVALID_PARAMS, "agent takes one argument, prompt, which is not empty")
+            raise MCPError(types.INVALID_PARAMS, "agent takes one argument, prompt, which must not be empty")
         if len(self._agents) >= _MOST_AGENTS:
             refused = PendingCall(lambda *_: None, lambda: None)
-            refused.put(failure(f"{_MOST_AGENTS} agents are at work already; call again when one of them has ended"))
+            refused.put(failure(f"{_MOST_AGENTS} agents are already at work; call again when one of them has ended"))
             return refused
         opened: list[Runtime] = []
 
@@ -185,7 +185,7 @@ class _Service:
         return pending
 
     async def _run_agent(self, prompt: str, pending: PendingCall, opened: list[Runtime], open_agent: OpenAgent) -> None:
-        """Open a conversation, run it, close it; the call has its outcome even if that fails."""
+        """Open a conversation, run it, close it; the call gets its outcome even if that fails."""
         try:
             opened.append(await open_agent())
             try:
@@ -198,7 +198,7 @@ class _Service:
             pending.put(failure("the agent was stopped"))
 
     def _ask(self, pending: PendingCall, question: ApprovalRequested) -> types.InputRequiredResult:
-        """Give the question as the result: the program calls again, with the answer and the token."""
+        """Return the question as the result: the program calls again, with the answer and the token."""
         token = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         self._asked[token] = pending, question, loop.call_later(_PATIENCE, self._give_up, token)
@@ -222,7 +222,7 @@ class _Service:
         pending.cancel()
 
     def _words(self, question: ApprovalRequested) -> str:
-        """What is asked about, in full, and why."""
+        """Return what the question is about, in full, and why it is asked."""
         what = plain_text(question.blocks) or question.target
         if len(what) > _LONGEST_QUESTION:
             what = f"{what[:_LONGEST_QUESTION]}\n[… {len(what) - _LONGEST_QUESTION} more characters …]"
@@ -257,7 +257,7 @@ def _described(tool: ToolDefinition) -> types.Tool:
 
 
 def _program(context: Context) -> str:
-    """Name the program that calls, as it names itself."""
+    """Return the calling program's own name."""
     told = context.session.client_params
     if told is None:
         return "A program"
@@ -265,7 +265,7 @@ def _program(context: Context) -> str:
 
 
 def _can_ask(context: Context, question: ApprovalRequested) -> bool:
-    """Whether the program can show a form to its user; the agent's own questions need more than yes or no."""
+    """Whether the program can ask its user by a form; the agent's own questions need more than yes or no."""
     told = context.session.client_capabilities
     elicits = None if told is None else told.elicitation
     if elicits is None or any(isinstance(block, QuestionBlock) for block in question.blocks):
@@ -285,7 +285,7 @@ def _refusal(question: ApprovalRequested) -> Decision:
 
 
 def _decision(given: object) -> Decision:
-    """Only an accepted form that says so is a yes."""
+    """Return the decision; only an accepted form that says so is a yes."""
     if (
         isinstance(given, types.ElicitResult)
         and given.action == "accept"

@@ -1,4 +1,4 @@
-"""Agents from Markdown files: the front matter that other programs use, and further keys of our own."""
+"""Reads agents from Markdown files: the front matter that other programs use, and codeagent's own keys."""
 
 import re
 from typing import Annotated, Any, get_args
@@ -27,9 +27,9 @@ _KNOWN_ELSEWHERE = {
     "Glob": ("list",),
     "LS": ("list",),
 }
-"""Names that another program has for tools that are here, too."""
+"""Another program's names for tools, and our names for them."""
 _MODELS_ELSEWHERE = frozenset({"inherit", "sonnet", "opus", "haiku"})
-"""Models as another program calls them: there the user has chosen one, and here, too."""
+"""Another program's names for models; ignored, as the user has already chosen a model here."""
 Positive = Annotated[int, Field(gt=0, strict=True)]
 Amount = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
@@ -126,7 +126,7 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
 
 
 def _tools(given: str | list[str] | None, report: YamlReport) -> tuple[str, ...] | None:
-    """The names and patterns of a list, or of a text with commas, as that other program has it."""
+    """Return the names and patterns of a list, or of a text with commas, as the other program writes it."""
     if given is None:
         return None
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given

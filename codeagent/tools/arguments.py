@@ -1,4 +1,4 @@
-"""Turns the raw text of a call's arguments into a checked model, or into a message the model can repair them from."""
+"""Turns the raw text of a call's arguments into a checked model, or an error from which the model can repair them."""
 
 import copy
 import json
@@ -35,9 +35,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def written(what: str, instead_of_nul: str = "") -> AfterValidator:
-    """Check a text that must not be blank or hold a NUL, which no program can be given; `what` is a noun (`command`).
+    """Check a text that must not be blank or contain a NUL, which programs cannot get; `what` is a noun (`command`).
 
-    `instead_of_nul`: what to write in place of a NUL.
+    `instead_of_nul` says what to write instead of a NUL.
     """
     hint = f"; {instead_of_nul}" if instead_of_nul else ""
 
@@ -45,7 +45,7 @@ def written(what: str, instead_of_nul: str = "") -> AfterValidator:
         if not value.strip():
             raise ValueError(f"the {what} is empty")
         if "\0" in value:
-            raise ValueError(f"the {what} cannot hold a NUL character{hint}")
+            raise ValueError(f"the {what} cannot contain a NUL character{hint}")
         return value
 
     return AfterValidator(check)
@@ -53,7 +53,7 @@ def written(what: str, instead_of_nul: str = "") -> AfterValidator:
 
 def _short_enough(value: str) -> str:
     if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in value.split("/")):
-        raise ValueError("the path is longer than a path can be")
+        raise ValueError("the path is too long")
     return value
 
 
@@ -62,34 +62,34 @@ PathText = Annotated[str, written("path"), AfterValidator(_short_enough)]
 
 
 class _Unreadable(Exception):
-    """The text is JSON that must not be accepted; the message says why."""
+    """The text is JSON but cannot be accepted; the message says why."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a call as they will run."""
+    """The arguments of a call as they will be used."""
 
     args: BaseModel
     read_as: tuple[str, ...] = ()
-    """What was read differently from how the model wrote it, each as a sentence."""
+    """What was read differently from what the model wrote, a sentence each."""
     dropped: tuple[str, ...] = ()
-    """Arguments that the tool does not have and that were dropped, each as a sentence for the model."""
+    """Dropped arguments that the tool does not have, a sentence each for the model."""
 
 
 def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
-    """The tool's `Args`. Empty text means no arguments; nothing else is guessed.
+    """Return the tool's `Args`. Empty text means no arguments; nothing else is guessed.
 
-    If the tool has a schema, its defaults are filled in. Raises InvalidArgs, and nothing else, with every error and the
-    schema in its text.
+    If the tool has a schema, its defaults are filled in. Raises only InvalidArgs, whose text has every error and the
+    schema.
     """
     return _checked(tool, _decoded(tool.name, raw))
 
 
 def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
-    """Parse a model's arguments as `parse_arguments` does, after undoing its habits where only one reading fits.
+    """Parse a model's arguments as `parse_arguments` does, after undoing its habits if only one reading is possible.
 
     Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
-    asks for, if it is written like one. Arguments that the tool does not have are dropped.
+    requires, if it looks like one. Arguments that the tool does not have are dropped.
     """
     habits = _Habits(tool_schema(tool))
     arguments = habits.undone(_decoded(tool.name, raw))
@@ -101,7 +101,7 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
 
 
 def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
-    """Raises InvalidArgs."""
+    """Check the arguments. Raises InvalidArgs."""
     if tool.schema is not None:
         arguments = with_defaults(tool.schema, arguments)
         if faults := faults_of(tool.schema, arguments):
@@ -116,7 +116,7 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
 
 
 def with_defaults(schema: Any, value: Any) -> Any:
-    """The value with the schema's defaults for what it leaves out, at every level of `properties` and `items`."""
+    """Return the value with missing parts filled from the schema's defaults, at all levels of properties and items."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
@@ -133,7 +133,7 @@ def with_defaults(schema: Any, value: Any) -> Any:
 
 
 class _Habits:
-    """Undoes what models write out of habit, if the schema leaves no doubt about what is meant."""
+    """Undoes habits of models, if the schema leaves no doubt about what is meant."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -187,7 +187,7 @@ class _Habits:
         return value
 
     def _single(self, about: object) -> Mapping[str, Any]:
-        """The one form that a value may have besides null; empty if there are several."""
+        """Return the only type that a value may have besides null; empty if there are several."""
         for _ in range(_DEEPEST):
             if not isinstance(about, Mapping):
                 return {}
@@ -251,7 +251,7 @@ def _integer(text: str) -> int:
 
 
 def _float(text: str) -> float | int:
-    """An integer may be written as 5.0."""
+    """Read a number; an integer may be written as 5.0."""
     number = float(text)
     if not math.isfinite(number):
         raise _Unreadable(f"the number {text[:_LONGEST_NUMBER]} is too large")

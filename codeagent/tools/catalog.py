@@ -1,4 +1,4 @@
-"""The tools of one conversation: built-in ones, those of files and packages as they are now, and what is turned on."""
+"""The tools of a conversation: built-in ones, those of files and packages, and those of toolsets that are turned on."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MCP = "mcp__"
 """The prefix of the tools that a server adds once it is connected."""
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
-"""Gives the built-in tools that are useful only together with these; they come behind them."""
+"""Returns built-in tools that are only useful together with the given ones, to be added after them."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class CatalogChange:
     problems: tuple[ToolProblem, ...] = ()
     """New ones only."""
     untrusted: tuple[str, ...] = ()
-    """Files that are newly waiting for trust."""
+    """Files that now wait for trust."""
 
 
 class ToolRegistry:
     """Tools in the order they were given; what the model sees stays the same from turn to turn."""
 
     def __init__(self, tools: Iterable[Tool[Any]]) -> None:
-        """Raises ConfigError for a bad name, or one that is taken."""
+        """Raises ConfigError for a name that is invalid or taken."""
         self._tools: dict[str, Tool[Any]] = {}
         self._defined: dict[Tool[Any], ToolDefinition] = {}
         self._use_tools(tools)
@@ -57,7 +57,7 @@ class ToolRegistry:
         return name in self._tools
 
     def get(self, name: str) -> Tool[Any]:
-        """Raises NotFound, which names the closest tools."""
+        """Return a tool. Raises NotFound, which names the closest tools."""
         if name in self._tools:
             return self._tools[name]
         said = name if _NAME.fullmatch(name) else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
@@ -68,7 +68,7 @@ class ToolRegistry:
         return tuple(self._defined.values())
 
     def _use_tools(self, tools: Iterable[Tool[Any]]) -> None:
-        """Raises ConfigError, and changes nothing then."""
+        """Use these tools. Raises ConfigError without changing anything."""
         taken: dict[str, Tool[Any]] = {}
         for tool in tools:
             if (why := _refusal(tool, taken)) is not None:
@@ -79,10 +79,10 @@ class ToolRegistry:
 
 
 class ToolCatalog(ToolRegistry):
-    """The set of tools in use, by name; it changes only in `look` and `refresh`, never in between.
+    """The tools in use, by name; they change only in `look` and `refresh`.
 
-    Built-in tools come first, then packages, then files by folder and name, then the tools of sets in the order in
-    which they were turned on: a new tool changes nothing of what the model is told before it.
+    Built-in tools come first, then packages, then files by folder and name, then the tools of toolsets in the order in
+    which they were turned on, so a new tool does not change the earlier part of what the model is told.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class ToolCatalog(ToolRegistry):
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
     ) -> None:
-        """`trust` None: nothing of a project is loaded. `accept`: the project's files are trusted as the first look
-        finds them, without asking, and only in this conversation. `elsewhere`: built-in tools that other conversations
-        have, so that a rule may name them, and no other tool may have their names. `companions` is called with all
-        tools that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
+        """If `trust` is None, a project's files are never loaded. `accept`: they are trusted as the first look finds
+        them, without asking, and only in this conversation. `elsewhere`: built-in tools of other conversations,
+        so that rules may name them, and other tools may not have their names. `companions` is called with all tools
+        that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
         super().__init__(self._allowed(builtin))
         self._builtin = tuple(builtin)
         self._known = frozenset(tool.name for tool in builtin)
-        """The names of the tools that are always there, allowed or not."""
+        """The names of the tools that do not belong to a toolset, allowed or not."""
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
         self._packages = packages or Loaded()
@@ -124,27 +124,27 @@ class ToolCatalog(ToolRegistry):
         self._untrusted: tuple[str, ...] = ()
         self._narrowing = NarrowedTools()
         self.agents: tuple[AgentDefinition, ...] = ()
-        """Those of the files in use; the first of a name keeps it."""
+        """The groups of the files in use; the first of a name keeps it."""
         self._always = tuple(self)
         self._now = Toolbox(tuple(map(_facts, self)))
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
-        """The tools in use that no set brought: the system prompt tells of these, so that it stays as it is."""
+        """The tools in use that are not from toolsets; only these are in the system prompt, which so stays the same."""
         return self._always
 
     @property
     def complete(self) -> bool:
-        """Whether all other tools are known: no file waits for trust, nothing failed, and no source is starting."""
+        """Whether all tools are known: no file waits for trust, nothing failed, and no source is starting."""
         failed = any(problem.level == "error" for problem in self._now.problems)
         return not self._now.untrusted and not failed and self.toolsets.names_known
 
     def has_loaded(self, content: bytes) -> bool:
-        """Whether a file with exactly this content is in use, and so is trusted."""
+        """Whether a file with exactly this content is in use, and so trusted."""
         return any(file.content == content for file in self._loaded)
 
     def get(self, name: str) -> Tool[Any]:
-        """Raises NotFound, which names the closest tools or says how to turn this one on, or Denied."""
+        """Return a tool. Raises Denied, or NotFound with the closest tools or how to turn this one on."""
         if name in self:
             return super().get(name)
         if name in self._narrowing.refused:
@@ -158,23 +158,23 @@ class ToolCatalog(ToolRegistry):
         return super().get(name)
 
     def load(self, file: ToolFile) -> Loaded:
-        """What the file gives, in use or not. Raises ConfigError for a file of a kind that holds no tools."""
+        """Load a file's tools, in use or not. Raises ConfigError for a kind of file without tools."""
         for loader in self._loaders:
             if file.path.name.endswith(tuple(loader.suffixes)):
                 return loader.load(file)
         known = ", ".join(suffix for loader in self._loaders for suffix in loader.suffixes)
-        raise ConfigError(f"{file.shown} is not a tool file; those end in {known}")
+        raise ConfigError(f"{file.shown} is not a tool file; their names end in {known}")
 
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule that names no tool; rules about hosts and tools of MCP servers are not checked."""
+        """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
         names = self._names()
         wrong = [rule for rule in rules if not (rule.tool.startswith(_MCP) or any(map(rule.covers, (*names, HOSTS))))]
-        return tuple(f"the rule {rule} names no tool{_meant(rule, names)}" for rule in wrong)
+        return tuple(f"the rule {rule} does not name a tool{_meant(rule, names)}" for rule in wrong)
 
     def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:
-        """A line about each rule, and each entry of the list of allowed tools, that names no tool.
+        """Return a line for each rule, and each entry of the list of allowed tools, that does not name a tool.
 
-        The list is judged once every source has told its tools: until then an entry may well be one of them.
+        The list is checked once every source has listed its tools, as an entry may be one of them.
         """
         names = self._names()
         unknown = self._allow.unknown(names) if self.toolsets.names_known else ()
@@ -190,30 +190,30 @@ class ToolCatalog(ToolRegistry):
         return replace(self._now, toolsets=self.toolsets.facts()) if self.toolsets else self._now
 
     def coming(self) -> tuple[ToolDefinition, ...]:
-        """The definitions after the next look if no file has changed: what is turned on now is among them."""
+        """Return the definitions after the next look if no file has changed, including what was just turned on."""
         if not self.toolsets.moved:
             return self.definitions()
         added, _ = _without_doubles(self._always, self.toolsets.candidates()[0], self._reserved)
         return tuple(self._defined.get(tool) or _definition(tool) for tool in (*self._always, *added))
 
     def look(self) -> CatalogChange | None:
-        """Take in what changed since the last look; None if nothing did. Blocks while files are loaded."""
+        """Update the tools with what changed since the last look; None if nothing did. Blocks while loading files."""
         states = self._read()
         if states is not None:
             self._take_in(states)
         return None if states is None and not self.toolsets.moved else self._use()
 
     async def refresh(self) -> CatalogChange | None:
-        """The same as `look`, with the loading in a thread."""
+        """As `look`, but load files in a thread."""
         states = self._read()
         if states is not None:
             await asyncio.to_thread(self._take_in, states)
         return None if states is None and not self.toolsets.moved else self._use()
 
     async def trust(self) -> None:
-        """Trust the project's files as the last look found them, in later sessions, too.
+        """Trust the project's files as the last look found them, also in later sessions.
 
-        Raises ConfigError, also if they have changed since: the user has not seen them as they are now.
+        Raises ConfigError, also if they have changed since then, as the user has not seen the change.
         """
         if self._trust is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
@@ -225,7 +225,7 @@ class ToolCatalog(ToolRegistry):
         self._states = None
 
     async def distrust(self) -> None:
-        """Stop trusting the project's files, those that narrow a built-in tool among them. Raises ConfigError."""
+        """Stop trusting the project's files, including those that narrow a built-in tool. Raises ConfigError."""
         self._accepted, self._accept_first = None, False
         if self._trust is not None:
             await asyncio.to_thread(self._trust.forget)
@@ -233,7 +233,7 @@ class ToolCatalog(ToolRegistry):
         self._narrowing.forget()
 
     def _read(self) -> tuple[FolderState, ...] | None:
-        """What the folders hold; None if that has not changed."""
+        """Read the folders; None if nothing has changed."""
         states = tuple(folder.read() for folder in self._folders)
         before = self._states
         same = before is not None and all(new is old for new, old in zip(states, before, strict=True))
@@ -267,19 +267,19 @@ class ToolCatalog(ToolRegistry):
         self._listed = self._digest(states)
 
     def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
-        """The project's folders that have files."""
+        """Return the project's folders that have files."""
         pairs = zip(self._folders, states, strict=True)
         return [state for folder, state in pairs if folder.place == "project" and state.files]
 
     def _digest(self, states: Sequence[FolderState]) -> str | None:
-        """What trust is given to: the content of all of the project's folders; None if they have no file."""
+        """Return the digest that is trusted, over all of the project's folders; None if they are empty."""
         digests = [state.digest for state in self._of_project(states)]
         if len(digests) < 2:
             return digests[0] if digests else None
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def _is_trusted(self, states: Sequence[FolderState]) -> bool:
-        """Raises ConfigError if what is kept about it is damaged."""
+        """Whether the digest is trusted. Raises ConfigError if the record of it is damaged."""
         digest = self._digest(states)
         if digest is None:
             return True
@@ -292,7 +292,7 @@ class ToolCatalog(ToolRegistry):
 
     @property
     def _reserved(self) -> frozenset[str]:
-        """Names that no tool but a built-in one may have."""
+        """Return the names that only built-in tools may have."""
         return (self._elsewhere - {tool.name for tool in self._builtin}) | self._narrowing.refused.keys()
 
     def _use(self) -> CatalogChange:
@@ -328,7 +328,7 @@ def _meant(rule: Rule, names: Collection[str]) -> str:
 
 
 def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
-    """Why the tool cannot be used with those that are `taken`, by name, as a sentence; None if it can."""
+    """Return why the tool cannot be used together with those in `taken`, by name, as a sentence; None if it can."""
     if _NAME.fullmatch(tool.name) is None:
         return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
     if tool.name == SHELL:
@@ -346,7 +346,7 @@ def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
 def _narrowed(
     builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
 ) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
-    """The built-in tools, each replaced by the first that narrows it, and what else was found."""
+    """Return the built-in tools, each replaced by the first that narrows it, and the other tools found."""
     narrower: dict[Tool[Any], Tool[Any]] = {}
     for tool in found:
         if tool.in_place_of is not None and tool.in_place_of in builtin:
@@ -358,7 +358,7 @@ def _narrowed(
 def _without_doubles(
     first: Iterable[Tool[Any]], found: Iterable[Tool[Any]], reserved: Collection[str]
 ) -> tuple[tuple[Tool[Any], ...], tuple[ToolProblem, ...]]:
-    """The tools that may be used, and why others may not: the first tool of a name keeps it."""
+    """Return the usable tools, and why others cannot be used: the first tool of a name keeps it."""
     taken = {tool.name: tool for tool in first}
     kept: list[Tool[Any]] = []
     problems: list[ToolProblem] = []

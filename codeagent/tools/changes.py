@@ -1,4 +1,4 @@
-"""What the tools that change files share: their rules, their preview, and how a change is taken and written."""
+"""The common base of tools that change files: their rules, their preview, and how an accepted change is written."""
 
 from abc import abstractmethod
 from typing import Generic, TypeVar
@@ -24,7 +24,7 @@ ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 
 class FileTool(Tool[AnyArgsT]):
-    """A tool that changes files only as they were read."""
+    """A tool that changes a file only if the model has read it as it is now."""
 
     permission = "prompt"
     concurrency = "keyed"
@@ -38,21 +38,21 @@ class FileTool(Tool[AnyArgsT]):
         return path_proposal(self.name, self.approval_key(args))
 
     def _present(self, path: str, ctx: ToolContext) -> bytes | None:
-        """The file's content; None if there is no file. Raises Failed if it is too large, WorkspaceError."""
+        """Return the file's content; None if there is no file. Raises Failed if it is too large, or WorkspaceError."""
         try:
             return whole_content(path, ctx.workspace, "change it with a command instead")
         except MissingPath:
             return None
 
     def _known(self, path: str, data: bytes, ctx: ToolContext, *, again: bool) -> ReadState:
-        """What the model has read of the present content. Raises Failed: unread, or changed since and not shown.
+        """Return what the model has read of the current content. Raises Failed if it is unread, or changed since.
 
-        `again`: the change is shown again, whatever happened to the file.
+        `again`: the change is only shown again, so the state of the file does not matter.
         """
         return self._reads.check(path, data, shown=again or is_bound(ctx.base, path, data))
 
     def _replacing(self, asked: str, ctx: ToolContext, *, again: bool, makes: bool = False) -> Replacing:
-        """The file, to replace parts of it; `makes`: it may be missing. Raises ToolError, WorkspaceError."""
+        """Return the file for replacing parts of it; `makes`: it may be missing. Raises ToolError, WorkspaceError."""
         path = ctx.workspace.resolve(asked)
         old = self._present(path, ctx)
         if old is None and not makes:
@@ -61,7 +61,7 @@ class FileTool(Tool[AnyArgsT]):
 
 
 class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
-    """Computes a change of one file from a call, shows it, and writes what the user took of it."""
+    """Computes a change of one file from a call, shows it, and writes the part that the user accepted."""
 
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         return Access("keyed", workspace.key(args.path))
@@ -76,7 +76,7 @@ class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
         return self._written(args, ctx, self._change(args, ctx, again=False))
 
     def _written(self, args: ArgsT, ctx: ToolContext, change: ChangeT) -> ToolResult:
-        """Write what the user took of the change. Raises ToolError, WorkspaceError."""
+        """Write the part of the change that the user accepted. Raises ToolError, WorkspaceError."""
         if (taken := taken_by_hunk(change, ctx, self._reads)) is not None:
             return taken
         change.apply(ctx)
@@ -84,15 +84,15 @@ class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
 
     @abstractmethod
     def _change(self, args: ArgsT, ctx: ToolContext, *, again: bool) -> ChangeT:
-        """`again`: it is shown again, whatever happened to the file. Raises ToolError, WorkspaceError."""
+        """Compute the change; `again`: it is only shown again. Raises ToolError, WorkspaceError."""
 
     @abstractmethod
     def _answer(self, args: ArgsT, change: ChangeT) -> ToolResult:
-        """The result of a change that was written as it is."""
+        """Return the result of a change that was written in full."""
 
 
 def whole_content(path: str, workspace: Workspace, otherwise: str) -> bytes:
-    """All of a file. Raises WorkspaceError, and Failed with the next step `otherwise` if it is too large."""
+    """Return all of a file. Raises WorkspaceError, or Failed with the next step `otherwise` if it is too large."""
     with workspace.open(path) as file:
         data = content(file)
     if data is None:

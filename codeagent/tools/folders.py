@@ -1,4 +1,4 @@
-"""Folders of tool files: what they held when they were read, each file once and through no link."""
+"""Reads folders of tool files, each file once and never through a link."""
 
 import errno
 import hashlib
@@ -24,7 +24,7 @@ MOST_FILES = 200
 
 @dataclass(frozen=True)
 class ToolFile:
-    """One file of tools, as it was when it was read; exactly that content is loaded."""
+    """A tool file as it was read; exactly that content is loaded."""
 
     path: Path
     shown: str
@@ -35,24 +35,24 @@ class ToolFile:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file or a package adds, and its problems."""
+    """The tools of a file or a package, and its problems."""
 
     tools: tuple[Tool[Any], ...] = ()
     """In the order of the file; none if there is an error."""
     problems: tuple[ToolProblem, ...] = ()
     agents: tuple[AgentDefinition, ...] = ()
     unnarrowed: tuple[str, ...] = ()
-    """Built-in tools that the file narrows, but for an error: they are refused until it is mended."""
+    """Built-in tools that the file would narrow if it had no error; they are refused until it is fixed."""
     groups: "tuple[ToolGroup, ...]" = ()
-    """Sets of tools that other sources bring."""
+    """Groups of tools of other sources."""
 
 
 class NarrowedTools:
-    """The built-in tools that files narrow, and those that are refused because such a file is not in use."""
+    """Built-in tools that files narrow, and those that are refused because such a file is not in use."""
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
-        """Why, by name, for whoever calls the tool."""
+        """By the name of a tool, why calls to it are refused."""
         self._files: dict[str, str] = {}
         """By the name of a tool, the file that narrows it, or did until it could no longer be loaded."""
 
@@ -66,8 +66,8 @@ class NarrowedTools:
         for found in loaded.values():
             errors = [problem for problem in found.problems if problem.level == "error"]
             for name in found.unnarrowed:
-                self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is mended: {errors[0].text}")
-                text = f"{name} is refused until this is mended: the file narrows it"
+                self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}")
+                text = f"{name} is refused until this is fixed: the file narrows it"
                 problems.append(ToolProblem(errors[0].where, text))
         lost = {
             name: shown
@@ -124,7 +124,7 @@ class ToolFolder:
     def __init__(
         self, base: Path, parts: tuple[str, ...], place: Literal["project", "user"], suffixes: tuple[str, ...]
     ) -> None:
-        """No link is followed below `base`."""
+        """Links below `base` are never followed."""
         self._base = base
         self._parts = parts
         self.place = place
@@ -133,7 +133,7 @@ class ToolFolder:
         self._state = FolderState()
 
     def read(self) -> FolderState:
-        """The present state; the same object as before if nothing changed. Blocks on a few small files."""
+        """Return the current state; the same object as before if nothing changed. Blocks on a few small files."""
         try:
             signature, state = self._look()
         except FileNotFoundError:
@@ -146,7 +146,7 @@ class ToolFolder:
         return state
 
     def _look(self) -> tuple[tuple[object, ...], FolderState]:
-        """What tells whether a file changed, and the state. Raises OSError."""
+        """Return the stamps that tell whether a file changed, and the state. Raises OSError."""
         base = open_folder(self._base, follow=True)
         try:
             folder = open_below(base, self._parts, listed=True)
@@ -163,9 +163,9 @@ class ToolFolder:
             os.close(folder)
 
     def _unread(self, error: OSError) -> FolderState:
-        """The state if the folder cannot be read: a link holds nothing, else the files stay that were read before.
+        """Return the state if the folder cannot be read: empty for a link, else the files that were read before.
 
-        Among them may be restrictions, which must not end because of an error.
+        Those may include restrictions, which must not end because of an error.
         """
         where = self._shown("")
         if error.errno in (errno.ELOOP, errno.ENOTDIR):

@@ -1,6 +1,6 @@
-"""Groups of a source's tools, each a toolset of its own: by name, tag or path, or as a model divided them.
+"""Groups of a source's tools, each a toolset of its own: chosen by name, tag or path, or divided by a model.
 
-How a model divided a source is a split: it is kept, and holds until the source has other tools.
+A model's division of a source is a split: it is stored, and valid as long as the source has the same tools.
 """
 
 import json
@@ -27,15 +27,15 @@ SPLITTING = (
 
 
 class NoPartition(Exception):
-    """A split does not put each tool into exactly one set."""
+    """A model's answer does not put each tool into exactly one set."""
 
 
 @dataclass(frozen=True)
 class ToolGroup:
-    """The tools of one source that fit any of its names, tags and paths."""
+    """The tools of a source that match any of the names, tags and paths."""
 
     name: str
-    """Of the toolset."""
+    """The name of the toolset."""
     source: str
     about: str = ""
     """One line for the model."""
@@ -45,12 +45,12 @@ class ToolGroup:
     paths: tuple[str, ...] = ()
     """Patterns over the paths of operations; `*` also stands for a slash."""
     digest: str = ""
-    """It exists only while the source has exactly the tools with this digest; empty: always."""
+    """It exists only while the digest of the source's tools is this; empty means always."""
     origin: str = ""
     """`file:line`; empty if no tool file defines it."""
 
     def selects(self, tool: ListedTool) -> bool:
-        if self.digest:  # a split has names only; as patterns, those of a thousand tools would take a second
+        if self.digest:  # a split has only names; to match those of a thousand tools as patterns would take a second
             return tool.name in self.tools
         return (
             any(fnmatchcase(tool.name, pattern) for pattern in self.tools)
@@ -60,13 +60,13 @@ class ToolGroup:
 
 
 def digest_of(tools: Iterable[ListedTool]) -> str:
-    """SHA-256 (hex) over all that a listing tells of its tools, in any order."""
+    """Return SHA-256 (hex) over everything a listing says about its tools, independent of their order."""
     told = sorted([tool.name, tool.summary, list(tool.tags), tool.path] for tool in tools)
     return sha256(json.dumps(told).encode()).hexdigest()
 
 
 def split_prompt(source: str, tools: Iterable[ListedTool]) -> str:
-    """What a model is asked to divide a source's tools into sets."""
+    """Return the prompt that asks a model to divide a source's tools into sets."""
     lines = [f"Divide the tools of {source} into sets:"]
     for tool in tools:
         about = " ".join(part for part in (one_line(tool.path, 120), one_line(tool.summary, 120)) if part)
@@ -102,13 +102,13 @@ def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[T
 
 
 def keep_split(folder: Path, source: str, groups: Iterable[ToolGroup]) -> None:
-    """Keep the sets in place of those that the source was divided into before. Blocks; raises OSError."""
+    """Store the sets, replacing an earlier division of the source. Blocks; raises OSError."""
     file = folder / f"{sha256(source.encode()).hexdigest()[:16]}.json"
     replace_private(file, json.dumps([asdict(group) for group in groups], indent=1).encode())
 
 
 def load_splits(folder: Path) -> tuple[ToolGroup, ...]:
-    """Load the sets of all splits that are kept; one that cannot be read is passed over. Blocks on small files."""
+    """Load the sets of all stored splits; unreadable ones are skipped. Blocks on small files."""
     groups: list[ToolGroup] = []
     for file in sorted(folder.glob("*.json")):
         try:

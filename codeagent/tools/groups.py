@@ -1,4 +1,4 @@
-"""Groups of agents from YAML files: who belongs to one, what they watch, who begins, and what all may use up."""
+"""Reads groups of agents from YAML files: members, channels, who begins, and their common limits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class MemberFields(YamlSection):
 
 
 class SharedLimitFields(YamlSection):
-    """What all agents may use up together."""
+    """The limits of all agents together."""
 
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
     max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
@@ -80,7 +80,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
 
 
 def load_group(file: ToolFile) -> tuple[Group | None, tuple[ToolProblem, ...]]:
-    """Return the group of a file, None if there is an error, and every problem with its line. Raises nothing."""
+    """Return the group of a file (None if there is an error) and every problem with its line. Never raises."""
     try:
         found = documents(file.content)
     except Unreadable as error:
@@ -133,7 +133,7 @@ def _member(fields: MemberFields, at: int, report: YamlReport) -> GroupMember:
     if fields.agent is None and not fields.prompt.strip():
         report.error(here, "give agent, the name of one that a file describes, or prompt")
     if fields.tools is not None and _SENDS not in fields.tools:
-        report.warn((*here, "tools"), f"{_SENDS} is not among them, so it can answer nobody")
+        report.warn((*here, "tools"), f"{_SENDS} is missing, so it cannot answer anybody")
     return GroupMember(
         AgentDefinition(
             name=fields.name,
@@ -153,6 +153,6 @@ def _member(fields: MemberFields, at: int, report: YamlReport) -> GroupMember:
 
 
 def _limits(fields: BaseModel) -> dict[str, float]:
-    """By the names of `agent.limits.Limits`."""
+    """Return the limits by their names in `agent.limits.Limits`."""
     given = fields.model_dump(exclude_none=True)
     return {"max_cost_usd" if name == "budget" else name: limit for name, limit in given.items()}

@@ -61,7 +61,7 @@ class _JobTool(Tool[ArgsT]):
         return ApprovalKey(kind="text", parts=(getattr(args, "id", ""),))
 
     def _job(self, job_id: str) -> Job:
-        """Raises NotFound, which names the jobs there are."""
+        """Return a job. Raises NotFound, which names the existing jobs."""
         try:
             return self._book.get(job_id)
         except KeyError:
@@ -69,7 +69,7 @@ class _JobTool(Tool[ArgsT]):
             raise NotFound(f"there is no job {job_id[:40]!r}; there are: {known}") from None
 
     async def _ended(self, job: Job, most: int, *before: str) -> ToolResult:
-        """How the job ended: its last printed lines, and the lines that its call returned but did not print."""
+        """Return how the job ended: its last printed lines, and the lines that its call returned but did not print."""
         lines = await asyncio.to_thread(_ended_lines, self._book, job, most)
         return ToolResult.from_text("\n".join([*before, *lines]), details={ENDED: job.id})
 
@@ -92,7 +92,7 @@ class JobListTool(_JobTool[NoArgs]):
 
 
 class JobWaitTool(_JobTool[JobWaitArgs]):
-    """Running out of time is a state, not an error. A word from the user ends the wait at once."""
+    """Waits for a job. A timeout is a state, not an error; a message from the user ends the wait at once."""
 
     name = JOB_WAIT
     label = "Wait"
@@ -138,7 +138,7 @@ class JobReadTool(_JobTool[JobReadArgs]):
 
 
 class JobStopTool(_JobTool[JobArgs]):
-    """In order with every other call of its batch; allowed in plan mode, since it only ends what was allowed."""
+    """Runs in order with the other calls of its batch; allowed in plan mode, as it only ends what was allowed."""
 
     name = JOB_STOP
     label = "Stop job"
@@ -153,7 +153,7 @@ class JobStopTool(_JobTool[JobArgs]):
 
 
 class JobSendTool(_JobTool[JobSendArgs]):
-    """Approved with the job, as one that takes input; what the job does with the text may change something."""
+    """Approved together with the job, as one that takes input; the job may change something because of the text."""
 
     name = "job_send"
     label = "To job"
@@ -180,7 +180,7 @@ def job_tools(book: JobBook) -> tuple[Tool[Any], ...]:
 
 
 def job_line(job: Job) -> str:
-    """Id, state, how long it took, how much it printed, and what it is, in one line."""
+    """Return id, state, duration, amount of output and description of a job, in one line."""
     seconds = (time.time() if job.ended is None else job.ended) - job.started
     parts = [f"{job.id} {job.status}", f"{max(0.0, seconds):.0f} s", f"{job.lines} lines"]
     if job.summary:
@@ -206,7 +206,7 @@ def _ended_lines(book: JobBook, job: Job, most: int) -> list[str]:
 
 
 def _fitting(page: OutputPage, *, from_end: bool) -> list[str]:
-    """As many lines as fit, the last ones or the first."""
+    """Return as many lines as fit, the last ones or the first."""
     lines = [shown(shortened(line, _LONGEST_LINE)) for line in page.lines[:: -1 if from_end else 1]]
     return list(fitting(lines, _MOST_CHARACTERS))[:: -1 if from_end else 1]
 

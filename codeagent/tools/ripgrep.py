@@ -1,4 +1,4 @@
-"""Runs ripgrep over an open directory and yields where it found something: hints, to be read again."""
+"""Runs ripgrep over an open directory and yields its matches, which are only hints: callers read the files again."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ from codeagent.core.tool import Failed, InvalidArgs
 
 _CHUNK = 1 << 18
 _LAST_WORDS_SECONDS = 2.0
-"""How long a killed ripgrep is waited for: its end must not hold up an answer that is there."""
+"""Seconds to wait for a killed ripgrep, whose end must not delay the answer."""
 _LONGEST_RECORD = 24 << 20
 _SAME_FILES = (
     "--no-config",
@@ -29,7 +29,7 @@ _SAME_FILES = (
     "--no-ignore-global",
     "--glob=!.git",
 )
-"""What decides which files there are: hidden ones too, ignore rules of the workspace alone."""
+"""The options that select files: hidden ones as well, and only ignore rules of the workspace."""
 _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
 
 
@@ -37,17 +37,17 @@ _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be 
 class Query:
     pattern: str
     path: str
-    """A directory or file, relative to the root that is searched from."""
+    """The directory or file to search, relative to the root."""
     glob: str | None = None
     literal: bool = False
     ignore_case: bool = False
     from_above: bool = False
-    """Whether ignore files of folders above the root count."""
+    """Whether ignore files of folders above the root apply."""
 
 
 @dataclass(frozen=True)
 class MatchedLine:
-    """One line, as ripgrep read it by its path."""
+    """A matching line, as ripgrep read it by path."""
 
     path: str
     line: int
@@ -60,7 +60,7 @@ class MatchedLine:
 
 
 def find_ripgrep(workspace: Path) -> str | None:
-    """The `rg` that was installed with codeagent, else one on PATH that is not in the workspace."""
+    """Return the `rg` installed with codeagent, else one on PATH that is not in the workspace."""
     own = Path(sysconfig.get_path("scripts")) / "rg"
     if os.access(own, os.X_OK):
         return str(own)
@@ -68,10 +68,10 @@ def find_ripgrep(workspace: Path) -> str | None:
 
 
 async def search(program: str, root: int, query: Query) -> AsyncGenerator[MatchedLine, None]:
-    """Hits in no particular order, as they come; ending the iteration early stops ripgrep.
+    """Yield matching lines in no particular order, as they are found; ending the iteration early stops ripgrep.
 
     `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
-    ripgrep's words for a bad pattern, Failed where it could not search.
+    ripgrep's message for a bad pattern, Failed if it could not search.
     """
     found = False
     async with (
@@ -90,7 +90,7 @@ async def search(program: str, root: int, query: Query) -> AsyncGenerator[Matche
 
 
 async def list_files(program: str, root: int, most: int, *, from_above: bool = False) -> list[str]:
-    """Paths of at most `most` files that a search would look at, in no particular order.
+    """Return the paths of at most `most` files that a search would look at, in no particular order.
 
     `root` as with `search`, `from_above` as in Query. Raises Failed if ripgrep could not list them.
     """
@@ -110,7 +110,7 @@ async def list_files(program: str, root: int, most: int, *, from_above: bool = F
 async def _running(
     program: str, root: int, arguments: list[str]
 ) -> AsyncIterator[tuple[Process, StreamReader, "asyncio.Future[str]"]]:
-    """ripgrep at work, what it prints, and its first words on standard error; killed at the end if it still runs."""
+    """Yield running ripgrep, its output, and its first words on standard error; at the end it is killed if needed."""
     process = await asyncio.create_subprocess_exec(
         program,
         *arguments,
@@ -135,7 +135,7 @@ async def _running(
 
 
 def _kill(pid: int) -> None:
-    """Not by `Process.kill`, which takes the exit status away from asyncio if the process has just ended."""
+    """Kill a process; not with `Process.kill`, which steals the exit status from asyncio if it has just ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -143,7 +143,7 @@ def _kill(pid: int) -> None:
 
 
 async def _ended(process: Process, stdout: StreamReader, errors: "asyncio.Future[str]") -> None:
-    """Read what is left first: asyncio tells of an exit only when the pipes were read to their end."""
+    """Wait for the end, after reading the pipes: asyncio reports an exit only once they were read to their end."""
     while await stdout.read(_CHUNK):
         pass
     await errors
@@ -164,7 +164,7 @@ def _arguments(query: Query) -> list[str]:
 
 
 async def _records(stdout: StreamReader) -> AsyncGenerator[bytes, None]:
-    """Lines of standard output; one that is longer than any file may be is dropped."""
+    """Yield the lines of standard output, without any that is longer than the largest file."""
     buffer = bytearray()
     dropping = False
     while chunk := await stdout.read(_CHUNK):
@@ -181,7 +181,7 @@ async def _records(stdout: StreamReader) -> AsyncGenerator[bytes, None]:
 
 
 async def _errors(stderr: StreamReader) -> str:
-    """The first words on standard error; the rest is read and dropped."""
+    """Return the first words on standard error; the rest is read and dropped."""
     kept = b""
     while chunk := await stderr.read(_CHUNK):
         kept = (kept + chunk)[:2000]

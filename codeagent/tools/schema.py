@@ -1,4 +1,4 @@
-"""JSON Schemas of tool arguments: made from a model, checked against, and how a fault in the arguments is worded."""
+"""JSON Schemas of tool arguments: makes them from models, checks arguments, and words the faults."""
 
 import json
 import re
@@ -24,11 +24,11 @@ _PATTERN_SECONDS = 0.2
 _SEEN_IN_ERRORS = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "minItems", "maxItems", "minLength", "maxLength"}
 )
-"""A call beyond a bound gets a result that names the bound; few calls come near one."""
+"""Bounds, which the model is not told in advance: a call beyond one gets a result that names it."""
 _UNSAID: tuple[tuple[str, Any], ...] = (
     ("additionalProperties", False), ("default", ""), ("default", "."), ("default", []), ("default", 0),
 )  # fmt: skip
-"""False is 0."""
+"""How False is written, which equals 0 in Python."""
 _DEEPEST = 32
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {
@@ -61,18 +61,18 @@ class Fault:
     """One fault in the arguments of a call."""
 
     where: str
-    """`path`, or `edits.0.old_string`; empty for the arguments as a whole."""
+    """The place, such as `path` or `edits.0.old_string`; empty for the arguments as a whole."""
     text: str
-    """A phrase without its subject; for an unknown argument the nearest names, which may be none."""
+    """A phrase without a subject; for an unknown argument the nearest names, if there are any."""
     kind: Literal["wrong", "missing", "unknown", "broken"] = "wrong"
-    """`broken`: it fits the schema but makes no sense; the text is a whole sentence."""
+    """`broken`: it matches the schema but does not make sense; the text is then a whole sentence."""
     given: Any = None
 
     def __hash__(self) -> int:
         return hash((self.where, self.text, self.kind))
 
     def said(self, tool: str) -> str:
-        """The line a model reads."""
+        """Return the line for the model."""
         match self.kind:
             case "missing":
                 return f"Validation Error: Missing required argument '{self.where}' for tool '{tool}'"
@@ -87,22 +87,22 @@ class Fault:
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
     def in_words(self, whole: str) -> str:
-        """The same for a value that is not the arguments of a call; `whole` names that value."""
+        """Return the line for a value other than a call's arguments; `whole` names that value."""
         text = {"missing": "is missing", "unknown": "is not a key of the schema"}.get(self.kind, self.text)
         return f"{self.where or whole} {text}"
 
 
 def unknown_argument(where: str, name: str, known: Iterable[str]) -> Fault:
-    """The fault of an argument that the tool does not take; `old` is near enough to `old_string`."""
+    """Return the fault for an unknown argument, with the nearest names: `old` is close enough to `old_string`."""
     return Fault(where, nearest_names(name, known, cutoff=0.4), "unknown")
 
 
 def nearest_names(
     name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2, cutoff: float = 0.5
 ) -> str:
-    """`; did you mean a or b?`, each written in that form, or nothing; case does not count.
+    """Return `; did you mean a or b?`, each written in that form, or an empty text; case is ignored.
 
-    `cutoff`: how alike two names have to be, from 0 to 1.
+    `cutoff` is the least similarity of two names, from 0 to 1.
     """
     by_lower = {one.lower(): form(one) for one in known}
     close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)]
@@ -110,7 +110,7 @@ def nearest_names(
 
 
 def nearest_or_all(name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2) -> str:
-    """The nearest names, or else `; there are a, b, c`."""
+    """Return the nearest names as `nearest_names` does, or else `; there are a, b, c`."""
     names = list(known)
     listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
     return nearest_names(name, names, form, most=most) or f"; there are {listed or 'none'}"
@@ -134,9 +134,9 @@ def kind_of(value: Any) -> str:
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of an object: references resolved in place, titles and empty defaults left out.
+    """Return the schema of an object, with references resolved in place, and without titles and empty defaults.
 
-    A recursive type is written out once; below that, it is an object that names it, because not every provider takes
+    A recursive type is written out once; below that it is an object that names it, because not every provider accepts
     references.
     """
     schema = model.model_json_schema()
@@ -180,7 +180,7 @@ def _target(reference: str, definitions: dict[str, Any], within: tuple[str, ...]
 
 
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """The schema without null, if that is what leaving the argument out means: then it need not be said."""
+    """Return the schema without null, if null means the same as leaving the argument out."""
     forms = node.get("anyOf")
     if node.get("default", "") is not None or not isinstance(forms, list) or {"type": "null"} not in forms:
         return node
@@ -194,21 +194,21 @@ _schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)
 
 
 def tool_schema(tool: Tool[Any]) -> dict[str, Any]:
-    """The schema that checks the tool's arguments and that a model is shown; never change it."""
+    """Return the schema for checking the tool's arguments and for the model; never change it."""
     return tool.schema if tool.schema is not None else _schema_of(tool.Args)
 
 
 def shown_schema(tool: Tool[Any]) -> dict[str, Any]:
-    """The schema that the model gets; that of a user-defined tool is not changed."""
+    """Return the schema for the model; that of a user-defined tool is unchanged."""
     schema = tool_schema(tool)
     shorter: dict[str, Any] = terse(schema) if tool.source == "builtin" else schema
     return shorter
 
 
 def terse(node: Any) -> Any:
-    """The schema of a built-in tool as the model gets it with every request: without bounds and empty defaults.
+    """Return the schema of a built-in tool for the model, short because it is sent with every request: without bounds.
 
-    Arguments are checked against the whole schema all the same.
+    Arguments are still checked against the full schema.
     """
     if isinstance(node, list):
         return [terse(item) for item in node]
@@ -224,9 +224,9 @@ def terse(node: Any) -> Any:
 
 
 def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fault, ...]:
-    """Everything about the arguments that does not fit; empty if they fit.
+    """Return every fault of the arguments; empty if they are valid.
 
-    Formats are not checked, nothing is fetched, and a pattern that takes too long counts as not matched.
+    Formats are not checked, nothing is fetched, and a pattern that takes too long counts as not matching.
     """
     try:
         found = [fault for error in _validator(schema).iter_errors(arguments) for fault in _faults(error)]
@@ -236,10 +236,10 @@ def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fau
 
 
 def problems_of(schema: Any) -> tuple[str, ...]:
-    """Why a schema cannot be used, each as `place: reason` or a reason; empty if it can.
+    """Return why a schema cannot be used, each as `place: reason` or a reason; empty if it can.
 
-    Besides what the draft forbids, these are refused: references to other documents, keys matched by patterns, patterns
-    that do not compile or are too long, another draft, more than 32 levels.
+    Besides what the draft forbids, it refuses references to other documents, keys matched by patterns, patterns that do
+    not compile or are too long, other drafts, and more than 32 levels.
     """
     if not isinstance(schema, dict):
         return (f"a schema is a mapping, not {kind_of(schema)}",)
@@ -281,7 +281,7 @@ def _forbidden(key: str, value: Any) -> str | None:
         case "$id" | "$dynamicRef" | "$recursiveRef" if isinstance(value, str):
             return "not supported here"
         case "$schema" if isinstance(value, str) and value.rstrip("#") != _DRAFT:
-            return f"only {_DRAFT} is understood"
+            return f"only {_DRAFT} is supported"
         case "patternProperties" if isinstance(value, dict):
             return "keys matched by patterns are not supported; name the properties"
         case "pattern" if isinstance(value, str):
@@ -303,7 +303,7 @@ def pattern_problem(pattern: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
-    """Compiled with the library that can time out: a pattern may take exponential time."""
+    """Compile a pattern with a library that has timeouts, as matching may take exponential time."""
     import regex  # heavy, and few schemas have patterns
 
     return regex.compile(pattern)
@@ -351,7 +351,7 @@ def _faults(error: Any) -> Iterator[Fault]:
         case "anyOf" | "oneOf" if error.context:
             yield from _closest(error, where)
         case "oneOf":
-            yield Fault(where, "fits more than one of the forms the schema allows", given=given)
+            yield Fault(where, "matches more than one of the forms that the schema allows", given=given)
         case "pattern" if error.message == "takes too long":
             yield Fault(where, f"cannot be matched against the pattern {value!r} in reasonable time", given=given)
         case "uniqueItems":
@@ -364,7 +364,7 @@ def _faults(error: Any) -> Iterator[Fault]:
 
 
 def _closest(error: Any, where: str) -> Iterator[Fault]:
-    """What is wrong according to the closest form of a choice, or one sentence if every form wants another type."""
+    """Return the faults for the closest form of a choice, or one sentence if every form requires another type."""
     inner = error.context
     if all(one.validator == "type" and not one.path and isinstance(one.validator_value, str) for one in inner):
         names = " or ".join(dict.fromkeys(_TYPES[one.validator_value] for one in inner))

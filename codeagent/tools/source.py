@@ -1,4 +1,4 @@
-"""Where further tools come from: one small interface for servers, documents, packages and built-in extra sets."""
+"""Sources of further tools: one small interface for servers, documents, packages and built-in extra sets."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,37 +15,37 @@ SOURCE_PACKAGES = "codeagent.sources"
 a ToolSource, or such a class; the entry point's name is the source's."""
 _CLOSE_SECONDS = 10.0
 _FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
-"""Seconds from a failure to the next attempt."""
+"""Seconds from each failure to the next attempt."""
 
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool as a list shows it, before it is made."""
+    """A tool as an entry of a list, before it is made."""
 
     name: str
     summary: str
-    """One line; empty if it is known only once the source was started."""
+    """One line; empty if it is not known before the source was started."""
     tags: tuple[str, ...] = ()
     path: str = ""
-    """Of the operation it stands for, such as `/users/{id}`; empty if it has none."""
+    """The path of its operation, such as `/users/{id}`; empty if it has none."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a source has now."""
+    """What a source offers now."""
 
     tools: tuple[ListedTool, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
     state: SourceState = "ready"
     about: str = ""
-    """One line for the model: what these tools are good for."""
+    """One line for the model that says what these tools are good for."""
     instructions: Callable[[str], str] | None = None
-    """Gives an agent of that name, once, what is to be read when the tools are used; see `tools.mcp.source`."""
+    """Returns, once for each agent, instructions for using the tools; see `tools.mcp.source`."""
 
 
 @dataclass(frozen=True)
 class Toolset:
-    """A set as it is now."""
+    """A toolset as it is now."""
 
     name: str
     state: SourceState
@@ -60,40 +60,40 @@ class Toolset:
 
 
 class ToolSource(Protocol):
-    """Tools of one origin. It never raises for what it cannot reach: that is a problem in its listing.
+    """Tools of one origin. If it cannot reach something, it does not raise, but reports a problem in its listing.
 
-    `tools.toolsets` starts it beside the first request, or once it is asked for while its listing says `waiting`; it
-    starts it again, at growing intervals, while the listing says `failed`; and it closes it with the conversation.
-    While the listing does not say `ready`, tools of it that are in use stay, and their calls fail by themselves.
+    `tools.toolsets` starts it during the first request or, while its listing says `waiting`, when it is needed; starts
+    it again, at growing intervals, while the listing says `failed`; and closes it with the conversation. While the
+    listing does not say `ready`, its tools stay in use, and their calls fail by themselves.
     """
 
     @property
     def name(self) -> str:
-        """How the user and the model know it: `github`, `petstore`, `web`; unique in a conversation."""
+        """Its name for the user and the model, such as `github`, `petstore` or `web`; unique in a conversation."""
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Begin, and return when the first listing is there or has failed; called again after a failure.
+        """Start, and return once the first listing is available or has failed; called again after a failure.
 
         `changed` is called on the event loop whenever `list` would return something else than before.
         """
 
     def list(self) -> Listing:
-        """What there is now; the same object as before if nothing changed. Does not block."""
+        """Return the current listing; the same object as before if nothing changed. Does not block."""
 
     def get(self, name: str) -> Tool[Any]:
-        """The tool of that name in the listing, the same object until it changes. Raises NotFound."""
+        """Return the tool of that name in the listing, the same object until it changes. Raises NotFound."""
 
     async def close(self) -> None:
-        """End what was started; nothing of it is left running. Also called if it never was started."""
+        """End everything that was started. Also called if `start` never was."""
 
 
 class BuiltInSet:
-    """A source of built-in tools that are made, and whose modules are imported, on first use."""
+    """A source of built-in tools that are imported and made on first use."""
 
     def __init__(self, name: str, about: str, names: Sequence[str], make: Callable[[], Sequence[Tool[Any]]]) -> None:
         """`make` returns the tools called `names`, in that order; it runs in a thread and imports what it needs.
 
-        With `names` a rule or an allow list can be checked, and a call be answered, before anything is imported.
+        With `names`, rules and allow lists can be checked, and calls answered, before anything is imported.
         """
         self.name = name
         self._make = make
@@ -124,10 +124,10 @@ _STARTING = Listing(state="starting")
 
 
 class LateSource:
-    """A source that is made, and whose modules are imported, in a thread once it is started."""
+    """A source that is imported and made in a thread once it is started."""
 
     def __init__(self, name: str, make: Callable[[], ToolSource], listing: Listing = _STARTING) -> None:
-        """`listing` is what is known before; with the state `waiting` it is made only once it is asked for."""
+        """`listing` is what is known before that; in the state `waiting` the source is made only when it is needed."""
         self.name = name
         self._make = make
         self._source: ToolSource | None = None
@@ -155,7 +155,7 @@ class LateSource:
 
 
 class SourceRun:
-    """Keeps one source going: starts it in the background, and again, at growing intervals, while it fails."""
+    """Runs a source: starts it in the background, and again, at growing intervals, while it fails."""
 
     def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
         self.source = source
@@ -170,7 +170,7 @@ class SourceRun:
 
     @property
     def listing(self) -> Listing:
-        """The source's own; a failed one if `list` raises, and while a start that failed is tried again."""
+        """The source's own listing; a failed one if `list` raises, and while a failed start is tried again."""
         if self._broken is not None:
             return self._broken
         try:
@@ -179,18 +179,18 @@ class SourceRun:
             return self._failed(error)
 
     def begin(self) -> None:
-        """Start it, unless it was started or closed before; an event loop is running."""
+        """Start the source, unless it was started or closed before; needs a running event loop."""
         if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
 
     def try_again(self) -> None:
-        """If it has failed, start it now instead of after the delay."""
+        """If the source has failed, start it now instead of after the delay."""
         if self._started.is_set() and self.listing.state == "failed":
             self._started.clear()
             self._again.set()
 
     async def restart(self) -> None:
-        """End it, and begin again."""
+        """Close the source and start it again."""
         async with self._ending:
             await self._end()
             self._task, self._broken = None, None
@@ -198,14 +198,14 @@ class SourceRun:
             self.begin()
 
     async def settled(self, seconds: float) -> None:
-        """Return once it has started or failed, or after that many seconds."""
+        """Return once the source has started or failed, or after that many seconds."""
         self.begin()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._started.wait()
 
     async def close(self) -> None:
-        """End it for good."""
+        """Close the source for good."""
         self._closed = True
         async with self._ending:
             await self._end()
@@ -229,20 +229,20 @@ class SourceRun:
             delay = min(2 * delay, _LONGEST_DELAY)
 
     async def _failed_for(self, seconds: float) -> bool:
-        """Wait so long, or until it is to be tried at once; whether it is still failed then."""
+        """Wait that long, or until `try_again`; return whether the source has still failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._again.wait()
         self._again.clear()
         if self.listing.state == "failed":
             return True
-        self._started.set()  # it recovered by itself: nobody has to wait for another start
+        self._started.set()  # it recovered by itself, so it need not be started again
         return False
 
     async def _start(self) -> None:
         self._started.clear()
         if self.listing.state == "failed":
-            self._broken = self.listing  # until it is known better, so that its problem is reported once
+            self._broken = self.listing  # until more is known, so that the problem is reported once
         broken: Listing | None = None
         try:
             await self.source.start(self._tell)
@@ -267,5 +267,5 @@ class SourceRun:
 
 
 def listed(tool: Tool[Any], *tags: str) -> ListedTool:
-    """A tool that was made, as a list shows it."""
+    """Return the list entry of a tool."""
     return ListedTool(tool.name, tool.description.strip().partition("\n")[0], tags)

@@ -1,4 +1,4 @@
-"""Toolsets: groups of tools from sources, which the model or the user turns on; the sources run beside the turns."""
+"""Toolsets: groups of tools from sources, which the model or the user turns on; sources run in the background."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,35 +16,35 @@ from codeagent.tools.schema import nearest_or_all, shown_schema
 from codeagent.tools.source import ListedTool, Listing, SourceRun, Toolset, ToolSource
 
 if TYPE_CHECKING:
-    from codeagent.tools.grouping import ToolGroup  # only a configuration with groups needs it
+    from codeagent.tools.grouping import ToolGroup  # needed only for a configuration with groups
 
 MOST_AT_ONCE = 30
-"""Tools of a set that the model turns on whole; of a larger one it names those that it wants."""
+"""The largest toolset that the model can turn on as a whole; of a larger one it names the tools it wants."""
 MOST_IN_USE = 128
-"""Tools of all sets together that are on; providers take no more."""
+"""The most tools of all toolsets that can be on together, as providers do not accept more."""
 _START_SECONDS = 30.0
-"""How long a call waits for a source that is starting."""
+"""Seconds that a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
-"""How long the first request waits for the sets that were turned on beforehand."""
+"""Seconds that the first request waits for toolsets that were turned on beforehand."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A set that was turned on, or some of its tools."""
+    """A toolset that was turned on, or some of its tools."""
 
     toolset: str
     tools: tuple[str, ...] = ()
-    """Empty: all of them, also those that it gets later."""
+    """The tools; empty means all, including those that it gets later."""
 
     @property
     def details(self) -> JsonObject:
-        """What the log keeps of it, for `Toolsets.restore`."""
+        """Return what the log keeps of the choice, for `Toolsets.restore`."""
         names: list[JsonValue] = [*self.tools]
         return {"toolset": self.toolset, "tools": names}
 
 
 class Toolsets:
-    """The sets of one conversation. What is on changes only when the catalog takes it in, at a boundary."""
+    """The toolsets of a conversation. What is on changes only when the catalog updates, at a boundary."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class Toolsets:
         allow: AllowList | None = None,
         groups: Iterable["ToolGroup"] = (),
     ) -> None:
-        """`choices`: what is on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is
-        not among them, those of the sets are on from the start.
+        """`choices` are on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is not
+        among them, the allowed tools of toolsets are on from the start.
         """
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
@@ -66,16 +66,16 @@ class Toolsets:
         self._begun = False
         self._later: asyncio.TimerHandle | None = None
         self.moved = False
-        """Whether there is something to take in."""
+        """Whether the catalog has to update."""
         self._doubled: list[ToolProblem] = []
         self._own = {group.name: group for group in groups}
         self._defined: tuple[ToolGroup, ...] = ()
         """The groups of tool files."""
         self._groups = self._own
-        """Those in use: of one name the user's own, then the first."""
+        """The groups in use; of several with one name, the user's own, else the first."""
         self._seen: list[Listing] = []
         self._found: Mapping[str, Toolset] = {}
-        """The sets of the listings that were seen last."""
+        """The toolsets of the latest listings."""
         for source in sources:
             self.add(source)
 
@@ -83,7 +83,7 @@ class Toolsets:
         return bool(self._runs)
 
     def add(self, source: ToolSource) -> None:
-        """Add a source; once the others run, it is started, too. One whose name is taken is a problem, and not used."""
+        """Add a source, and start it if the others run. If its name is taken, it is a problem and is not used."""
         if source.name in self._runs:
             self._doubled.append(ToolProblem(source.name, "two sources of tools have this name: the first is used"))
             self.moved = True
@@ -93,7 +93,7 @@ class Toolsets:
             self._begin(run)
 
     def define(self, groups: "tuple[ToolGroup, ...]") -> None:
-        """Use these groups of tool files, and no others. One whose name is taken is a problem, and is not used."""
+        """Use exactly these groups of tool files. If a name is taken, the group is a problem and is not used."""
         if groups == self._defined:
             return
         self._defined = groups
@@ -103,33 +103,33 @@ class Toolsets:
         self._seen = []
 
     async def restart(self, name: str) -> None:
-        """End a source and start it again; return before it has started."""
+        """Restart a source; return before it has started."""
         await self._runs[name].restart()
 
     def begin(self, after: float = 0.0) -> None:
-        """Start the sources in the background, so many seconds from now, except those that wait to be asked for.
+        """Start the sources in the background, so many seconds from now, except those that wait until they are needed.
 
-        What is needed earlier is started earlier. An event loop is running.
+        Sources that are needed earlier are started earlier. Needs a running event loop.
         """
         self._later = asyncio.get_running_loop().call_later(after, self._begin_all) if after else None
         if not after:
             self._begin_all()
 
     async def first_ready(self) -> None:
-        """Wait once, and not for long, for the sets that were turned on before the first request."""
+        """Wait once, for a short time, for the toolsets that were turned on before the first request."""
         if self.waited:
             return
         self.waited = True
         await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources()))
 
     async def all_started(self, seconds: float) -> None:
-        """Start every source that does not wait to be asked for, and wait until all have started or failed."""
+        """Start every source that does not wait until it is needed, and wait until all have started or failed."""
         self._begin_all()
         starting = [run for run in self._runs.values() if run.listing.state == "starting"]
         await asyncio.gather(*(run.settled(seconds) for run in starting))
 
     async def close(self) -> None:
-        """End all sources; if this is cancelled, only once they have ended."""
+        """Close all sources; a cancellation takes effect once they are closed."""
         if self._later is not None:
             self._later.cancel()
         closing = asyncio.gather(*(run.close() for run in self._runs.values()))
@@ -143,7 +143,7 @@ class Toolsets:
             raise asyncio.CancelledError
 
     def all(self) -> Mapping[str, Toolset]:
-        """Every set by name, with the tools that may be used: the sources as they are, then groups of their tools.
+        """Return every toolset by name, with its allowed tools: whole sources, then groups of their tools.
 
         The same object as before if no listing changed.
         """
@@ -156,7 +156,7 @@ class Toolsets:
         found = {name: _whole(name, listing, self.allow) for name, listing in listings.items()}
         digests: dict[str, str] = {}
         for source in {group.source for group in self._groups.values() if group.digest and group.source in found}:
-            from codeagent.tools.grouping import digest_of  # only if a model divided a source
+            from codeagent.tools.grouping import digest_of  # needed only if a model divided a source
 
             digests[source] = digest_of(listings[source].tools)
         groups = (one for one in self._groups.values() if one.source in found and one.name not in found)
@@ -183,7 +183,7 @@ class Toolsets:
         )
 
     def problems(self) -> tuple[ToolProblem, ...]:
-        """What is wrong with sources, and with what was turned on before they were known."""
+        """Return the problems of sources, and of choices that turned out to be wrong."""
         found = self.all()
         to_come = {
             one.name for one in self._groups.values() if one.source in found and found[one.source].state != "ready"
@@ -191,7 +191,9 @@ class Toolsets:
         lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
         missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
         for group in (*self._own.values(), *self._defined):
-            if group.source not in self._runs and not group.digest:  # a split is kept for wherever its source is
+            if (
+                group.source not in self._runs and not group.digest
+            ):  # a split is stored for any conversation that has its source
                 text = f"there is no source of tools named {group.source}{nearest_or_all(group.source, self._runs)}"
                 missing.append(_problem_of(group, text))
             elif group.name in self._runs or self._groups[group.name] is not group:
@@ -201,38 +203,40 @@ class Toolsets:
 
     @property
     def names_known(self) -> bool:
-        """Whether every source has told which tools it has."""
+        """Whether every source has listed its tools."""
         listings = (run.listing for run in self._runs.values())
         return all(one.state == "ready" or (one.state == "waiting" and one.tools) for one in listings)
 
     @property
     def known(self) -> frozenset[str]:
-        """The names of all sets, also of those whose source has not told its tools yet."""
+        """Return the names of all toolsets, including those whose source has not listed its tools yet."""
         return frozenset((*self._runs, *self._groups))
 
     def names(self) -> Iterator[str]:
-        """Yield the names of all tools that are known, allowed or not."""
+        """Yield the names of all known tools, allowed or not."""
         return (tool.name for run in self._runs.values() for tool in run.listing.tools)
 
     def listing(self, source: str) -> Listing:
-        """All that the source has now, allowed or not."""
+        """Return everything that the source has now, allowed or not."""
         return self._runs[source].listing
 
     def parts(self, source: str) -> tuple[str, ...]:
-        """The names of the sets that a model divided the source's present tools into."""
+        """Return the names of the toolsets into which a model divided the source's current tools."""
         digested = {one.name for one in self._groups.values() if one.source == source and one.digest}
         return tuple(name for name in self.all() if name in digested)
 
     def where(self, tool: str) -> Toolset | None:
-        """The smallest set that has the tool, on or not."""
+        """Return the smallest toolset with the tool, on or not."""
         having = (one for one in self.all().values() if any(tool == listed.name for listed in one.tools))
         return min(having, key=lambda one: len(one.tools), default=None)
 
     async def ready(self, name: str) -> Toolset:
-        """Return the set once it has started or failed; one that had failed is tried again. Raises NotFound."""
+        """Return the toolset once it has started or failed; a failed one is tried again. Raises NotFound."""
         group = self._groups.get(name)
         if name not in self.all() and group is not None and group.source in self._runs:
-            await self._runs[group.source].settled(_START_SECONDS)  # a split holds only for the tools that it has then
+            await self._runs[group.source].settled(
+                _START_SECONDS
+            )  # a split is valid only for the tools that it was made for
         toolset = self.all().get(name)
         if toolset is not None and toolset.state != "ready":
             run = self._runs[toolset.source]
@@ -244,7 +248,7 @@ class Toolsets:
         return toolset
 
     async def use(self, name: str, tools: Sequence[str] = ()) -> tuple[Choice, tuple[ListedTool, ...]]:
-        """Turn on a set, or only these of its tools, from the next boundary on. Raises ToolError."""
+        """Turn on a toolset, or only these of its tools, from the next boundary on. Raises ToolError."""
         toolset = await self.ready(name)
         if toolset.state != "ready":
             why = f": {toolset.reason}" if toolset.reason else ""
@@ -265,13 +269,13 @@ class Toolsets:
         return choice, picked
 
     def taken(self, toolset: Toolset, tool: str) -> bool:
-        """Whether another tool that is in use has this name."""
+        """Return whether another tool in use has this name."""
         return tool in self._others or any(
             source != toolset.source for held, source in self._held.items() if held.name == tool
         )
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Take in the details of a logged `toolset_use`."""
+        """Turn on again what a logged `toolset_use` says."""
         match details:
             case {"toolset": str(name), "tools": list(tools)}:
                 self._choices.append(Choice(name, tuple(tool for tool in tools if isinstance(tool, str))))
@@ -280,9 +284,9 @@ class Toolsets:
                 return
 
     def candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
-        """The tools to be in use, each with the name of its source, and what keeps others out of use.
+        """Return the tools to use, each with the name of its source, and why others cannot be used.
 
-        Those that are on keep their order, and their place while their source is away; new ones come last.
+        Tools that are on keep their order, and their place while their source is not available; new ones come last.
         """
         found = self.all()
         choices = [*self._choices, *(map(Choice, found) if self._all_on else ())]
@@ -303,10 +307,9 @@ class Toolsets:
         return tools, tuple(problems)
 
     async def lend(self, names: Iterable[str], known: Collection[str]) -> tuple[Tool[Any], ...]:
-        """The tools of sets with these names, or that fit these patterns, on or not; starts their sources and waits.
+        """Return the tools of toolsets that match these names or patterns, on or not; starts their sources and waits.
 
-        They are for an agent that has tools of its own: what is on in this conversation stays as it is. `known`: names
-        that are taken. `*` alone names nothing.
+        They are for a child agent, so nothing changes here. `known`: names that are taken. `*` alone matches nothing.
         """
         wanted = AllowList((tuple(name for name in names if name != "*"),))
         missing = wanted.unknown({*known, *self.names()})
@@ -323,12 +326,12 @@ class Toolsets:
         return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
-        """Note what is in use now: the tools of sets with their sources, and the names of the others."""
+        """Record what is in use now: the tools of toolsets with their sources, and the names of the others."""
         self._held, self._others = tools, frozenset(others)
 
     @property
     def held(self) -> Mapping[Tool[Any], str]:
-        """The tools that are in use, in order, each with the name of its source."""
+        """Return the tools in use, in order, each with the name of its source."""
         return self._held
 
     def _get(self, source: str, name: str, problems: list[ToolProblem]) -> Tool[Any] | None:
@@ -336,7 +339,7 @@ class Toolsets:
             tool = self._runs[source].source.get(name)
             schema = {"type": "object"} if tool in self._held else shown_schema(tool)
             if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
-                raise ValueError("the schema of its arguments is not that of an object")  # it would spoil all requests
+                raise ValueError("the schema of its arguments is not that of an object")  # it would break every request
         except Exception as error:  # a plug-in may raise anything
             problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
             return None
@@ -347,11 +350,11 @@ class Toolsets:
 
     @property
     def _all_on(self) -> bool:
-        """Whether everything that may be used is on, because the model may not turn it on."""
+        """Whether everything allowed is on, because the model cannot turn it on itself."""
         return not self.allow.allows("toolset_use")
 
     def _wanted_sources(self) -> set[str]:
-        """The sources of what is on, or will be once they have told their tools."""
+        """Return the sources of what is on, or will be once they have listed their tools."""
         found = self.all()
         sources = {group.name: group.source for group in self._groups.values()}
         sources |= {one.name: one.source for one in found.values()}
@@ -376,19 +379,19 @@ class Toolsets:
 
 
 def _problem_of(group: "ToolGroup", text: str) -> ToolProblem:
-    """A warning if a tool file defines the group: its source may well be one that only others of the project have."""
+    """Return a warning if a tool file defines the group, whose source perhaps only other people have; else an error."""
     return ToolProblem(group.origin or group.name, text, "warning" if group.origin else "error")
 
 
 def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
-    """The set of all tools of a source that may be used."""
+    """Return the toolset of all allowed tools of a source."""
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
     tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
     return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200), listing.instructions)
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:
-    """Yield the tools that the choice turns on, if its set is ready."""
+    """Yield the tools that the choice turns on, if its toolset is ready."""
     toolset = found.get(choice.toolset)
     if toolset is None or toolset.state != "ready":
         return

@@ -1,4 +1,4 @@
-"""Walks the tree of a directory: every name under its folder, or the paths that match, without what is ignored."""
+"""Walks a directory tree: lists every name below its folder, or the matching paths, without ignored files."""
 
 import asyncio
 import posixpath
@@ -22,19 +22,19 @@ DEEPEST = 64
 
 @dataclass
 class TreeWalk:
-    """One walk of the tree; every directory is opened beneath the root, no link is followed."""
+    """One walk of the tree; every directory is opened inside the root, and links are not followed."""
 
     workspace: Workspace
     rules: IgnoreRules
     cancel: CancelToken
     depth: int
     globs: tuple[IgnoreLine, ...] = ()
-    """The files that are listed, by their paths, and with `!` those that are not; none: all of them, as a tree."""
+    """Globs of the listed files, with `!` those of files left out; empty lists everything as a tree."""
     only_folders: bool = False
-    """Of a tree the directories, each with the number of its files."""
+    """For a tree: only the directories, each with its number of files."""
     most_lines: int = 500
     most_in_one: int = 100
-    """Names of one directory in a tree."""
+    """The most names of one directory in a tree."""
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     ignored: int = 0
@@ -58,11 +58,11 @@ class TreeWalk:
         return ToolResult.from_text(text, blocks=blocks, details=details)
 
     def list(self, path: str) -> None:
-        """Fills the fields. Raises WorkspaceError for the directory itself, not for those in it."""
+        """Fill the fields. Raises WorkspaceError for the directory itself, not for those inside."""
         self._directory(path, self.workspace.entries(path), 1)
 
     def notes(self) -> Iterator[str]:
-        """What the lines do not show."""
+        """Return notes about what the lines do not show."""
         if self.ignored:
             yield f"[{count(self.ignored, 'ignored name')} left out]"
         if self.beyond_depth:
@@ -114,7 +114,7 @@ class TreeWalk:
             self.lines[line] += f"  {count(len(self.files) - before, 'file')}"
 
     def _wanted(self, path: str) -> bool:
-        """Whether one of the globs matches the file, or there are only such that leave files out; and none of these."""
+        """Whether the file matches one of the globs (if there are any without `!`), and none with `!`."""
         matching = [glob.negated for glob in self.globs if glob.matches(path, False)]
         return not any(matching) and (bool(matching) or all(glob.negated for glob in self.globs))
 

@@ -74,7 +74,7 @@ async def test_a_rule_that_names_no_tool_is_told_once_all_tools_are_known(tmp_pa
     await kept.trust()
 
     told = [event for event in kept.journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
-    assert [notice.text for notice in told] == ["the rule oen(x) names no tool; did you mean one(x)?"]
+    assert [notice.text for notice in told] == ["the rule oen(x) does not name a tool; did you mean one(x)?"]
 
 
 async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_rule_that_names_no_tool_is_a_problem(product: Product) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('[rules]\ndeny = ["Write(*)", "bash(rm *)"]\n')
     _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
-    assert found["rules"] == ("problem", "the rule Write(*) names no tool; did you mean write(*)?")
+    assert found["rules"] == ("problem", "the rule Write(*) does not name a tool; did you mean write(*)?")
 
 
 def test_a_git_of_the_repository_s_own_is_not_run(product: Product) -> None:

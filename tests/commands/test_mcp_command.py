@@ -65,7 +65,7 @@ def test_a_server_for_this_machine_says_so(product: Product) -> None:
         (("one", "--env", "A", "--", "x"), "--env is NAME=VALUE"),
         (("one", "--client-id", "id", "--", "x"), "--client-id is for a URL"),
         (("one", "https://x", "--callback-port", "1"), "need --client-id"),
-        (("one", "https://x", "--client-id", "a", "--client-secret", "hush"), "names a variable"),
+        (("one", "https://x", "--client-id", "a", "--client-secret", "hush"), "must name a variable"),
         (("one", "--timeout", "-1", "--", "x"), "timeout: input should be greater than 0"),
         (("one", "--timeout", "0", "--", "x"), "timeout: input should be greater than 0"),
         (("one", "ftp://x"), "url: it must begin with http:// or https://"),

@@ -205,7 +205,7 @@ def test_a_failure_is_also_a_line_on_standard_error(product: Product, output: st
 def test_a_rule_that_names_no_tool_is_an_error_with_the_nearest_name(product: Product, rule: str, meant: str) -> None:
     done = product.call("run", "x", "--sandbox", "off", "--deny", rule, "--model", product.script(say("ok")))
     assert (done.code, done.out) == (2, "")
-    assert f"the rule {rule} names no tool; did you mean {meant}?" in done.err
+    assert f"the rule {rule} does not name a tool; did you mean {meant}?" in done.err
 
 
 def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(product: Product) -> None:
@@ -214,9 +214,9 @@ def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(pr
     (folder / "deploy.yaml").write_text("name: deploy\ndescription: Deploy.\nargv: [make, deploy]\n")
     given = ("run", "x", "--sandbox", "off", "--deny", "deploy", "--model", product.script(say("ok")))
     waiting = product.call(*given)
-    assert waiting.code == 0 and "the rule deploy names no tool" in waiting.err
+    assert waiting.code == 0 and "the rule deploy does not name a tool" in waiting.err
     loaded = product.call(*given, "--trust-project")
-    assert loaded.code == 0 and "names no tool" not in loaded.err
+    assert loaded.code == 0 and "does not name a tool" not in loaded.err
 
 
 @pytest.mark.parametrize(

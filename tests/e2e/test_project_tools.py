@@ -155,10 +155,10 @@ def test_a_built_in_tool_is_refused_while_the_file_that_narrows_it_is_broken(pro
     done = product.run(model, "--yes", "--output", "jsonl")
     [refused] = results(done.events)
     assert refused["error"]["kind"] == "denied"
-    assert f"bash is refused until {file}:3: restrictions.comands is mended: no such key" in text_of(refused)
+    assert f"bash is refused until {file}:3: restrictions.comands is fixed: no such key" in text_of(refused)
     assert file.read_text() == text
     assert "bash" not in listed(product)
-    assert "bash is refused until this is mended" in product.call("tools", "list").err
+    assert "bash is refused until this is fixed" in product.call("tools", "list").err
     file.write_text(text.replace("comands", "commands"))
     allowed, denied = results(
         product.run(product.script(calls(bash("echo 1"), bash("id")), say("so")), "--yes", "--output", "jsonl").events

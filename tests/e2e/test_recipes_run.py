@@ -175,7 +175,7 @@ def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) 
     first, second = results(product.log())
     assert "inside app" in text_of(first) and "inside other" not in text_of(second)
     plain = product.call("run", "look", "--sandbox", "off", "--trust-project", "--model", product.script(*turns[2:]))
-    assert "the input 'project' is not given" in plain.err
+    assert "the input 'project' is missing" in plain.err
 
 
 def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) 
         "release              Look, then write notes. (not trusted)",
         "                     .codeagent/commands/release.yaml: <tag> [tone]",
     ]
-    assert ".codeagent/commands/broken.md:1: {{inputs.x}} names no input; there are none" in listed.err
+    assert ".codeagent/commands/broken.md:1: {{inputs.x}} does not name an input; there are none" in listed.err
     shown = release.call("recipes", "show", "release")
     assert shown.out.splitlines()[:6] == [
         "release 1",

@@ -257,7 +257,7 @@ def test_a_document_is_added_with_the_files_beside_it(product: Product, api: Api
     [
         ((), "its server is https://shop.example/v1; if requests may go there, add --host shop.example"),
         (("--host", "other.example"), "not among the hosts pinned for it; add --host shop.example"),
-        (("--host", "shop.example", "--only", "tag:none"), "no operation fits tag:none"),
+        (("--host", "shop.example", "--only", "tag:none"), "no operation matches tag:none"),
         (("--host", "shop.example", "--only", "none"), "is not a filter"),
         (("--host", "shop.example", "--secret", "key=X"), "the document's schemes are none"),
         (("--host", "shop.example", "--name", "Bad Name"), "cannot be the name of a document"),

@@ -108,6 +108,6 @@ async def test_only_so_many_agents_work_at_once() -> None:
     for _ in range(8):
         service._start_agent({"prompt": "go"}, open_agent)
     outcome = await service._start_agent({"prompt": "go"}, open_agent).next()
-    assert isinstance(outcome, Outcome) and outcome.is_error and "8 agents are at work already" in str(outcome.content)
+    assert isinstance(outcome, Outcome) and outcome.is_error and "8 agents are already at work" in str(outcome.content)
     await service.close()
     assert service._agents == set()

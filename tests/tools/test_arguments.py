@@ -74,7 +74,7 @@ def test_malformed_json_is_shown_where_it_breaks() -> None:
         ("{'path': 'a'}", "not valid JSON"),
         ('{"path": ""}', "the path is empty"),
         ('{"path": "a\\u0000b"}', "NUL"),
-        ('{"path": "' + "x" * 300 + '"}', "longer than a path can be"),
+        ('{"path": "' + "x" * 300 + '"}', "the path is too long"),
         ('{"path": "a", "offset": 0}', "greater than or equal to 1"),
         ('{"path": "a", "offset": true}', "valid integer"),
         ('{"path": "a", "offset": "5"}', "got a string '5'"),

@@ -258,10 +258,10 @@ async def test_a_rule_that_names_no_tool_is_told_with_the_nearest_name(setting: 
     catalog = setting.catalog(elsewhere=["write", "edit"])
     await catalog.refresh()
     assert unknown(catalog, "Write(*)", "bsh(rm*)", "deplyo", "zzz") == [
-        "the rule Write(*) names no tool; did you mean write(*)?",
-        "the rule bsh(rm*) names no tool; did you mean bash(rm*)?",
-        "the rule deplyo names no tool; did you mean deploy?",
-        "the rule zzz names no tool; there are bash, deploy, edit, read, write",
+        "the rule Write(*) does not name a tool; did you mean write(*)?",
+        "the rule bsh(rm*) does not name a tool; did you mean bash(rm*)?",
+        "the rule deplyo does not name a tool; did you mean deploy?",
+        "the rule zzz does not name a tool; there are bash, deploy, edit, read, write",
     ]
 
 

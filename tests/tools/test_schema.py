@@ -142,7 +142,7 @@ def test_defaults_are_copies() -> None:
         ({"$id": "https://example.org/"}, "$id: not supported here"),
         ({"$dynamicRef": "#x"}, "$dynamicRef: not supported here"),
         ({"$schema": "http://json-schema.org/draft-07/schema#"},
-         "$schema: only https://json-schema.org/draft/2020-12/schema is understood"),
+         "$schema: only https://json-schema.org/draft/2020-12/schema is supported"),
         ({"patternProperties": {"^a": {}}},
          "patternProperties: keys matched by patterns are not supported; name the properties"),
         ({"items": [{"pattern": "("}]},

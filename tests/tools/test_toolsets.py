@@ -255,7 +255,9 @@ async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opene
     await toolsets.ready("hub")
     assert catalog.complete
     assert catalog.unknown([Rule.parse("deploy", "deny")]) == ()
-    assert catalog.unknown([Rule.parse("deplyo", "deny")]) == ("the rule deplyo names no tool; did you mean deploy?",)
+    assert catalog.unknown([Rule.parse("deplyo", "deny")]) == (
+        "the rule deplyo does not name a tool; did you mean deploy?",
+    )
 
 
 async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a_problem(opened: Open) -> None:

@@ -3,4 +3,4 @@
 import pkgutil
 
 NAMES = tuple(module.name for module in pkgutil.iter_modules(__path__))
-"""Every built-in tool that some conversation has, except those for jobs."""
+"""Every built-in tool of any conversation, except those for jobs."""

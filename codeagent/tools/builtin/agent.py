@@ -19,9 +19,9 @@ _ABOUT = (
     "a JSON Schema. Agents: "
 )
 _WIDTH, _NARROWEST = 60, 15
-"""Characters of an agent's description; with less room than that, names alone have to do."""
+"""Characters for an agent's description; if there is less room, only names are given."""
 _ROOM = 110
-"""Characters for all agents, as the first request is to stay small."""
+"""Characters for all agents, to keep the first request small."""
 _TARGET = 200
 _FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
 
@@ -33,7 +33,7 @@ class AgentArgs(ToolArgs):
 
 
 class AgentTool(Tool[AgentArgs]):
-    """Needs no approval: each call of the agent it starts is judged like any other."""
+    """Does not need approval: each call of the agent that it starts is checked like any other."""
 
     name = "agent"
     label = "Agent"
@@ -43,7 +43,7 @@ class AgentTool(Tool[AgentArgs]):
     starts_agents = True
 
     def __init__(self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False) -> None:
-        """`only_reads`: whether no tool of the agent may change anything."""
+        """`only_reads`: whether none of the agent's tools may change anything."""
         self._agents = agents
         self._only_reads = only_reads
 
@@ -87,7 +87,7 @@ class AgentTool(Tool[AgentArgs]):
 
 
 def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:
-    """The JSON Schema that was given; None if the format was put in words."""
+    """Return the JSON Schema that was given; None if the format is described in words."""
     if not isinstance(wanted, str):
         return dict(wanted)
     try:
@@ -98,7 +98,7 @@ def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:
 
 
 def _misfit(schema: Mapping[str, Any], text: str) -> str:
-    """What keeps an answer from fitting the schema, for the agent that gave it; empty if it fits."""
+    """Return why an answer does not match the schema, for the agent that gave it; empty if it does."""
     bare = text.strip()
     fenced = _FENCE.match(bare)
     try:

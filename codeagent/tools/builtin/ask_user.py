@@ -19,7 +19,7 @@ class AskUserArgs(ToolArgs):
 
 
 class AskUser(Tool[AskUserArgs]):
-    """Needs no approval: it is a question itself."""
+    """Does not need approval, as it is a question itself."""
 
     name = "ask_user"
     label = "Question"

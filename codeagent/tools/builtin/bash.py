@@ -18,7 +18,7 @@ from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_secon
 from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
-"""The time limit of a command that only reads and is not asked about; a longer `timeout` is asked about."""
+"""The time limit of a read-only command that runs without approval; a longer `timeout` needs approval."""
 _ANY_HOST = ("*",)
 _UNASKED = (
     f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
@@ -40,7 +40,7 @@ class BashArgs(ToolArgs):
 
 
 class Bash(Tool[BashArgs]):
-    """Runs alone, unless all of it is known to only read: nothing else is known about what a command touches."""
+    """Runs alone, unless the whole command is known to be read-only, as it is not known what others touch."""
 
     name = "bash"
     label = "Bash"
@@ -55,7 +55,7 @@ class Bash(Tool[BashArgs]):
     def __init__(
         self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None, exposed: Callable[[], str] = str
     ) -> None:
-        """`always_ask` is why no mode may answer for the user, only a rule of theirs. `exposed`: see Sandbox."""
+        """`always_ask` is why only a rule, and never a mode, may answer for the user. `exposed`: see Sandbox."""
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask

@@ -1,4 +1,4 @@
-"""The `edit` tool: replaces pieces of one file, all of them or none."""
+"""The `edit` tool: replaces pieces of one file, either all or none."""
 
 from typing import Self
 

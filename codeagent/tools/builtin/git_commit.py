@@ -1,4 +1,4 @@
-"""The `git_commit` tool: commits files of the workspace to the user's repository, on this machine, if they agree."""
+"""The `git_commit` tool: commits files of the workspace to the user's repository, on this machine, with approval."""
 
 import asyncio
 from typing import Annotated
@@ -31,7 +31,7 @@ class GitCommitArgs(ToolArgs):
 
 
 class GitCommit(Tool[GitCommitArgs]):
-    """Runs alone: it reads the files that others write, and moves the branch."""
+    """Runs alone, because it reads files that other calls write, and moves the branch."""
 
     name = "git_commit"
     label = "Commit"
@@ -47,7 +47,7 @@ class GitCommit(Tool[GitCommitArgs]):
     effect = "anything"
 
     def __init__(self, workspace: Workspace, committer: Committer, *, hooks: bool = False) -> None:
-        """`hooks`: whether the committer runs the repository's hooks; then every question says so."""
+        """`hooks`: whether the committer runs the repository's hooks, which every question then says."""
         self._workspace = workspace
         self._committer = committer
         self._hooks = hooks
@@ -73,7 +73,9 @@ class GitCommit(Tool[GitCommitArgs]):
         while not work.done():
             try:
                 await asyncio.wait({work})
-            except asyncio.CancelledError:  # a commit is whole or not at all, so a cancel waits for its end
+            except (
+                asyncio.CancelledError
+            ):  # a commit is made completely or not at all, so a cancellation waits for its end
                 continue
         try:
             done = work.result()
@@ -125,7 +127,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
-    """A diff for each text file, if they are few; the rest by name, so that every file is shown."""
+    """Return a diff for each text file, if there are few; the rest by name, so that every file is shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for change in changes:
@@ -139,7 +141,7 @@ def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
 
 
 def _texts(change: CommitChange) -> tuple[str, str] | None:
-    """The content before and after; None if one of them is not text."""
+    """Return the content before and after; None if one of them is not text."""
     try:
         before, after = (read_text(data or b"").text for data in (change.before, change.after))
     except NotText:

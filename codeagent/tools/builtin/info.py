@@ -22,7 +22,7 @@ class InfoArgs(ToolArgs):
 
 
 class Info(Tool[InfoArgs]):
-    """Needs no approval: it shows what the user, or the project, wrote for the model to read."""
+    """Does not need approval: it shows what the user, or the project, wrote for the model to read."""
 
     name = "info"
     label = "Info"
@@ -33,14 +33,14 @@ class Info(Tool[InfoArgs]):
     effect = "nothing"
 
     def __init__(self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills, read: set[str] | None = None) -> None:
-        """`tools` gives those in use at that moment. The names of tools that were read about are added to `read`."""
+        """`tools` returns the tools in use at that moment; names of tools read about are added to `read`."""
         self._tools = tools
         self._skills = skills
         self._read = set() if read is None else read
 
     @staticmethod
     def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
-        """Whether there is anything to tell beyond the definitions: if not, the model need not know the tool."""
+        """Whether there is documentation beyond the definitions; if not, the model does not need this tool."""
         return bool(skills.listed) or any(tool.documentation for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:

@@ -62,7 +62,7 @@ class OutputRead(Tool[OutputReadArgs]):
 
 
 def _page(page: OutputPage) -> str:
-    """As many lines as fit, and where they are."""
+    """Return as many lines as fit, and where they are."""
     numbered = enumerate(map(_plain, page.lines), start=page.first)
     cut = (shortened(line, _LONGEST_LINE, f"offset={at}, column={_LONGEST_LINE + 1}") for at, line in numbered)
     out = list(fitting(cut, _MOST_CHARACTERS))
@@ -77,7 +77,7 @@ def _page(page: OutputPage) -> str:
 
 
 def _rest_of_line(page: OutputPage, column: int) -> str:
-    """Raises InvalidArgs."""
+    """Return the line from that column on, as far as it fits. Raises InvalidArgs."""
     line = _plain(page.lines[0]) if page.lines else ""
     if column > max(len(line), 1):
         raise InvalidArgs(f"line {page.first} has {len(line)} characters; column {column} is past its end")
@@ -88,5 +88,5 @@ def _rest_of_line(page: OutputPage, column: int) -> str:
 
 
 def _plain(raw: str) -> str:
-    """The line as in a command's output: without colours, and if it was overwritten, in its last state."""
+    """Return the line as in a command's output: without colours and, if it was overwritten, in its last state."""
     return shown(readable(raw))

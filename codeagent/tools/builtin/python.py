@@ -35,7 +35,7 @@ class PythonArgs(ToolArgs):
 
 
 class Python(Tool[PythonArgs]):
-    """Runs alone, and is never known to only read."""
+    """Runs alone, and never counts as read-only."""
 
     name = "python"
     label = "Python"
@@ -46,7 +46,7 @@ class Python(Tool[PythonArgs]):
     sandboxed = True
 
     def __init__(self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None) -> None:
-        """The arguments are those of Bash."""
+        """The arguments are as for Bash."""
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
@@ -69,7 +69,7 @@ class Python(Tool[PythonArgs]):
 
 
 def command_for(code: str) -> str:
-    """A command line for bash that runs python3 with exactly `code`, whatever it holds, and a newline at its end."""
+    """Return a command line for bash that runs python3 with exactly `code`, whatever it is, and a final newline."""
     end = _END
     while end in code:
         end += "_"

@@ -21,11 +21,11 @@ _LINES = 2000
 _PAGE_CHARACTERS = 32_000
 _LONGEST_LINE = 2000
 _NUMBER_SIZE = 8
-"""Characters that a line's number and newline are counted as."""
+"""Characters counted for a line's number and newline."""
 _LARGEST_IMAGE = 5 << 20
 _CHUNK = 1 << 20
 _IN_PLACE = 1 << 20
-"""Bytes up to which reading is quicker than handing it to a thread."""
+"""Bytes up to which reading is faster than starting a thread for it."""
 _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _BINARIES = (
     (b"\x7fELF", "an ELF program"), (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip data"),
@@ -43,9 +43,9 @@ class ReadArgs(ToolArgs):
 @dataclass(frozen=True)
 class _Page:
     lines: list[str]
-    """Without their newlines, at most as many as asked for."""
+    """The lines without their newlines, at most as many as requested."""
     total: int | None
-    """Lines in the whole file; None if they were not counted."""
+    """The number of lines in the whole file; None if they were not counted."""
 
 
 class Read(Tool[ReadArgs]):
@@ -103,7 +103,7 @@ class Read(Tool[ReadArgs]):
         return ToolResult.from_text(text, details=self._reads.read(path, data, shown_lines, len(lines)))
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
-        """One page of a file that is too large to hold; it is not recorded, so it cannot be edited."""
+        """Return one page of a file that is too large for memory; it is not recorded, so it cannot be edited."""
         if is_binary(head):
             raise _not_text(path, "a binary file", head, file.seek(0, 2))
         file.seek(0)
@@ -116,7 +116,7 @@ class Read(Tool[ReadArgs]):
 
 
 def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
-    """The page's text, and the lines that are there in full."""
+    """Return the page's text, and the lines that are shown in full."""
     if page.total == 0:
         return "[The file is empty.]", []
     lines = list(fitting((shortened(line, _LONGEST_LINE) for line in page.lines), _PAGE_CHARACTERS, _NUMBER_SIZE))
@@ -132,7 +132,7 @@ def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
-    """Lines of a file of any size, in memory bounded by the page; most of an endless line is dropped."""
+    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped."""
     skip = offset - 1
     open_end = False
     while skip and (chunk := file.read(_CHUNK)):

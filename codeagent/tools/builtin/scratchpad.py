@@ -12,7 +12,7 @@ from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_KEY = 100
 _PLACE = "\0scratchpad"
-"""The key that orders the calls: no path holds a NUL."""
+"""The key that orders the calls; a path can never be equal to it, as it has a NUL."""
 
 
 class ScratchpadArgs(ToolArgs):
@@ -23,7 +23,7 @@ class ScratchpadArgs(ToolArgs):
 
 
 class ScratchpadTool(Tool[ScratchpadArgs]):
-    """Needs no approval: it changes nothing that belongs to the user."""
+    """Does not need approval: it does not change anything of the user's."""
 
     name = "scratchpad"
     label = "Notes"
@@ -34,7 +34,7 @@ class ScratchpadTool(Tool[ScratchpadArgs]):
     effect = "nothing"
 
     def __init__(self, session: Scratchpad, project: Scratchpad | None = None) -> None:
-        """`project` None: there is only the session's."""
+        """If `project` is None, there is only the session's scratchpad."""
         self._session = session
         self._project = project
 

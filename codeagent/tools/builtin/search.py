@@ -1,4 +1,4 @@
-"""The `search` tool: ripgrep finds, and every line shown is read again inside the workspace."""
+"""The `search` tool: ripgrep finds matches, and every shown line is read again inside the workspace."""
 
 import asyncio
 from collections import Counter
@@ -98,7 +98,7 @@ class Search(Tool[SearchArgs]):
                 if len(hits) > args.limit:
                     break
         more = len(hits) > args.limit
-        # The named file itself may hold secrets: the user was asked about it.
+        # If the named file itself holds secrets, the user was asked about it.
         page = _Results(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit)
@@ -106,7 +106,7 @@ class Search(Tool[SearchArgs]):
 
 @dataclass
 class _Results:
-    """The verified lines of all files, and how much was left out."""
+    """The verified lines of all files, and counts of what was left out."""
 
     context: int
     reads: ReadTracker
@@ -115,14 +115,14 @@ class _Results:
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     shown: list[dict[str, JsonValue]] = field(default_factory=list)
-    """Of each file, the details of the lines that are there in full."""
+    """By file, the details of the lines that are shown in full."""
     size: int = 0
     matches: int = 0
     unseen: Counter[str] = field(default_factory=Counter)
-    """How much of what was found is not shown, by the key of its note."""
+    """How many matches are not shown, by the key of the note about them."""
 
     def fill(self, workspace: Workspace, hits: list[MatchedLine]) -> None:
-        """Read each file once, inside the workspace, and keep the hits that are really there."""
+        """Read each file once, inside the workspace, and keep the matches that are really there."""
         by_path: dict[str, list[MatchedLine]] = {}
         for hit in hits:
             by_path.setdefault(hit.path, []).append(hit)
@@ -173,7 +173,7 @@ class _Results:
                 self.shown.append(self.reads.read(path, data, runs, len(lines)))
 
     def _show(self, path: str, hits: list[MatchedLine], lines: list[str]) -> list[Lines]:
-        """The lines that are shown in full."""
+        """Return the lines that are shown in full."""
         runs: list[Lines] = []
         matched = {hit.line: hit for hit in hits}
         around = {
@@ -218,7 +218,7 @@ def _is_there(hit: MatchedLine, raw: list[bytes] | None, lines: list[str]) -> bo
 
 
 def _around(line: str, hit: MatchedLine | None) -> str:
-    """The line, or of a long one the part around its match."""
+    """Return the line or, if it is long, the part around its match."""
     if len(line) <= _WIDEST:
         return line
     start = 0 if hit is None else max(0, len(hit.text[: hit.start].decode("utf-8", "replace")) - _BEFORE_MATCH)

@@ -22,7 +22,7 @@ class SearchMemoryArgs(ToolArgs):
 
 
 class SearchMemory(Tool[SearchMemoryArgs]):
-    """Needs no approval: it reads what the model was told here before."""
+    """Does not need approval: it reads what the model was told here in earlier sessions."""
 
     name = "search_memory"
     label = "Memory"

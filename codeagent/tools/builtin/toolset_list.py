@@ -13,12 +13,12 @@ from codeagent.tools.source import ListedTool
 from codeagent.tools.toolsets import Toolsets
 
 _PAGE = 40
-"""Tools, or sets, of one answer."""
+"""Tools, or toolsets, on one page."""
 _WIDTH = 160
 _SECONDS = 3.0
-"""How long a list of all sets waits for those that are starting."""
+"""Seconds that a list of all toolsets waits for those that are starting."""
 _NAMED = 80
-"""Characters for the names of sets in the description."""
+"""Characters for the names of toolsets in the description."""
 
 
 class ToolsetListArgs(ToolArgs):
@@ -28,7 +28,7 @@ class ToolsetListArgs(ToolArgs):
 
 
 class ToolsetList(Tool[ToolsetListArgs]):
-    """Needs no approval: it shows names and summaries."""
+    """Does not need approval: it shows names and summaries."""
 
     name = "toolset_list"
     label = "Toolsets"
@@ -39,7 +39,7 @@ class ToolsetList(Tool[ToolsetListArgs]):
     repeatable = True
 
     def __init__(self, toolsets: Toolsets) -> None:
-        """Its description names the sets that there are now, and stays: what the model was told must not change."""
+        """The description names the current toolsets and never changes, as the model was told it."""
         self._toolsets = toolsets
         known = one_line(", ".join(toolsets.all()), _NAMED)
         self.description = f"List sets of further tools ({known}); with name, the tools of one."
@@ -64,7 +64,7 @@ class ToolsetList(Tool[ToolsetListArgs]):
         return ToolResult.from_text("\n".join(_page(lines, args.page, "tools" if words else "toolsets")))
 
     def _found(self, words: list[str]) -> list[str]:
-        """Every tool with these words, once: with the smallest set that has it."""
+        """Return every tool with these words, once, with the smallest toolset that has it."""
         found: dict[tuple[str, str], str] = {}
         for one in sorted(self._toolsets.all().values(), key=lambda one: -len(one.tools)):
             fitting = (tool for tool in one.tools if _fits(words, tool))
@@ -101,7 +101,7 @@ def _fits(words: list[str], tool: ListedTool) -> bool:
 
 
 def _page(lines: list[str], page: int, what: str) -> list[str]:
-    """The lines of that page, from 1, and how to see the others."""
+    """Return the lines of that page, from 1, and how to see the others."""
     pages = max(1, -(-len(lines) // _PAGE))
     shown = lines[(page - 1) * _PAGE : page * _PAGE]
     if not lines:

@@ -1,4 +1,4 @@
-"""The `toolset_use` tool: turns on a set of further tools, which are then called like any other (FEATURES F23)."""
+"""The `toolset_use` tool: turns on a toolset, whose tools are then called like any other (FEATURES F23)."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ class ToolsetUseArgs(ToolArgs):
 
 
 class ToolsetUse(Tool[ToolsetUseArgs]):
-    """Needs no approval: every call of a tool that it turns on is judged by itself."""
+    """Does not need approval: every call of a tool that it turns on is checked separately."""
 
     name = "toolset_use"
     label = "Use toolset"

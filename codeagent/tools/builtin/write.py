@@ -55,7 +55,7 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
 
 
 def _known_after(change: PendingChange, lines: int) -> tuple[Lines, ...]:
-    """What the model knows of `lines` lines after appending to a file that may have been read only in part."""
+    """Return what the model knows of `lines` lines after appending to a file that may have been partly read."""
     begun = change.before != "" and not change.before.endswith("\n")
     return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])
 
@@ -68,7 +68,7 @@ def _encoded(file: TextFile, text: str, path: str) -> bytes:
 
 
 def _with_newlines_of(file: TextFile, text: str) -> str:
-    """The text with CRLF, if every line of the file ends in CRLF."""
+    """Return the text with CRLF, if every line of the file ends in CRLF."""
     crlf = file.text.count("\r\n")
     if crlf == 0 or crlf != file.text.count("\n") or "\r\n" in text:
         return text

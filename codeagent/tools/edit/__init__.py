@@ -1,1 +1,1 @@
-"""Finding the one place an edit means, and carrying the edit over to it."""
+"""Finds the one place that an edit means, and applies the edit there."""

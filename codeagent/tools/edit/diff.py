@@ -13,21 +13,21 @@ _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
 _LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
 LEFT_OUT = "[… the rest of the diff is left out …]"
-"""How a diff for the model ends if it was cut."""
+"""The last line of a diff for the model that was cut."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """The part of two texts in which they differ, with a few lines around it."""
+    """The differing part of two texts, with a few lines around it."""
 
     first: int
-    """Index (from 0) of its first line, in both."""
+    """The index (from 0) of its first line, in both texts."""
     before: str
     after: str
 
     @property
     def is_shown_whole(self) -> bool:
-        """Whether it is shown exactly as it is, with nothing escaped."""
+        """Whether it can be shown exactly as it is, without escapes."""
         return shown(self.before) == self.before and shown(self.after) == self.after
 
 
@@ -39,13 +39,13 @@ def region(before: str, after: str) -> Region:
 
 
 def diff_block(path: str, before: str, after: str) -> DiffBlock:
-    """The part of the file that changes, as the user sees it."""
+    """Return the part of the file that changes, as the user sees it."""
     part = region(before, after)
     return DiffBlock(path=shown(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
 
 
 def unified(before: str, after: str) -> str:
-    """A unified diff; if it is long, it is cut and ends with `LEFT_OUT`."""
+    """Return a unified diff; if it is long, it is cut and ends with `LEFT_OUT`."""
     part = region(before, after)
     lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
     for at, line in enumerate(lines):
@@ -57,12 +57,12 @@ def unified(before: str, after: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
+    """Return `1 line` or `2 lines`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """How many items the two share at the beginning and, apart from those, at the end."""
+    """Return how many items the two share at the beginning and, apart from these, at the end."""
     most = min(len(old), len(new))
     head = 0
     while head < most and old[head] == new[head]:

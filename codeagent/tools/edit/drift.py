@@ -1,4 +1,4 @@
-"""Finds the places that an edit means although its text differs from them by a slip, and what the edit makes of them.
+"""Finds the places that an edit means although its text differs from them by slips, and the text that results.
 
 A place counts only if its text and the old text have the same canonical form, so that every difference is one of those
 listed here. Nothing is guessed: if two places, or two readings of the new text, are possible, the edit is refused.
@@ -27,14 +27,14 @@ from codeagent.tools.edit.normalize import (
 _INDENTATION = "indentation"
 _TABS = "tabs or spaces"
 MOST_PLACES = 50
-"""What is not to be replaced everywhere is counted up to here."""
+"""The most places that are counted, unless all are to be replaced."""
 _BLANK_LINES = 1
-"""How many may be missing or too many, in all."""
+"""The most missing or surplus blank lines, in all."""
 
 
 @dataclass(frozen=True)
 class DriftedPlace:
-    """A place in the text, by character offsets, and what takes its place."""
+    """A place in the text, by character offsets, and its replacement."""
 
     start: int
     end: int
@@ -49,14 +49,14 @@ class _Place:
     there: Passage
     old: Passage
     new: Passage | None
-    """None if the reading does not tell what it is."""
+    """The new text; None if the reading does not determine it."""
     slips: frozenset[str]
 
 
 def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedPlace]:
-    """The places that `old` means with the fewest slips, in order; of many, only the first are listed.
+    """Return the places that `old` means with the fewest slips, in order; of many, only the first.
 
-    Replacements are given for a single place, or with `replace_all`; where places are ambiguous they are empty.
+    Replacements are given for a single place, or with `replace_all`; for ambiguous places they are empty.
     Raises AmbiguousEdit.
     """
     lines = _FileLines(text)
@@ -83,9 +83,9 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
 
 
 def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedPlace | None:
-    """What an edit makes of a match that begins within a line's leading blanks; None: what it says, literally.
+    """Return the replacement for a match that begins within a line's leading blanks; None for the literal new text.
 
-    There the new text's own indentation would come behind the rest of the line's. Raises AmbiguousEdit.
+    There, the new text's own indentation would come after the rest of the line's. Raises AmbiguousEdit.
     """
     begin = text.rfind("\n", 0, start) + 1
     first, wanted = line_of(old.partition("\n")[0]), line_of(new.partition("\n")[0])
@@ -120,15 +120,15 @@ def _line_end(text: str, at: int) -> int:
 
 
 class _FileLines:
-    """The lines of the file that are not blank, and their canonical form as one text."""
+    """The non-blank lines of a file, and their canonical form as one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.raw: list[str] = []
         self.starts: list[int] = []
-        """Of each line, its offset in the text."""
+        """The offset of each line in the text."""
         self.numbers: list[int] = []
-        """Of each line, from 1."""
+        """The number of each line, from 1."""
         at = 0
         for number, line in enumerate(text.split("\n"), start=1):
             if not is_blank(line):
@@ -148,18 +148,18 @@ class _FileLines:
 
     @cached_property
     def key_starts(self) -> list[int]:
-        """Of each line, its offset in the canonical text."""
+        """The offset of each line in the canonical text."""
         return list(accumulate((len(key) + 1 for key in self.keys), initial=0))
 
     def column(self, at: int, offset: int) -> int:
-        """Where in the line that character of its canonical form is."""
+        """Return the position in the line of a character of its canonical form."""
         if self._measured[0] != at:
             line = line_of(self.raw[at])
             self._measured = at, [len(line.indent) + offset for offset in offsets_of_folded(line.text)]
         return self._measured[1][offset]
 
     def begin(self, at: int, newlines: int) -> int:
-        """Where the line begins, or as many newlines before it as there are, with nothing but blanks between."""
+        """Return where the line begins, or up to that many newlines earlier with only blanks in between."""
         start = self.starts[at]
         first = 0 if at == 0 else self.starts[at - 1] + len(self.raw[at - 1])
         for _ in range(newlines):
@@ -171,7 +171,7 @@ class _FileLines:
         return line if newlines and is_blank(self.text[line:start]) else start
 
     def end(self, at: int, newlines: int) -> int:
-        """Where the line's text ends, or as many newlines behind it as there are, with nothing but blanks between."""
+        """Return where the line's text ends, or up to that many newlines later with only blanks in between."""
         raw = self.raw[at]
         end = self.starts[at] + len(raw)
         last = self.starts[at + 1] if at + 1 < len(self.starts) else len(self.text)
@@ -187,18 +187,18 @@ class _FileLines:
 
 @dataclass(frozen=True)
 class _Match:
-    """Where the canonical form of the old text is."""
+    """A place where the canonical form of the old text occurs."""
 
     first: int
     last: int
-    """Indexes of its lines."""
+    """The indexes of its lines."""
     begin: int | None
     end: int | None
-    """Offsets within the canonical forms of the two lines; None: at the begin of the one, at the end of the other."""
+    """Offsets in the canonical forms of the first and last line; None for the line's beginning and end."""
 
 
 def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_Place]:
-    """Whole lines if there are any, else parts of lines, between words; not more than are worth listing."""
+    """Return matches of whole lines if there are any, else of parts between words; no more than are worth listing."""
     old = block_of(reading.old)
     if not old.lines:
         return []
@@ -243,7 +243,7 @@ def _is_word(char: str) -> bool:
 
 
 def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, new: Passage | None) -> _Place | None:
-    """The place, if it differs from the old text by no more than slips do."""
+    """Return the place, if it differs from the old text only by slips."""
     start, stop = lines.starts[match.first], lines.starts[match.last]
     if match.begin is None:
         start = lines.begin(match.first, old.gaps[0].count("\n"))
@@ -274,7 +274,7 @@ def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, ne
 
 
 def _cut_at_begin(before: str, old: Passage, new: Passage) -> tuple[Passage, Passage] | None:
-    """The two without the blanks they begin with, which `before`, the line up to the place, ends with."""
+    """Remove leading blanks of both texts that `before`, the line up to the place, ends with."""
     if old.gaps[0] or new.gaps[0] or not new.lines or new.lines[0].indent != old.lines[0].indent:
         return None
     if old.lines[0].indent and not is_blank(before):
@@ -288,7 +288,7 @@ def _begun(block: Passage) -> Passage:
 
 
 def _slips(old: Passage, there: Passage, indentation: Indentation) -> Iterator[str]:
-    """What differs, in words that go after "up to"."""
+    """Return what differs, in words that follow "up to"."""
     pairs = list(zip(old.lines, there.lines, strict=True))
     if old.indents != there.indents:
         yield _INDENTATION if indentation.width is None else _TABS

@@ -1,4 +1,4 @@
-"""Decodes and encodes text files such that bytes outside of a change stay what they are."""
+"""Decodes and encodes text files so that bytes outside of a change stay the same."""
 
 import codecs
 import re
@@ -22,16 +22,16 @@ _SNIFFED = 8192
 
 
 class NotText(Exception):
-    """The bytes are not a text that can be edited; the message says what they are."""
+    """The bytes are not editable text; the message says what they are."""
 
 
 class NotEncodable(Exception):
-    """The file's encoding cannot hold a character; the message names both."""
+    """The file's encoding does not have a character; the message names both."""
 
 
 @dataclass(frozen=True)
 class Splice:
-    """A piece of the text and what takes its place."""
+    """A piece of the text, and its replacement."""
 
     start: int
     end: int
@@ -41,9 +41,9 @@ class Splice:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file's bytes and their text: newlines as they are, the byte order mark left out.
+    """A file's bytes and their text, with newlines unchanged and without the byte order mark.
 
-    Bytes that are not valid in a file which is mostly UTF-8 are lone surrogates in `text`.
+    Invalid bytes in a file that is mostly UTF-8 are lone surrogates in `text`.
     """
 
     data: bytes
@@ -52,7 +52,7 @@ class TextFile:
     bom: bytes
 
     def spliced(self, spans: list[Splice]) -> "TextFile":
-        """The file with the spans replaced; every other byte is copied, not encoded again.
+        """Return the file with the spans replaced; all other bytes are copied, not encoded again.
 
         `spans` are in order and do not overlap. Raises NotEncodable.
         """
@@ -69,7 +69,7 @@ class TextFile:
         return replace(self, data=b"".join(data), text="".join(text))
 
     def encode(self, text: str) -> bytes:
-        """Text in this file's encoding. Raises NotEncodable."""
+        """Return text in this file's encoding. Raises NotEncodable."""
         try:
             return text.encode(self.encoding, self._errors)
         except UnicodeEncodeError as error:
@@ -77,7 +77,7 @@ class TextFile:
             raise NotEncodable(f"the file is {self.encoding}, which has no {char!r} (U+{ord(char):04X})") from None
 
     def _width(self, start: int, end: int) -> int:
-        """Bytes of the characters from `start` to `end`."""
+        """Return the number of bytes of the characters from `start` to `end`."""
         return len(self.text[start:end].encode(self.encoding, self._errors))
 
     @property
@@ -86,7 +86,7 @@ class TextFile:
 
 
 def read_text(data: bytes) -> TextFile:
-    """UTF-8, UTF-16 with a mark, or else Latin-1. Raises NotText."""
+    """Decode UTF-8, UTF-16 with a mark, or else Latin-1. Raises NotText."""
     if data.startswith(_UTF32):
         raise NotText("UTF-32 text, which is not supported")
     for bom, encoding in _BOMS:
@@ -107,7 +107,7 @@ def read_text(data: bytes) -> TextFile:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether there is a NUL, or the first bytes hold too many control characters for a text."""
+    """Whether there is a NUL, or the first bytes have too many control characters for text."""
     head = data[:_SNIFFED]
     return b"\0" in data or len(_CONTROL.findall(head)) > _MOST_CONTROLS * len(head)
 

@@ -1,4 +1,4 @@
-"""A change of one file: shown first, applied only to the file that was shown, and taken whole or hunk by hunk."""
+"""A change of one file: shown first, applied only if the file is still as shown, and accepted whole or hunk by hunk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ class PendingChange:
     """The content before; empty if there is none."""
     after: str
     data: bytes
-    """The bytes of `after`."""
+    """The content after, encoded."""
     known: ReadState
-    """What the model had seen of the content before."""
+    """What the model had seen of the earlier content."""
 
     @property
     def before(self) -> str:
@@ -46,12 +46,12 @@ class PendingChange:
 
     @property
     def binding(self) -> str:
-        """What an approval of this change is bound to."""
+        """The text that an approval of this change is bound to."""
         return binding(self.path, self.old)
 
     @property
     def region(self) -> Region:
-        """The part of the file that changes: an answer hunk by hunk is about this part."""
+        """The part of the file that changes, which an answer hunk by hunk is about."""
         return region(self.before, self.after)
 
     def preview(self) -> Preview:
@@ -62,11 +62,11 @@ class PendingChange:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else the model is told."""
+        """Further notes for the model."""
         return (_STALE,) if self.known.stale else ()
 
     def check(self, ctx: ToolContext) -> None:
-        """Raises BaseChanged if something else was approved."""
+        """Raise BaseChanged if something else was approved."""
         if ctx.base is not None and ctx.base != self.binding:
             raise BaseChanged
 
@@ -85,12 +85,12 @@ ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 
 def binding(path: str, content: bytes | None) -> str:
-    """Identifies a file and its content; `content` None means that the file does not exist."""
+    """Return a text that identifies a file and its content; `content` is None if the file does not exist."""
     return f"{path}\n{'new' if content is None else digest(content)}"
 
 
 BETWEEN = "\n\n"
-"""Separates the files in the binding of a change of several."""
+"""Separates files in the binding of a change of several files."""
 
 
 def is_bound(base: str | None, path: str, content: bytes) -> bool:
@@ -99,7 +99,7 @@ def is_bound(base: str | None, path: str, content: bytes) -> bool:
 
 
 def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
-    """Apply the hunks that the user took; None if all were taken, or nobody was asked hunk by hunk.
+    """Apply the hunks that the user took; None if all were taken, or the user was not asked hunk by hunk.
 
     Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks, WorkspaceError.
     """
@@ -118,7 +118,7 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
 
 @dataclass(frozen=True)
 class Answered(Generic[ChangeT]):
-    """A change, and what the user took of it hunk by hunk."""
+    """A change, and the part of it that the user took hunk by hunk."""
 
     change: ChangeT
     took: ChangeT
@@ -127,7 +127,7 @@ class Answered(Generic[ChangeT]):
 
     @classmethod
     def of(cls, change: ChangeT, answers: Sequence[HunkAnswer]) -> "Answered[ChangeT]":
-        """Raises Failed if the answers do not fit the hunks."""
+        """Apply the answers to a change. Raises Failed if they do not fit the hunks."""
         hunks = _hunks(change, answers)
         settled = _settled(change, hunks, answers)
         return cls(change, _took(change, hunks, settled), hunks, settled)
@@ -141,7 +141,7 @@ class Answered(Generic[ChangeT]):
         return self.took.after == self.change.after
 
     def told(self, reads: ReadTracker) -> tuple[str, dict[str, JsonValue]]:
-        """What became of it, for the model, and what the model knows of the file now; it was written."""
+        """Return, for a change that was written, a text for the model, and what the model now knows of the file."""
         change, took = self.change, self.took
         changed = unified(took.before, took.after)
         text = f"What changed in {shown(change.path)}:\n{changed}\n"
@@ -153,7 +153,7 @@ class Answered(Generic[ChangeT]):
 
 
 def answered_result(changes: Sequence[Answered[ChangeT]], reads: ReadTracker) -> ToolResult:
-    """The result of changes that were written as the user answered them."""
+    """Return the result of changes that were written as the user answered."""
     answers = [answer for each in changes for answer in each.answers]
     told = [each.told(reads) for each in changes]
     known: list[JsonValue] = [about for _, about in told if about]
@@ -171,13 +171,13 @@ def answered_result(changes: Sequence[Answered[ChangeT]], reads: ReadTracker) ->
 
 
 def as_answered(change: ChangeT, answers: Sequence[HunkAnswer]) -> ChangeT:
-    """The change with what the user took of it, hunk by hunk. Raises Failed if the answers do not fit the hunks."""
+    """Return the part of a change that the user took. Raises Failed if the answers do not fit the hunks."""
     hunks = _hunks(change, answers)
     return _took(change, hunks, _settled(change, hunks, answers))
 
 
 def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> ChangeT:
-    """Raises Failed if the file's encoding cannot hold what the user wrote."""
+    """Return the taken change. Raises Failed if the file's encoding does not have what the user typed."""
     after = _landed(change, hunks, answers)
     if after == change.after:
         return change
@@ -188,13 +188,13 @@ def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer])
 
 
 def hunks_of(change: PendingChange) -> list[Hunk]:
-    """The hunks of a change, at their place in the whole file."""
+    """Return the hunks of a change, at their place in the whole file."""
     part = change.region
     return [replace(hunk, start=hunk.start + part.first) for hunk in cut(part.before, part.after)]
 
 
 def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
-    """The hunks that the answers are about, at their place in the whole file. Raises Failed."""
+    """Return the hunks that the answers are about, at their place in the whole file. Raises Failed."""
     hunks = hunks_of(change)
     if not hunks or not change.region.is_shown_whole or len(answers) != len(hunks):
         raise Failed(
@@ -205,7 +205,7 @@ def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
 
 
 def _settled(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
-    """The answers with the file's newlines; True or False if the user's own lines amount to that."""
+    """Return the answers with the file's newlines; True or False if the user's own lines amount to that."""
     found: list[HunkAnswer] = []
     total = change.before.count("\n") + 1
     for hunk, answer in zip(hunks, answers, strict=True):
@@ -219,7 +219,7 @@ def _settled(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[Hun
 
 
 def _with_newlines_of(change: PendingChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
-    """Lines that end as those of the file do; `at_end`: no newline comes after the last."""
+    """Return lines with the file's line ends; `at_end`: the last one is without a newline."""
     if _only_crlf(change):
         ended = len(lines) - at_end
         return tuple(line.removesuffix("\r") + ("\r" if at < ended else "") for at, line in enumerate(lines))
@@ -237,7 +237,7 @@ def _only_crlf(change: PendingChange) -> bool:
 def _landed(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
     text = landed(change.before, hunks, answers)
     at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
-    # Where the user removed the last lines, the carriage return of the line before goes with its newline.
+    # If the user removed the last lines, the newline before them goes together with its carriage return.
     return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
 
 
@@ -255,7 +255,7 @@ def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
 def _known(
     change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
 ) -> tuple[tuple[Lines, ...], bool]:
-    """The lines of the new content that the model knows, and whether that is all; `told`: the diff shows all."""
+    """Return the lines of the new content that the model knows, and whether those are all; `told`: the diff is full."""
     runs = ((1, change.before.count("\n") + 1),) if change.known.whole else change.known.lines
     whole, shift = change.known.whole, 0
     for hunk, answer in zip(hunks, answers, strict=True):
@@ -271,5 +271,5 @@ def _known(
 
 
 def _without(runs: tuple[Lines, ...], first: int, last: int) -> tuple[Lines, ...]:
-    """The runs but for those lines."""
+    """Return the runs without those lines."""
     return joined(part for start, end in runs for part in ((start, min(end, first - 1)), (max(start, last + 1), end)))

@@ -1,4 +1,4 @@
-"""Finds the one place that an edit means, exactly or up to slips that leave no doubt, or else the nearest places."""
+"""Finds the one place that an edit means, exactly or up to unambiguous slips, or else the nearest places."""
 
 import re
 from bisect import bisect_left
@@ -22,19 +22,19 @@ _NEWLINE = re.compile(r"\r?\n")
 
 
 class NoMatch(Exception):
-    """The text is missing, or there more than once; the message says where to look."""
+    """The text is missing, or occurs more than once; the message says where to look."""
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Where to put what; `drift` names how the text differed from what was asked for."""
+    """The places and their replacements; `drift` says how the text differed from the request."""
 
     spans: list[Splice]
     drift: str | None
 
 
 def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
-    """The spans of `text` that `old` means and what goes there.
+    """Return the spans of `text` that `old` means, and their replacements.
 
     Exact matches come first, with any newline style. Only where there is none are slips looked for; what is left must
     be exactly one place, or several where all are to be replaced. Newlines of the replacement follow the place.
@@ -65,7 +65,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
 
 
 def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool) -> Matches:
-    """The matches in `text`; `found` are the places in `plain`, which has LF for every CRLF."""
+    """Return the matches in `text`; `found` are places in `plain`, which has LF for every CRLF."""
     drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:
         lines = [str(line_of(plain, place.start)) for place in found[:_MOST_SHOWN]]
@@ -85,7 +85,7 @@ def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool)
 
 
 def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
-    """Where `old` begins and ends; `apart` leaves out what overlaps the place before it."""
+    """Return where `old` begins and ends; if `apart`, without places that overlap the one before."""
     places = []
     at = text.find(old)
     while at >= 0:
@@ -95,7 +95,7 @@ def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
 
 
 def newlines_as_there(text: str, start: int, end: int, new: str) -> str:
-    """`new` with the newlines of the lines it replaces: first and last lines that stay keep theirs."""
+    """Return `new` with the newlines of the lines that it replaces; unchanged first and last lines keep theirs."""
     lines = new.replace("\r\n", "\n").split("\n")
     if len(lines) == 1:
         return new
@@ -113,7 +113,7 @@ def newlines_as_there(text: str, start: int, end: int, new: str) -> str:
 
 
 def _mixed(lines: list[str], old_lines: list[str], ends: list[str]) -> str:
-    """Join with each line's own newline where the line is an old one, else with that of its neighbour."""
+    """Join old lines with their own newlines, and new ones with that of a neighbour."""
     _, tail = same_ends(old_lines, lines)
     out = []
     for number, line in enumerate(lines[:-1]):
@@ -128,7 +128,7 @@ def _line_ends(text: str) -> list[str]:
 
 
 def nearest(text: str, old: str, what: str = "old_string") -> str:
-    """The likeliest places with line numbers and their actual text, and how to do better; `what` the model gave."""
+    """Describe the most likely places, with line numbers and actual text, and the next step; `what` was given."""
     lines = text.split("\n")
     wanted = old.removesuffix("\n").split("\n")
     places = _places(lines, wanted)
@@ -144,7 +144,7 @@ def nearest(text: str, old: str, what: str = "old_string") -> str:
 
 
 def _places(lines: list[str], wanted: list[str]) -> list[int]:
-    """Indexes of lines at which the wanted text might begin, the best first."""
+    """Return the indexes of lines at which the wanted text might begin, the best first."""
     votes = _same_lines(lines, wanted)
     if not votes:
         votes = _similar_lines(lines, wanted)
@@ -154,7 +154,7 @@ def _places(lines: list[str], wanted: list[str]) -> list[int]:
 
 
 def _same_lines(lines: list[str], wanted: list[str]) -> Counter[int]:
-    """Each line that is the same but for white space votes for where the text would begin."""
+    """Let each line that is equal apart from white space vote for where the text would begin."""
     offsets: dict[str, list[int]] = {}
     for offset, line in enumerate(wanted):
         if len(line.strip()) > 1:
@@ -167,7 +167,7 @@ def _same_lines(lines: list[str], wanted: list[str]) -> Counter[int]:
 
 
 def _similar_lines(lines: list[str], wanted: list[str]) -> Counter[int]:
-    """The longest line is compared with every line of the file, up to a bound."""
+    """Compare the longest line with every line of the file, up to a limit."""
     offset, longest = max(enumerate(wanted), key=lambda pair: len(pair[1].strip()))
     needle = longest.strip()[:_WIDEST]
     votes: Counter[int] = Counter()

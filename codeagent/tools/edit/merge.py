@@ -27,20 +27,20 @@ class AmbiguousEdit(Exception):
 
 @dataclass(frozen=True)
 class IndentReading:
-    """One reading of the new text's indentation."""
+    """A reading of the new text's indentation."""
 
     base: Sequence[str]
-    """The indentation of each old line that an unchanged one in the new text has."""
+    """For each old line, the indentation of its unchanged counterpart in the new text."""
     moved: Callable[[str], str]
-    """The file's indentation for a new line's. Raises AmbiguousEdit."""
+    """Returns the file's indentation for that of a new line. Raises AmbiguousEdit."""
     is_ambiguous: bool = False
-    """One indentation of the old text stands for several of the file's."""
+    """One indentation of the old text corresponds to several of the file's."""
     is_irregular: bool = False
-    """Single lines have slipped: what holds for them does not hold for others."""
+    """Only some lines have slipped, so what applies to them does not apply to others."""
 
 
 def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]) -> list[IndentReading]:
-    """Every reading that fits: with the same slip as the old text, or as it is in the file. Empty if none does.
+    """Return every reading that fits: with the same slip as the old text, or as in the file.
 
     `pairs` are indexes of old and new lines that are the same line: those that slipped tell which of the two it is, and
     so does the outermost indentation.
@@ -75,7 +75,7 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
 
 
 class Indentation:
-    """What the indentation of the old text becomes in the file, line by line."""
+    """Maps the indentation of the old text to that of the file, line by line."""
 
     def __init__(self, had: Sequence[str], has: Sequence[str]) -> None:
         self._table: dict[str, set[str]] = {}
@@ -83,7 +83,7 @@ class Indentation:
             self._table.setdefault(mine, set()).add(actual)
         self._had, self._has = had, has
         self.width = _width(had, has)
-        """How many spaces stand for a tab, if nothing else differs; else None."""
+        """The number of spaces per tab, if nothing else differs; else None."""
         self._shift = _shift(had, has)
 
     @property
@@ -96,12 +96,12 @@ class Indentation:
 
     @property
     def is_unlike(self) -> bool:
-        """Tabs and spaces differ, and no width of a tab explains it."""
+        """Whether tabs and spaces differ in a way that no tab width explains."""
         pairs = zip(self._had, self._has, strict=True)
         return self.width is None and not all(a.endswith(b) or b.endswith(a) for a, b in pairs)
 
     def is_in_style(self, indents: Sequence[str], style: Sequence[str]) -> bool:
-        """Whether all begin with as many tabs as fit in, or all without any, as `style` does."""
+        """Whether all begin with as many tabs as possible, or all without any, as `style` does."""
         if not any("\t" in indent for indent in style):
             return not any("\t" in indent for indent in indents)
         matches = [_TABBED.fullmatch(indent) for indent in indents]
@@ -133,12 +133,12 @@ class Indentation:
 
 
 def _lost(indent: str) -> str:
-    """Refuse a new line where the new text has no indentation at all but needs some. Raises AmbiguousEdit."""
+    """Refuse a new line if the new text has lost all its indentation. Raises AmbiguousEdit."""
     raise AmbiguousEdit("its lines have lost their indentation")
 
 
 def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
-    """(taken away, put in front): what turns every old indentation into the file's; None if unequal."""
+    """Return (removed, added), which turn every old indentation into the file's; None if they differ."""
     shifts = set()
     for mine, actual in zip(had, has, strict=True):
         if actual.endswith(mine):
@@ -151,9 +151,9 @@ def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _width(had: Sequence[str], has: Sequence[str]) -> int | None:
-    """How many spaces stand for one tab, if that is how the two differ.
+    """Return the number of spaces per tab, if that is how the two differ.
 
-    An unusual width takes two depths that agree on it.
+    An unusual width needs two depths that agree on it.
     """
     widths = set()
     depths = set()
@@ -190,11 +190,11 @@ class _Placed:
 
     text: str
     base: int | None
-    """The old line it is, or was made from."""
+    """The old line that it is, or was made from."""
 
 
 def carried(old: Passage, new: Passage, there: Passage) -> str:
-    """The text that replaces `there`; `old` and `there` have the same lines in canonical form. Raises AmbiguousEdit."""
+    """Return the replacement of `there`, whose canonical lines are those of `old`. Raises AmbiguousEdit."""
     codes = list(line_opcodes(old, new))
     even = [code for code in codes if code[2] - code[1] == code[4] - code[3]]
     pairs = [(start + n, at + n) for _, start, end, at, _ in even for n in range(end - start)]
@@ -272,7 +272,7 @@ class _Merge:
         return "".join(out)
 
     def _as_typed(self, token: str) -> str:
-        """What is new, with plain characters where the model types typographic ones for those of the file."""
+        """Return new text, with plain characters if the model types typographic ones for plain ones of the file."""
         if self._typed and token != plain(token):
             if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
                 raise AmbiguousEdit("its new text has typographic characters where the file has plain ones")
@@ -280,7 +280,7 @@ class _Merge:
         return token
 
     def _gap(self, placed: list[_Placed], at: int) -> str:
-        """What goes before the line `at` of the result, or after the last."""
+        """Return what comes before line `at` of the result, or after the last."""
         new = self._new.gaps[at]
         before = -1 if at == 0 else placed[at - 1].base
         after = len(self._old.lines) if at == len(placed) else placed[at].base
@@ -302,7 +302,7 @@ class _Merge:
 
 
 def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
-    """The side that changed, or `otherwise` if both did. Raises AmbiguousEdit if that is None."""
+    """Return the side that changed, or `otherwise` if both did. Raises AmbiguousEdit if that is None."""
     if new in (old, there):
         return there
     if old == there:
@@ -313,7 +313,7 @@ def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
 
 
 def _typography(old: Passage, there: Passage) -> tuple[set[str], set[str]]:
-    """Plain characters that the model types as typographic ones, and those that the file has as such."""
+    """Return plain characters that the model types as typographic ones, and those that are so in the file."""
     typed, real = set(), set()
     for mine, actual in zip(old.lines, there.lines, strict=True):
         for a, b in zip(tokens(mine.text), tokens(actual.text), strict=True):

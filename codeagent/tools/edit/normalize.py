@@ -23,10 +23,10 @@ _PLAIN = str.maketrans(
 )
 _BLANK_RUN = re.compile(f"[{_BLANKS}]+")
 _FOLDED = re.compile(f"[{_BLANKS}]+|.", re.DOTALL)
-"""What becomes one character."""
+"""The typographic characters that become a plain one."""
 _TOKEN = re.compile(f"[{_BLANKS}]+|[-<>=+*/|{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL)
 _LARGEST_DIFF = 4_000_000
-"""Pairs of items that are compared at most; of more, nothing counts as the same."""
+"""The most pairs of items that are compared; beyond that, nothing counts as equal."""
 
 Opcode = tuple[str, int, int, int, int]
 _SEPARATORS = ("\t", " | ", "| ", "|", "\u2192 ", "\u2192", ": ", ":", " ")
@@ -46,12 +46,12 @@ _ESCAPE = re.compile(r"\\[\\\"'nt]")
 
 @dataclass(frozen=True)
 class TextLine:
-    """A line that is not blank, without its newline."""
+    """A non-blank line, without its newline."""
 
     indent: str
     text: str
     tail: str
-    """Blanks at the end."""
+    """The blanks at the end."""
 
     @property
     def key(self) -> str:
@@ -60,11 +60,11 @@ class TextLine:
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of text: its lines that are not blank, and what is between them."""
+    """A piece of text: its non-blank lines, and what is between them."""
 
     lines: tuple[TextLine, ...]
     gaps: tuple[str, ...]
-    """Newlines and blank lines: before the first line, between every two, after the last; one more than lines."""
+    """Newlines and blank lines before the first line, between lines, and after the last; one more than lines."""
 
     @property
     def indents(self) -> list[str]:
@@ -97,27 +97,27 @@ def is_blank(text: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Typographic quotes, dashes and spaces as those of a keyboard; as many characters as before."""
+    """Return the text with plain quotes, dashes and spaces for typographic ones, one for one."""
     return text.translate(_PLAIN)
 
 
 def folded(text: str) -> str:
-    """Plain, and every run of blanks as one space."""
+    """Return the plain text, with every run of blanks as one space."""
     return _BLANK_RUN.sub(" ", plain(text))
 
 
 def offsets_of_folded(text: str) -> list[int]:
-    """For each character of `folded(text)` its offset in `text`, and the length of `text`."""
+    """Return for each character of `folded(text)` its offset in `text`, and at the end the length of `text`."""
     return [*(found.start() for found in _FOLDED.finditer(text)), len(text)]
 
 
 def tokens(text: str) -> list[str]:
-    """Words and runs of blanks, quotes or operators, dashes among these; cut the same in every typography."""
+    """Split text into words and runs of blanks, quotes or operators, the same way in every typography."""
     return _TOKEN.findall(text)
 
 
 def line_opcodes(old: Passage, new: Passage) -> Iterator[Opcode]:
-    """Which lines are the same: with their indentation if they can be, else without."""
+    """Return which lines are equal, with their indentation if possible, else without."""
     mine = [(line.indent, line.key) for line in old.lines]
     wanted = [(line.indent, line.key) for line in new.lines]
     for tag, start, end, new_start, new_end in opcodes(mine, wanted):
@@ -130,7 +130,7 @@ def line_opcodes(old: Passage, new: Passage) -> Iterator[Opcode]:
 
 
 def opcodes(old: Sequence[object], new: Sequence[object]) -> Iterator[Opcode]:
-    """The same as `SequenceMatcher.get_opcodes`, in bounded time."""
+    """Return the same as `SequenceMatcher.get_opcodes`, in bounded time."""
     head, tail = same_ends(old, new)
     if head:
         yield "equal", 0, head, 0, head
@@ -149,15 +149,15 @@ class Reading:
 
     old: str
     new: str | None
-    """None if the two strings do not tell what it means."""
+    """The new text; None if the two strings do not determine it."""
     slip: str | None
-    """What was undone; None: nothing."""
+    """What was undone; None if nothing."""
     line: int | None = None
-    """The number that the first line claims to have."""
+    """The line number given for the first line."""
 
 
 def readings(old: str, new: str) -> Iterator[Reading]:
-    """The strings as they are, then once for each slip they show, with that slip undone."""
+    """Yield the strings as they are, then once for each slip in them, with that slip undone."""
     yield Reading(old, new, None)
     yield from _without_numbers(old, new)
     if (unescaped := _without_entities(old, new)) is not None:
@@ -180,7 +180,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Reading]:
 
 
 def _bare(text: str, number: re.Pattern[str], separator: str) -> list[tuple[int, str]] | None:
-    """Each line's number and the rest of it; None unless every line has one."""
+    """Return each line's number and the rest of it; None unless every line has a number."""
     out = []
     for line in text.removesuffix("\n").split("\n"):
         match = number.fullmatch(line) or number.fullmatch(line + separator[len(separator.rstrip()) :])
@@ -203,7 +203,7 @@ def _new_without(new: str, number: re.Pattern[str], separator: str) -> str | Non
 
 
 def _without_entities(old: str, new: str) -> Reading | None:
-    """Every character that has an entity in either string has one everywhere, as a program writes them."""
+    """Yield a reading without entities if they are used consistently, as a program writes them."""
     in_old, in_new = _escaped(old), _escaped(new)
     if not in_old or in_old & _bare_characters(old):
         return None
@@ -228,10 +228,10 @@ def _unescaped(text: str) -> str:
 
 
 def _without_escapes(old: str, new: str) -> Iterator[Reading]:
-    """Each choice of the kinds of escapes that the old text has; the new text is read the same way."""
+    """Yield a reading for each choice of the kinds of escapes in the old text; the new text is read the same way."""
     kinds = sorted(set(_ESCAPE.findall(old)))
     if '\\"' in old or "\\'" in old:
-        # Quotes alone may have been escaped, backslashes before them left as they were.
+        # Perhaps only quotes were escaped, and backslashes before them were not.
         for quotes in ("\"'", '"', "'"):
             yield from _decoded(old, new, re.compile(rf"\\[{quotes}]"), frozenset(f"\\{quote}" for quote in quotes))
     for count in range(1, len(kinds) + 1):
@@ -244,7 +244,7 @@ def _decoded(old: str, new: str, pattern: re.Pattern[str], kinds: frozenset[str]
         return pattern.sub(lambda match: _ESCAPES[match[0]] if match[0] in kinds else match[0], text)
 
     def bare(text: str) -> set[str]:
-        """What of the kinds stands there without its backslash."""
+        """Return the characters of these kinds that are not escaped."""
         return {kind for kind in kinds - {"\\\\"} if _ESCAPES[kind] in pattern.sub("", text)}
 
     in_old, in_new = set(pattern.findall(old)) & kinds, set(pattern.findall(new)) & kinds

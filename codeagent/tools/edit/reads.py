@@ -1,4 +1,4 @@
-"""Tracks which lines of which file the model has read, so that it never changes what it has not seen (FEATURES F18)."""
+"""Tracks which lines of each file the model has read, so that it never changes what it has not seen (FEATURES F18)."""
 
 import hashlib
 import re
@@ -17,10 +17,10 @@ from codeagent.tools.edit.diff import LEFT_OUT, unified
 from codeagent.tools.edit.encoding import NotText, read_text
 
 LARGEST_FILE = 16 << 20
-"""Bytes; a larger file is only paged through: not hashed, not edited."""
+"""Bytes; a larger file can only be paged through, not edited."""
 
 _USUAL_SIZE = 64 << 10
-"""Bytes; most files are smaller. Python allocates all that a read asks for, so not every file is asked for the most."""
+"""Bytes of the first read, enough for most files: Python allocates as much as a read requests."""
 _AGAIN = "Read it again first."
 _MOST_NAMED = 50
 _MOST_PLACES = 100
@@ -38,26 +38,26 @@ class ReadState:
 
     sha256: str
     lines: tuple[Lines, ...]
-    """Runs of lines that were read, in order and apart."""
+    """Runs of lines that were read, in order and not overlapping."""
     whole: bool
     stale: bool = False
-    """The content has changed since; the user was shown what the change makes of the present one, and wants it."""
+    """The content has changed since; the user saw the change applied to the current content, and approved it."""
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
 
 
 NOTHING = ReadState("", (), whole=True)
-"""Nothing is left unread: the file is new or empty."""
+"""The state of a new or empty file, of which nothing is unread."""
 
 
 @dataclass(frozen=True)
 class _Copy:
-    """A content that the model knew; a diff against it shows what has changed since."""
+    """A content that the model knew, for a diff that shows what has changed since."""
 
     data: bytes
     whole: bool
-    """The model had seen all of it."""
+    """Whether the model had seen all of it."""
 
 
 class ReadTracker:
@@ -72,15 +72,15 @@ class ReadTracker:
         self._workspace = workspace
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
-        """What was read, and is not in the conversation since it was compacted."""
+        """Files that were read but are no longer in the conversation, since it was compacted."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
         self._changing = threading.RLock()
-        """Calls that run at the same time may each read in a thread of their own."""
+        """Guards the fields, as parallel calls may each read in a thread of their own."""
 
     def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
-        """The model was shown these of the `total` lines of a file. Returns the details that `restore` takes."""
+        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`."""
         sha256 = digest(data)
         with self._changing:
             known = self._files.get(path)
@@ -92,7 +92,7 @@ class ReadTracker:
             return self._keep(path, data, ReadState(sha256, lines, whole))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
-        """Record which lines of files a command printed; it, or its output, names the files. Returns the details."""
+        """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
         shown = []
         output = text.split("\n")
         for path in self._named(command, output):
@@ -108,13 +108,13 @@ class ReadTracker:
         return shown_files(shown)
 
     def wrote(self, path: str, data: bytes, lines: tuple[Lines, ...], *, whole: bool) -> dict[str, JsonValue]:
-        """The model changed or made the file; `lines` is what it knows of the new content."""
+        """Record that the model changed or created a file; `lines` is what it knows of the new content."""
         return self._keep(path, data, ReadState(digest(data), lines, whole))
 
     def check(self, path: str, data: bytes, *, shown: bool = False) -> ReadState:
-        """What was seen of the file whose present content is `data`. Raises Failed: unread, or changed.
+        """Return what was seen of the file whose current content is `data`. Raises Failed if unread, or changed.
 
-        `shown`: the user sees, or saw, what the change makes of this very content; then nothing is refused.
+        `shown`: the user sees, or saw, the change applied to exactly this content; then it is not refused.
         """
         seen = self._files.get(path)
         if seen is None and path in self._forgotten:
@@ -131,9 +131,9 @@ class ReadTracker:
         raise self.refusal(path, data, f"{path} has changed since you read it; nothing was written.", _AGAIN)
 
     def refusal(self, path: str, data: bytes, reason: str, otherwise: str) -> Failed:
-        """The error that says why `path` is not changed, with what changed in it since the model knew it.
+        """Return the error that says why `path` is not changed, with what has changed since the model read it.
 
-        A diff that is there in full counts as seen; where it does not show all, `otherwise` is the next step.
+        A full diff counts as read; if it is not full, `otherwise` is the next step.
         """
         copy, diff = self._copies.get(path), ""
         with suppress(NotText):
@@ -148,7 +148,7 @@ class ReadTracker:
         return Failed(said + then, details=details)
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Take in the details of a logged result: what `read`, `printed`, `wrote` or `refusal` returned."""
+        """Restore the state from a logged result's details, as returned by `read`, `printed`, `wrote` or `refusal`."""
         for path, state in read_states(details):
             lines, whole, known = state.lines, state.whole, self._files.get(path)
             if known is not None and known.sha256 == state.sha256:
@@ -156,9 +156,9 @@ class ReadTracker:
             self._files[path] = ReadState(state.sha256, lines, whole)
 
     def keep_only(self, results: Iterable[Mapping[str, JsonValue]]) -> None:
-        """Forget what the model was shown except by these results, given by their details: it no longer has the rest.
+        """Forget everything except what these results (their details) showed, as the model no longer has the rest.
 
-        A copy is kept with its file only: a diff against what the model no longer has would tell it nothing.
+        Copies of forgotten files are dropped: a diff against a content that the model no longer has would be useless.
         """
         with self._changing:
             before, self._files = self._files, {}
@@ -188,7 +188,7 @@ class ReadTracker:
         }
 
     def _named(self, command: str, output: list[str]) -> list[str]:
-        """The files that a command line or its output (`path:12:text`) names."""
+        """Return the files that a command line or its output (`path:12:text`) names."""
         words = list(dict.fromkeys(word for word in _WORD_ENDS.split(command) if word))[:_MOST_NAMED]
         folders = ["", *(f"{word.rstrip('/')}/" for word in words if self._kind(word) == "directory")]
         names = [folder + word for word in words for folder in folders]
@@ -214,7 +214,7 @@ class ReadTracker:
 
 
 def read_states(details: Mapping[str, JsonValue]) -> Iterator[tuple[str, ReadState]]:
-    """Yield path and state of each file that the details of a result tell of."""
+    """Yield path and state of each file in the details of a result."""
     match details:
         case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
             yield path, ReadState(sha256, joined(_pairs(runs)), whole)
@@ -227,7 +227,7 @@ def read_states(details: Mapping[str, JsonValue]) -> Iterator[tuple[str, ReadSta
 
 
 def content(file: BinaryIO) -> bytes | None:
-    """What is left to read of a file; None if that is more than LARGEST_FILE bytes."""
+    """Read the rest of a file; None if that is more than LARGEST_FILE bytes."""
     data = file.read(_USUAL_SIZE)
     if len(data) == _USUAL_SIZE:
         data += file.read(LARGEST_FILE + 1 - _USUAL_SIZE)
@@ -235,12 +235,12 @@ def content(file: BinaryIO) -> bytes | None:
 
 
 def shown_files(shown: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
-    """The details of a result that shows lines of several files; empty if it shows none."""
+    """Return the details of a result that shows lines of several files; empty if it does not show any."""
     return {"shown_files": list[JsonValue](shown)} if shown else {}
 
 
 def text_lines(text: str) -> list[str]:
-    """A file's lines without their newlines; what comes after the last newline is a line only if it is not empty."""
+    """Return a file's lines without newlines; what follows the last newline is a line only if it is not empty."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -248,7 +248,7 @@ def text_lines(text: str) -> list[str]:
 
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
-    """Which of a file's lines the output holds: under their number, or as a run that is in the file only once."""
+    """Return which of a file's lines are in the output, with their number or as a run that the file has only once."""
     if any(lines) and "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output)):
         return [(1, len(lines))]
     runs: list[Lines] = []
@@ -270,7 +270,7 @@ def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]
 
 
 def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
-    """The line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line is not that text."""
+    """Return the line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line differs."""
     match = _NUMBERED.match(shown.removeprefix(f"{path}:").removeprefix(f"./{path}:"))
     if match is None or len(match[1]) > 9:
         return None
@@ -279,7 +279,7 @@ def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
 
 
 def _longest_run(lines: list[str], output: list[str], start: int, places: list[int]) -> tuple[int, int]:
-    """(index, length) of the longest run of file lines that the output continues with; length 0: none, or a tie."""
+    """Return (index, length) of the longest run of file lines that the output continues with; 0 if none, or a tie."""
     if len(places) > _MOST_PLACES:
         return 0, 0
     best: list[tuple[int, int]] = []
@@ -301,7 +301,7 @@ def digest(data: bytes) -> str:
 
 
 def joined(runs: Iterable[Lines]) -> tuple[Lines, ...]:
-    """The same lines as the fewest runs, in order."""
+    """Return the same lines as the fewest runs, in order."""
     out: list[Lines] = []
     for first, last in sorted(runs):
         if out and first <= out[-1][1] + 1:
@@ -312,7 +312,7 @@ def joined(runs: Iterable[Lines]) -> tuple[Lines, ...]:
 
 
 def after_change(runs: tuple[Lines, ...], first: int, last: int, count: int) -> tuple[Lines, ...]:
-    """The runs after lines `first` to `last`, all of them seen, have become `count` lines."""
+    """Return the runs after lines `first` to `last`, all of them seen, were replaced by `count` lines."""
     moved: list[Lines] = [(first, first + count - 1)]
     shift = count - (last - first + 1)
     for start, end in runs:

@@ -1,4 +1,4 @@
-"""Applies replacements to the text of one file, one after the other: all of them or none."""
+"""Applies replacements to the text of one file, one after the other, either all or none."""
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs
@@ -7,7 +7,7 @@ from codeagent.tools.edit.hunks import PendingChange
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadState, after_change, line_of
 
 LARGEST_RESULT = 2 * LARGEST_FILE
-"""Bytes that an edit may make of a file."""
+"""The most bytes of a file after an edit."""
 
 
 class Replacement(ToolArgs):
@@ -18,10 +18,10 @@ class Replacement(ToolArgs):
 
 @dataclass(frozen=True)
 class Edited(PendingChange):
-    """A change, and what the model knows and is told about it."""
+    """A change, and what the model knows about the result and is told."""
 
     seen: tuple[Lines, ...]
-    """Of the new content; all of it if all was known before."""
+    """The known lines of the new content; all of them if all were known before."""
     told: tuple[str, ...]
     """Notes on strings that were not found exactly as given."""
     replaced: int
@@ -31,7 +31,7 @@ class Replacing:
     """One file with the replacements so far."""
 
     def __init__(self, path: str, old: bytes | None, known: ReadState) -> None:
-        """`old` is the present content, None if there is no file. Raises Failed if it is not text."""
+        """`old` is the current content, None if there is no file. Raises Failed if it is not text."""
         self._path = path
         self._old = old
         self._known = known
@@ -44,14 +44,14 @@ class Replacing:
         self.notes: list[str] = []
 
     def change(self) -> Edited:
-        """All of it so far."""
+        """The change so far."""
         file, told = self.file, tuple(self.notes)
         return Edited(
             self._path, self._old, self._begun, file.text, file.data, self._known, self._seen, told, self._replaced
         )
 
     def knows(self, first: int, last: int) -> bool:
-        """Whether the model has read these lines, or the user sees what becomes of them."""
+        """Whether the model has read these lines, or the user sees what happens to them."""
         return self._known.whole or self._known.stale or ReadState("", self._seen, whole=False).covers(first, last)
 
     def apply(self, edit: Replacement, which: str) -> None:
@@ -78,10 +78,10 @@ class Replacing:
             self.notes.append(f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept.")
 
     def put(self, spans: list[Splice], which: str, *, proven: bool) -> None:
-        """Replace pieces of the text as it is now, in order and apart.
+        """Replace pieces of the current text, in order and not overlapping.
 
-        `proven`: the text is there exactly once, as given, which it would not be by chance: then it need not have been
-        read. Raises Failed.
+        `proven`: the text occurs exactly once, as given, which is no coincidence, so it need not have been read. Raises
+        Failed.
         """
         self._check_seen(spans, which, proven=proven)
         self._splice(spans, which)

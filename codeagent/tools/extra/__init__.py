@@ -1,1 +1,1 @@
-"""Tools that are off until they are turned on: further ways to change and to look at files, triggers and messages."""
+"""Tools that are off until turned on: more ways to change and list files, triggers and messages."""

@@ -1,4 +1,4 @@
-"""The `apply_patch` tool: adds, updates, moves and deletes files as one patch says, all of them or none."""
+"""The `apply_patch` tool: adds, updates, moves and deletes files according to one patch, either all or none."""
 
 from collections.abc import Sequence
 from typing import Annotated, assert_never
@@ -99,14 +99,14 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         return Move(resolved, target, data, known, work.change())
 
     def _seen(self, path: str, data: bytes) -> ReadState | None:
-        """What the model has read of a file that keeps its content."""
+        """Return what the model has read of a file whose content stays the same."""
         try:
             return self._reads.check(path, data)
         except Failed:
             return None
 
     def _itself(self, path: str, ctx: ToolContext) -> tuple[str, bytes]:
-        """The file and its content. Raises MissingPath, and Failed if the path leads to it through a link."""
+        """Return a file and its content. Raises MissingPath, or Failed if the path goes through a link."""
         resolved = ctx.workspace.resolve(path)
         if resolved != ctx.workspace.relative(path):
             raise Failed(f"{path} leads through a link to {resolved}; name that, or remove the link with a command")
@@ -116,7 +116,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         return resolved, data
 
     def _free(self, path: str, ctx: ToolContext) -> str:
-        """The path of a file that does not exist yet. Raises Failed, WorkspaceError."""
+        """Return the path of a file that does not exist yet. Raises Failed, WorkspaceError."""
         resolved = ctx.workspace.resolve(path)
         try:
             ctx.workspace.stat(resolved)

@@ -1,4 +1,4 @@
-"""A change of several files: shown together, bound to the content of each, and applied to all of them or none."""
+"""A change of several files: shown together, bound to the content of each, and applied either to all or to none."""
 
 import asyncio
 from abc import abstractmethod
@@ -26,7 +26,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Removal:
-    """A file that goes away."""
+    """A file that is removed."""
 
     path: str
     old: bytes
@@ -35,15 +35,15 @@ class Removal:
 
 @dataclass(frozen=True)
 class Move:
-    """A file that gets another name, and perhaps another content."""
+    """A file that is renamed, and perhaps changed."""
 
     path: str
     to: str
     old: bytes
     known: ReadState | None
-    """What the model has read of it; None: nothing."""
+    """What the model has read of it; None if nothing."""
     edited: Edited | None = None
-    """The change of the content, under the new name; None if it stays as it is."""
+    """The change of the content, under the new name; None if it is unchanged."""
 
 
 FileStep = Edited | Move | Removal
@@ -51,18 +51,18 @@ FileStep = Edited | Move | Removal
 
 @dataclass(frozen=True)
 class ChangeSet:
-    """What one call does to files; no two steps are about the same path."""
+    """What one call does to files; each path has at most one step."""
 
     steps: tuple[FileStep, ...]
 
     @property
     def binding(self) -> str:
-        """What an approval is bound to."""
+        """The text that an approval is bound to."""
         return BETWEEN.join(binding(step.path, step.old) for step in self.steps)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """`A path`, `M path` or `D path` for each file."""
+        """Return `A path`, `M path` or `D path` for each file."""
         return tuple(_line(step) for step in self.steps)
 
     def preview(self) -> Preview:
@@ -78,7 +78,7 @@ class ChangeSet:
         return tuple(block for step in self.steps for block in _blocks(step))
 
     def taken_by_hunk(self, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
-        """Apply the hunks that the user took, in all files or none; None if all were taken, or nobody was asked so.
+        """Apply the hunks that the user took, in all files or none; None if all were taken, or not asked hunk by hunk.
 
         Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks.
         """
@@ -113,7 +113,7 @@ class ChangeSet:
         """Do every step, or put back what was done. Raises BaseChanged if a file is not as it was shown, Failed."""
         undo: list[tuple[str, Callable[[], None]]] = []
         try:
-            # What removes comes last: until then, everything can be put back as it was.
+            # Removals come last: until then, everything can be put back as it was.
             for step in sorted(self.steps, key=lambda step: isinstance(step, Removal)):
                 _apply(step, ctx.workspace, undo)
         except WorkspaceError as error:
@@ -125,7 +125,7 @@ class ChangeSet:
             raise Failed(f"{error}; no file was changed") from None
 
     def record(self, reads: ReadTracker) -> dict[str, JsonValue]:
-        """Tell the tracker what the model knows of the files now. Returns the details of the result."""
+        """Record what the model knows of the files now. Returns the details of the result."""
         known: list[JsonValue] = []
         for step in self.steps:
             if not isinstance(step, Edited):
@@ -141,7 +141,7 @@ class ChangeSet:
 
 
 class ChangeSetTool(FileTool[AnyArgsT]):
-    """Computes a change of several files from a call, shows it, and applies what the user took of it."""
+    """Computes a change of several files from a call, shows it, and applies the part that the user accepted."""
 
     def access(self, args: AnyArgsT, workspace: Workspace) -> Access:
         keys = {workspace.key(path) for path in self._paths(args)}
@@ -170,18 +170,18 @@ class ChangeSetTool(FileTool[AnyArgsT]):
 
     @abstractmethod
     def _paths(self, args: AnyArgsT) -> Sequence[str]:
-        """The files that the call names, as it spells them."""
+        """Return the files that the call names, as written there."""
 
     @abstractmethod
     def _changes(self, args: AnyArgsT, ctx: ToolContext, *, again: bool) -> ChangeSet:
-        """`again`: it is shown again, whatever happened to the files. Raises ToolError, WorkspaceError.
+        """Compute the change; `again`: it is only shown again. Raises ToolError, WorkspaceError.
 
-        Runs in a thread: a patch of many parts takes seconds on a large file.
+        Call it in a thread: a patch of many parts takes seconds on a large file.
         """
 
 
 def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:
-    """What rules are matched against: every path, and what `edit` would be asked for it."""
+    """Return what rules are matched against: every path, as `edit` would be asked about it."""
     keys = [path_key(workspace, path, reading=False) for path in dict.fromkeys(paths)]
     parts = tuple(dict.fromkeys(part for key in keys for part in key.parts))
     sensitive = next((key.sensitive for key in keys if key.sensitive is not None), None)
@@ -191,7 +191,7 @@ def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:
 
 
 def named(paths: Sequence[str]) -> str:
-    """The files in one line: the first few, and how many more there are."""
+    """Return the first few files and the number of others, in one line."""
     unique = [shown(path) for path in dict.fromkeys(paths)]
     more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
     return ", ".join(unique[:_MOST_NAMED]) + more
@@ -233,7 +233,7 @@ def _notes(step: FileStep) -> tuple[str, ...]:
 
 
 def _apply(step: FileStep, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]) -> None:
-    """Do one step, and note how it is undone. Raises WorkspaceError: then nothing of the step was done."""
+    """Do one step, and record how to undo it. Raises WorkspaceError, without having done any of the step."""
     match step:
         case Removal(path=path, old=old):
             workspace.remove(path, base=digest(old))
@@ -259,7 +259,7 @@ def _write(edited: Edited, base: str | None, workspace: Workspace, undo: list[tu
 
 
 def _put_back(undo: list[tuple[str, Callable[[], None]]]) -> list[str]:
-    """Undo what was done, the last first. Returns the paths that could not be put back."""
+    """Undo the steps, the last first. Returns the paths that could not be put back."""
     lost = []
     for path, back in reversed(undo):
         try:

@@ -1,4 +1,4 @@
-"""The tools `json_read` and `json_write`: one place of a JSON file, without the rest of it."""
+"""The tools `json_read` and `json_write`: read and change one place of a JSON file, without the rest."""
 
 import asyncio
 import json
@@ -128,10 +128,10 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
         )
 
     def _change(self, args: JsonWriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
-        """In a thread, as each place is found in a document that is read again."""
+        """Compute the change; call it in a thread, as the document is parsed again for each place."""
         work = self._replacing(args.path, ctx, again=again)
         path = shown(args.path)
-        # An old text without other letters that has escapes keeps to them, and Latin-1 has no others.
+        # A text with escapes and only ASCII letters keeps using escapes, and Latin-1 cannot have other letters.
         text = work.file.text
         ascii_only = work.file.encoding == "latin-1" or (text.isascii() and "\\u" in text)
         for place in map(parse_place, args.remove):
@@ -183,13 +183,13 @@ def _document(path: str, file: TextFile) -> JsonText:
 
 
 def _lines_inside(document: JsonText, value: Value) -> Lines | None:
-    """The lines of which every character belongs to the value; None if there are none."""
+    """Return the lines that belong to the value completely; None if there are none."""
     first, last = line_of(document.text, value.start) + 1, line_of(document.text, max(value.start, value.end - 1)) - 1
     return (first, last) if first <= last else None
 
 
 def _outline(document: JsonText, value: Value, args: JsonReadArgs) -> str:
-    """The entries of what is too large to be shown, or the beginning of a long text."""
+    """Return the entries of a value that is too large to be shown, or the beginning of a long text."""
     kind = document.kind(value)
     if kind == "value":
         return shortened(shown(document.text[value.start : value.end]), _MOST_CHARACTERS)

@@ -1,4 +1,4 @@
-"""The text of a JSON document: where its values are, and what a change of one makes of it, all else left as it is."""
+"""The text of a JSON document: finds values in it, and changes one without touching the rest."""
 
 import json
 import re
@@ -17,12 +17,12 @@ _MOST_NAMED = 20
 
 
 class NotJson(Exception):
-    """The text is not JSON, or there is nothing at the place; the message says where and what."""
+    """The text is not JSON, or a place does not exist; the message says where and what."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One entry of an object or a list, by offsets in the text."""
+    """An entry of an object or a list, by offsets in the text."""
 
     name: str
     """Its key, or its index."""
@@ -56,7 +56,7 @@ class JsonText:
 
     @classmethod
     def checked(cls, text: str) -> "JsonText":
-        """Raises NotJson with line and column."""
+        """Check a text. Raises NotJson with line and column."""
         document = cls(text)
         try:
             end = document._skip(document._decode(document._skip(0)))
@@ -70,7 +70,7 @@ class JsonText:
 
     @cached_property
     def indent(self) -> str:
-        """What one level is indented by; empty if the document is on one line."""
+        """The indentation of one level; empty if the document is on one line."""
         found = _INDENT.search(self.text)
         return found[1] if found is not None else ""
 
@@ -80,7 +80,7 @@ class JsonText:
         return Value(start, self._decode(start))
 
     def find(self, place: tuple[str, ...]) -> Value:
-        """Raises NotJson, which names what there is instead."""
+        """Return the value at a place. Raises NotJson, which names what there is instead."""
         found = self.root
         for depth, name in enumerate(place):
             found = self._below(found, name, place[:depth])
@@ -93,11 +93,11 @@ class JsonText:
             return None
 
     def kind(self, value: Value) -> str:
-        """`object`, `list`, or `value` for anything that holds nothing."""
+        """Return `object`, `list`, or `value` for anything else."""
         return {"{": "object", "[": "list"}.get(self.text[value.start], "value")
 
     def members(self, value: Value) -> Iterator[Member]:
-        """The entries of an object or a list, in order; of anything else none."""
+        """Return the entries of an object or a list, in order; empty for anything else."""
         kind = self.kind(value)
         at, index = self._skip(value.start + 1), 0
         while kind != "value" and self.text[at] not in "]}":
@@ -112,9 +112,9 @@ class JsonText:
                 at = self._skip(at + 1)
 
     def set(self, place: tuple[str, ...], value: JsonValue, *, ascii_only: bool) -> Splice:
-        """What puts the value there: in place of the old one, as a new key, or with `-` behind the end of a list.
+        """Return the splice that sets a value: replacing the old one, as a new key, or with `-` at the end of a list.
 
-        `ascii_only`: other characters are written as escapes. Raises NotJson.
+        If `ascii_only`, other characters are written as escapes. Raises NotJson.
         """
 
         def written(depth: int) -> str:
@@ -138,7 +138,7 @@ class JsonText:
         return self._added(parent, key, written(depth), depth)
 
     def remove(self, place: tuple[str, ...]) -> Splice:
-        """What takes the value out, with its key and one comma. Raises NotJson."""
+        """Return the splice that removes a value, with its key and one comma. Raises NotJson."""
         if not place:
             raise NotJson("the whole document cannot be removed; remove the file")
         parent = self.find(place[:-1])
@@ -181,7 +181,7 @@ class JsonText:
         return Value(found.start, found.end)
 
     def _said(self, value: Value) -> str:
-        """What is there, as a phrase behind its name."""
+        """Describe a value, as a phrase to put after its name."""
         names = [member.name[:_LONGEST_NAME] for member in self.members(value)]
         match self.kind(value):
             case "value":
@@ -200,11 +200,11 @@ class JsonText:
         return found[0] if found else None
 
     def _decode(self, at: int) -> int:
-        """The end of the value that begins there."""
+        """Return the end of the value that begins there."""
         return _DECODER.raw_decode(self.text, at)[1]
 
     def _skip(self, at: int) -> int:
-        """The next place that is not blank."""
+        """Return the next offset that is not blank."""
         found = _BLANK.match(self.text, at)
         return at if found is None else found.end()
 
@@ -233,7 +233,7 @@ def parse_place(text: str) -> tuple[str, ...]:
 
 
 def pointer(place: tuple[str, ...]) -> str:
-    """The place as a JSON pointer, in words for the root."""
+    """Return the place as a JSON pointer, or in words for the root."""
     if not place:
         return "the document"
     return "".join("/" + name.replace("~", "~0").replace("/", "~1")[:_LONGEST_NAME] for name in place)

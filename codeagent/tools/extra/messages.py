@@ -41,7 +41,7 @@ class AddAgentArgs(ToolArgs):
 
 
 class _MessageTool:
-    """Knows whose tool it is; the agents that a call started have names of their own."""
+    """Knows which agent it belongs to; child agents have names of their own."""
 
     def __init__(self, post: Post, name: str) -> None:
         self._post = post
@@ -52,7 +52,7 @@ class _MessageTool:
 
 
 class SendMessage(_MessageTool, Tool[SendMessageArgs]):
-    """Needs no approval: what another agent does about it is judged there."""
+    """Does not need approval: what the other agent does about it is checked there."""
 
     name = "send_message"
     label = "Send message"
@@ -83,7 +83,7 @@ class SendMessage(_MessageTool, Tool[SendMessageArgs]):
 
 
 class WatchChannel(_MessageTool, Tool[WatchChannelArgs]):
-    """Asks by default: what comes over a channel begins runs, each judged like any other."""
+    """Asks by default: messages of a channel begin runs, whose calls are checked like any other."""
 
     name = "watch_channel"
     label = "Watch channel"
@@ -127,7 +127,7 @@ class ChannelList(_MessageTool, Tool[NoArgs]):
 
 
 class AddAgent(Tool[AddAgentArgs]):
-    """Needs no approval: the group file gave the right, and each call of the agent is judged like any other."""
+    """Does not need approval: the group file gave the right, and each call of the agent is checked like any other."""
 
     name = "add_agent"
     label = "Add agent"

@@ -1,4 +1,4 @@
-"""The `multi_edit` tool: replaces pieces of one or more files, all of them or none."""
+"""The `multi_edit` tool: replaces pieces of one or more files, either all or none."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self

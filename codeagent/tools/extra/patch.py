@@ -1,4 +1,4 @@
-"""The patch format between `*** Begin Patch` and `*** End Patch`: what a patch says, and where its lines belong."""
+"""The patch format between `*** Begin Patch` and `*** End Patch`: parses patches, and applies them to text."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,14 @@ _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Upda
 _TO, _AT_END = "*** Move to: ", "*** End of File"
 _HEREDOC = re.compile(r"\s*(?:apply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\n(.*)\n\2\s*", re.DOTALL)
 _LINE_NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
-"""What a unified diff has behind `@@`; this format has no line numbers, so they are passed over."""
+"""Line numbers after `@@`, as in a unified diff; this format does not use them, so they are ignored."""
 _STRENGTHS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("", str),
     ("blanks at the end of lines", str.rstrip),
     ("white space around lines", str.strip),
     ("typography", lambda line: plain(line).strip()),
 )
-"""How lines are compared, the strictest first, and by what the weaker ones may differ."""
+"""How lines are compared, the strictest way first, and the differences that the weaker ways ignore."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Chunk:
     """Consecutive lines of a file, some of which change."""
 
     anchors: tuple[str, ...]
-    """Lines somewhere above, in order, from which on it is looked for."""
+    """Lines somewhere above, in order, after which it is searched for."""
     lines: tuple[tuple[str, str], ...]
-    """A mark each, ` `, `-` or `+`, and the line."""
+    """Pairs of a mark, ` `, `-` or `+`, and the line."""
     at_end: bool
-    """They are the last ones of the file."""
+    """They are the last lines of the file."""
 
     @property
     def old(self) -> list[str]:
@@ -71,7 +71,7 @@ FilePatch = AddFile | DeleteFile | UpdateFile
 
 @lru_cache(maxsize=16)
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
-    """Read a patch. Raises ValueError, which names the line."""
+    """Parse a patch. Raises ValueError, which names the line."""
     text = text.replace("\r\n", "\n")
     if (wrapped := _HEREDOC.fullmatch(text)) is not None:
         text = wrapped[3]
@@ -83,19 +83,19 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     reader = _Reader(lines[1:-1])
     found = tuple(reader.files())
     if not found:
-        raise ValueError("the patch names no file")
+        raise ValueError("the patch does not name a file")
     return found
 
 
 class _Reader:
-    """Reads the lines between the first and the last."""
+    """Parses the lines between the first and the last."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._at = 0
 
     def files(self) -> Iterator[FilePatch]:
-        """Raises ValueError."""
+        """Return the patches of all files. Raises ValueError."""
         while self._at < len(self._lines):
             line = self._lines[self._at]
             if not line.strip():
@@ -156,7 +156,7 @@ class _Reader:
         return Chunk(tuple(anchors), tuple(lines), at_end)
 
     def _next(self) -> str | None:
-        """The present line; None at a line of the format's own, or at the end."""
+        """Return the current line; None at a marker line of the format, or at the end."""
         line = self._lines[self._at] if self._at < len(self._lines) else "*** "
         return None if line.startswith("*** ") else line
 
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def apply_chunks(work: Replacing, chunks: Sequence[Chunk], path: str) -> None:
-    """Change the file as the chunks say, each behind the one before. Raises Failed: nothing was written then."""
+    """Apply the chunks to the file, each after the one before. Raises Failed, with nothing written."""
     start = 0
     for number, chunk in enumerate(chunks, start=1):
         which = f"part {number} of {len(chunks)}: " if len(chunks) > 1 else ""
@@ -174,17 +174,17 @@ def apply_chunks(work: Replacing, chunks: Sequence[Chunk], path: str) -> None:
 
 
 def _apply(work: Replacing, chunk: Chunk, start: int, which: str, path: str) -> int:
-    """The index of the line behind the chunk. Raises Failed."""
+    """Apply a chunk; return the index of the line after it. Raises Failed."""
     lines = text_lines(work.file.text)
     for anchor in chunk.anchors:
         found = _sought(lines, [anchor], start, at_end=False)
         if found is None:
-            raise _missing(work, [anchor], which, path, f"the line {anchor!r} behind @@ is not there")
+            raise _missing(work, [anchor], which, path, f"the line {anchor!r} after @@ is not there")
         start = found[0] + 1
     if not chunk.old:
         if chunk.anchors:
             raise Failed(
-                f"{which}nothing was changed in {path}: the lines behind @@ {chunk.anchors[-1]!r} are only added; "
+                f"{which}nothing was changed in {path}: the lines after @@ {chunk.anchors[-1]!r} are only added; "
                 "give a line of context, which says where they go"
             )
         work.put([_added_at_end(work.file.text, [line for _, line in chunk.lines])], which, proven=True)
@@ -212,9 +212,9 @@ def _missing(work: Replacing, old: list[str], which: str, path: str, what: str) 
 
 
 def _sought(lines: list[str], wanted: list[str], start: int, *, at_end: bool) -> tuple[int, str] | None:
-    """The first place at or behind `start` by the strictest comparison that finds one, and by what it differs.
+    """Return the first place from `start` on, by the strictest comparison that finds one, and how it differs.
 
-    `at_end`: the end of the file comes first.
+    If `at_end`, the end of the file is tried first.
     """
     last = len(lines) - len(wanted)
     for slip, form in _STRENGTHS:
@@ -240,7 +240,7 @@ def _places(lines: list[str], wanted: list[str], form: Callable[[str], str]) -> 
 
 
 def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
-    """What changes in the text if the chunk begins at the line of index `at`; its context stays as it is there."""
+    """Return the splices for a chunk that begins at the line of index `at`; the file's context is kept."""
     rows = text.split("\n")
     lengths = accumulate(map(len, rows), initial=0)
     starts = list(map(add, lengths, range(len(rows) + 1)))  # with the newlines before each
@@ -259,7 +259,7 @@ def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
 
 
 def _splice(text: str, rows: list[str], starts: list[int], at: int, removed: int, added: list[str]) -> Splice:
-    """The lines `at` to `at + removed` of the text become those that are added."""
+    """Return the splice that replaces lines `at` to `at + removed` of the text with the added ones."""
     if not removed and at >= len(rows) - (rows[-1] == ""):
         return _added_at_end(text, added)
     start, behind = starts[at], min(starts[at + removed], len(text))
@@ -271,7 +271,7 @@ def _splice(text: str, rows: list[str], starts: list[int], at: int, removed: int
 
 
 def _added_at_end(text: str, added: list[str]) -> Splice:
-    """The lines as the last ones; if no newline ends the file, none ends it afterwards."""
+    """Return lines to append; if the file does not end with a newline, it does not afterwards either."""
     new = "".join(f"{line}\n" for line in added)
     if text and not text.endswith("\n"):
         new = "\n" + new.removesuffix("\n")
@@ -279,7 +279,7 @@ def _added_at_end(text: str, added: list[str]) -> Splice:
 
 
 def paths_of(patches: Sequence[FilePatch]) -> list[str]:
-    """Every path that they name."""
+    """Return every path that the patches name."""
     found: list[str] = []
     for patch in patches:
         match patch:

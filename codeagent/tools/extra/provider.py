@@ -1,4 +1,4 @@
-"""The set `provider`: tools that the model's own provider runs, on its machines (FEATURES F25)."""
+"""The toolset `provider`: tools that the model's provider runs on its machines (FEATURES F25)."""
 
 from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
 
@@ -10,11 +10,11 @@ _ABOUT = {
 
 
 class ProviderToolArgs(ToolArgs):
-    """None: the provider has its own."""
+    """No arguments, as the provider defines its own."""
 
 
 class ProviderTool(Tool[ProviderToolArgs]):
-    """Never runs here: the request declares it to the provider, and the answer says what it did."""
+    """Never runs here: requests declare it to the provider, and answers say what it did."""
 
     Args = ProviderToolArgs
     source = "provider"

@@ -1,4 +1,4 @@
-"""The tools `glob` and `tree`: more of a directory at once than `list` shows."""
+"""The tools `glob` and `tree`, which show more of a directory at once than `list`."""
 
 from typing import Annotated
 

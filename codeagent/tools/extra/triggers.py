@@ -17,7 +17,7 @@ from codeagent.tools.jobs import NoArgs
 _LONGEST_PROMPT = 4000
 _MOST = 1000
 _USUAL = 10
-"""How often a trigger fires that is set without a maximum."""
+"""How often a trigger fires if no maximum is given."""
 _LONGEST = 366 * 86_400
 
 Words = Annotated[str, Field(max_length=_LONGEST_PROMPT), written("prompt")]
@@ -55,7 +55,7 @@ class StopArgs(ToolArgs):
 
 
 class _SetTool(Tool[ArgsT]):
-    """Asks by default: what it sets begins runs later, each judged like any other."""
+    """Asks by default: a trigger begins runs later, whose calls are checked like any other."""
 
     permission = "prompt"
     effect = "nothing"
@@ -171,7 +171,7 @@ class TriggerListTool(Tool[NoArgs]):
 
 
 class TriggerStopTool(Tool[StopArgs]):
-    """Needs no approval: it only ends what was allowed."""
+    """Does not need approval: it only ends what was allowed."""
 
     name = "trigger_stop"
     label = "Stop trigger"
@@ -195,12 +195,12 @@ class TriggerStopTool(Tool[StopArgs]):
 
 
 def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
-    """In the order the model sees them."""
+    """Return the tools in the order in which the model sees them."""
     return AddTimer(book), AddSchedule(book), WatchFile(book), TriggerListTool(book), TriggerStopTool(book)
 
 
 def trigger_line(trigger: Trigger, now: float) -> str:
-    """Id, what it waits for, how often it fired and may fire, and when it is due, in one line."""
+    """Return id, condition, number of firings, maximum and due time of a trigger, in one line."""
     parts = [f"{trigger.id}, {trigger.kind} {trigger.when}", f"fired {trigger.fired} of {trigger.at_most}"]
     if trigger.due is not None:
         parts.append(f"next at {local_time(trigger.due)}, in {max(0.0, trigger.due - now):.0f} s")

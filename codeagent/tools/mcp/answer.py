@@ -1,4 +1,4 @@
-"""What a server answers to a call, as a result: for the model and the user, bounded, and harmless to a terminal."""
+"""Turns a server's answer to a call into a result for model and user: bounded, and harmless to a terminal."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ _MOST_BLOCKS = 200
 def result_of(server: str, answer: Mapping[str, Any], misfits: Callable[[object], str] | None = None) -> ToolResult:
     """Return the result of a `CallToolResult`, given as a JSON object. Raises Failed if it says that it is an error.
 
-    `misfits` says what is wrong with its structured content, if the tool promised how that looks; empty if it fits.
+    `misfits` returns what is wrong with its structured content, if the tool has an output schema; empty if it is valid.
     """
     blocks = [block for block in answer.get("content") or () if isinstance(block, Mapping)]
     content = tuple(_joined(_parts(server, blocks[:_MOST_BLOCKS])))
@@ -34,13 +34,13 @@ def result_of(server: str, answer: Mapping[str, Any], misfits: Callable[[object]
         raise Failed(one_line(said, 300) or f"{server} reported an error without a text", content=content)
     if misfits is not None:
         wrong = "it is missing" if structured is None else misfits(structured)
-        said = f"[The structured result is not what {server} promised: {wrong}. Do not rely on its form.]"
+        said = f"[The structured result does not match the schema of {server}: {wrong}. Do not rely on its form.]"
         content += (TextPart(text=said),) if wrong else ()
     return ToolResult(content=content)
 
 
 def _joined(parts: Iterable[ContentPart]) -> Iterator[ContentPart]:
-    """Texts that follow each other become one."""
+    """Join consecutive texts."""
     text: list[str] = []
     for part in parts:
         if isinstance(part, TextPart):

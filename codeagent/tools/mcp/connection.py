@@ -1,4 +1,4 @@
-"""A session with one server, over the official SDK: the only module that starts one."""
+"""A session with one server, over the official SDK; no other module starts one."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -52,7 +52,7 @@ _LARGEST_LIST = 16 << 20
 _READ_SECONDS = 300.0
 _NOT_FOUND = 404
 _QUIET = ("mcp", "client", "httpx2", "httpcore2")
-"""Loggers of the libraries: what a server does wrong must not be printed over the screen."""
+"""Loggers of the libraries, silenced so that a server's faults are not printed over the screen."""
 
 for _name in _QUIET:
     logging.getLogger(_name).addHandler(logging.NullHandler())
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class OtherVersion(ServerError):
-    """The server speaks only versions of the protocol that we do not."""
+    """The server speaks only versions of the protocol that codeagent does not."""
 
     def __init__(self, versions: str) -> None:
         said = f"version {one_line(versions, 80)}" if versions else "another version"
@@ -73,12 +73,12 @@ class OtherVersion(ServerError):
 
 
 class Listener(Protocol):
-    """Gets what a server says on its own."""
+    """Receives what a server sends on its own."""
 
     def listing_changed(self) -> None: ...
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
-        """`params` is an `elicitation/create` as a JSON object."""
+        """Ask the user; `params` are those of `elicitation/create`, as a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Connection:
         return self.session.instructions or ""
 
     async def tools(self) -> list[Any]:
-        """All pages of `tools/list`, as the server sent them; none if it never said that it has tools."""
+        """Return all pages of `tools/list`, as the server sent them; empty if it never said that it has tools."""
         try:
             return await self._pages("tools")
         except ServerError as error:
@@ -106,11 +106,11 @@ class Connection:
             return []
 
     async def prompts(self) -> list[Any]:
-        """All pages of `prompts/list`, as the server sent them."""
+        """Return all pages of `prompts/list`, as the server sent them."""
         return await self._pages("prompts")
 
     async def resources(self) -> list[Any]:
-        """All pages of `resources/list`, as the server sent them."""
+        """Return all pages of `resources/list`, as the server sent them."""
         return await self._pages("resources")
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Connection:
             page = await self._request(f"{kind}/list", {} if cursor is None else {"cursor": cursor})
             listed = page.get(kind)
             if not isinstance(listed, list):
-                raise ServerError(f"its list of {kind} is not one that the protocol allows")
+                raise ServerError(f"its list of {kind} breaks the protocol")
             found += listed
             size += len(repr(listed))
             if size > _LARGEST_LIST:
@@ -146,7 +146,7 @@ class Connection:
     async def _request(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Send a request past the SDK's own checks: one tool that breaks a rule would cost all of them.
+        """Send a request past the SDK's own checks, with which one tool that breaks a rule would cost all of them.
 
         A server may answer with questions since 2026-07-28; then the same request is sent again with the answers.
         """
@@ -162,7 +162,7 @@ class Connection:
         try:
             return await run_input_required_driver(answer, dispatch=self._ask, retry=again)
         except InputRequiredRoundsExceededError as error:
-            raise ServerError("it asked again and again instead of answering") from error
+            raise ServerError("it kept asking questions instead of answering") from error
 
     async def _once(
         self,
@@ -182,7 +182,9 @@ class Connection:
             params["inputResponses"] = dumped
         if state is not None:
             params["requestState"] = state
-        self.session._stamp({"method": method, "params": params}, options)  # what the version wants in every request
+        self.session._stamp(
+            {"method": method, "params": params}, options
+        )  # what this version requires in every request
         answer = await self.dispatcher.send_raw_request(method, params, options)
         asks = answer.get("resultType") == "input_required"
         return InputRequiredResult.model_validate(answer) if asks else answer
@@ -192,13 +194,13 @@ class Connection:
         return await self.session.dispatch_input_request(context, request)
 
     async def begin(self) -> None:
-        """Agree on a version of the protocol: with a handshake, or else one that has none. Raises ServerError."""
+        """Agree on a version of the protocol, with a handshake or without one. Raises ServerError."""
         try:
             await self._send(self._agree())
         except OtherVersion:
             raise
         except ServerError as error:
-            raise ServerError(f"it did not begin as the protocol wants: {error}", lost=True) from error
+            raise ServerError(f"it did not begin as the protocol requires: {error}", lost=True) from error
 
     async def _agree(self) -> None:
         try:
@@ -233,7 +235,7 @@ class Connection:
             said = one_line(error.error.message, 500) or "it gave no reason"
             raise ServerError((lost and self.record.why) or said, lost=lost) from error
         except ValueError as error:
-            raise ServerError("its answer is not one that the protocol allows") from error
+            raise ServerError("its answer breaks the protocol") from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
             raise ServerError(self.record.why or "the connection has ended", lost=True) from error
 
@@ -247,7 +249,7 @@ async def connected(
     root: Path,
     auth: httpx2.Auth | None = None,
 ) -> AsyncIterator[Connection]:
-    """Yield a session that is initialised, over `program` or to `config.url`.
+    """Yield an initialised session, over `program` or to `config.url`.
 
     Raises ServerError, or an exception group of what the transport raised.
     """
@@ -293,7 +295,7 @@ def _client(config: ServerConfig, auth: httpx2.Auth | None, ended: anyio.Event) 
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends a response that is compressed, or whose body has no end; notices that a server has forgotten the session."""
+    """Ends a response that is compressed or endless, and notices that a server has forgotten the session."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, ended: anyio.Event) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""A server's question in the middle of a call: asked field by field, always in the server's name."""
+"""Asks the user a server's question in the middle of a call: field by field, always in the server's name."""
 
 import math
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ Content = dict[str, str | int | float | bool | list[str] | None]
 
 @dataclass(frozen=True)
 class Reaction:
-    """What the server is told."""
+    """The answer to the server."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Content | None = None
 
 
 async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, ctx: ToolContext) -> Reaction:
-    """Ask what `params`, an `elicitation/create` as a JSON object, asks for. Raises RunCancelled.
+    """Ask for what `params` of `elicitation/create`, a JSON object, request. Raises RunCancelled.
 
-    Declined: what is too much for a few questions, and an answer that does not fit. Addresses are never opened.
+    Declines forms with too many fields, and answers that are not valid. Addresses are never opened.
     """
     message = one_line(str(params.get("message") or ""), _LONGEST_MESSAGE)
     intro = f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
@@ -75,7 +75,7 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
 
 
 def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """The values that a field takes, by what the user is shown of each; empty if it takes any."""
+    """Return the allowed values of a field, by the text shown for each; empty if any value is allowed."""
     match about:
         case {"type": "boolean"}:
             return {_YES: True, _NO: False}
@@ -91,7 +91,7 @@ def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
 
 
 def _value(answer: str, about: Mapping[str, Any]) -> str | int | float | bool | list[str]:
-    """Raises ValueError if the answer is not what the field takes."""
+    """Return the answer as the field's type. Raises ValueError if it is not valid."""
     choices = _choices(about)
     match about.get("type"):
         case "array":
@@ -112,7 +112,7 @@ def _value(answer: str, about: Mapping[str, Any]) -> str | int | float | bool | 
 
 
 def _chosen(answer: str, choices: Mapping[str, str | int | float | bool]) -> str | int | float | bool:
-    """Return the value that was chosen by what is shown of it, or typed as it is. Raises ValueError."""
+    """Return the value that was chosen by its shown text, or typed itself. Raises ValueError."""
     if answer in choices:
         return choices[answer]
     if answer in choices.values():

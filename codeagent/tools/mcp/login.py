@@ -1,4 +1,4 @@
-"""Logging in to a server over HTTP with OAuth: a login is made once, kept, used and refreshed."""
+"""Logs in to a server over HTTP with OAuth: a login is made once, kept, used and refreshed."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ from codeagent.core.mcp import LoginClient, SecretStore, ServerConfig, login_nam
 from codeagent.core.sanitize import one_line
 
 Learn = Callable[[str, str], None]
-"""Gets the name and the value of a secret that must never be shown from now on."""
+"""Called with the name and value of a secret that must never be shown from now on."""
 _LOOPBACK = "127.0.0.1"
 _PATH = "/callback"
 _LARGEST_REQUEST = 64 * 1024
@@ -36,7 +36,7 @@ _FAILED = "The login did not succeed; codeagent says why."
 
 
 class _Kept(BaseModel):
-    """A login as it is kept: all that a later session needs to use and to refresh it."""
+    """A stored login: all that a later session needs to use and refresh it."""
 
     tokens: OAuthToken
     expires: float | None
@@ -48,7 +48,7 @@ class _Kept(BaseModel):
 
 
 class KeptLogin(httpx2.Auth):
-    """Authenticates requests with the login that is kept for a server, if there is one, and keeps what is refreshed."""
+    """Authenticates requests with the stored login of a server, if there is one, and stores refreshed tokens."""
 
     def __init__(self, config: ServerConfig, store: SecretStore, learn: Learn) -> None:
         self._config = config
@@ -59,10 +59,10 @@ class KeptLogin(httpx2.Auth):
         self._looked = asyncio.Lock()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises OAuthFlowError if the server wants a login that there is not."""
+        """Authenticate a request. Raises OAuthFlowError if the server requires a login and there is none."""
         async with self._looked:
             if self._provider is None or not self._provider.context.is_token_valid():
-                await self._look()  # another session may have refreshed it
+                await self._look()  # another session may have refreshed it meanwhile
         if self._provider is None:
             response = yield request
             if response.status_code == 401:
@@ -79,7 +79,7 @@ class KeptLogin(httpx2.Auth):
             await flow.aclose()
 
     async def _look(self) -> None:
-        """Use what is kept now, if that is not in use already. Raises ConfigError if it is not safe to trust."""
+        """Use the login that is stored now, if it differs. Raises ConfigError if it is not safe to trust."""
         text = await asyncio.to_thread(self._store.find, login_name(self._config))
         if text != self._text:
             self._text, self._provider = text, self._made(text)
@@ -90,7 +90,7 @@ class KeptLogin(httpx2.Auth):
         try:
             kept = _Kept.model_validate_json(base64.b64decode(text, validate=True))
         except (ValueError, ValidationError):
-            return None  # as if there were none: the next step is to log in again
+            return None  # treated as missing: the next step is to log in again
         client = self._config.client
         if client is not None and client.client_id != kept.client.client_id:
             return None  # it was made as another client
@@ -103,7 +103,7 @@ class KeptLogin(httpx2.Auth):
 
 
 def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthClientInformationFull:
-    """Return the client as the library takes it; its secret goes into a header, unless the server says otherwise."""
+    """Return the client for the library; its secret goes into a header, unless the server says otherwise."""
     taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
     method = "client_secret_post" if taken and "client_secret_basic" not in taken else "client_secret_basic"
     return OAuthClientInformationFull(
@@ -114,7 +114,7 @@ def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthCli
 
 
 class _Storage:
-    """The TokenStorage of the SDK; what a provider found out about a server is kept with the tokens."""
+    """Implements the SDK's TokenStorage; what a provider found out about a server is stored with the tokens."""
 
     def __init__(self, config: ServerConfig, store: SecretStore, learn: Learn, kept: _Kept | None = None) -> None:
         self._config = config
@@ -127,7 +127,7 @@ class _Storage:
         self._kept = kept
         self._provider: OAuthClientProvider | None = None
         self.where = ""
-        """Where the login is kept, as a phrase; empty until it is."""
+        """Where the login is stored, as a phrase; empty until it is."""
 
     def provider(
         self,
@@ -137,7 +137,7 @@ class _Storage:
     ) -> OAuthClientProvider:
         async def redirect_to(url: str) -> None:
             context = provider.context
-            if self._config.client is not None:  # only by now it is known how the server wants its secret
+            if self._config.client is not None:  # only now is it known how the server wants its secret
                 context.client_info = self._client = _registered(self._config.client, context.oauth_metadata)
             await show(url)
 
@@ -156,7 +156,7 @@ class _Storage:
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Raises ConfigError if they cannot be kept."""
+        """Store the tokens. Raises ConfigError if that fails."""
         self._tokens = tokens
         self._mask(tokens)
         if self._provider is None or self._client is None:
@@ -188,25 +188,25 @@ class _Storage:
 
 @dataclass(frozen=True)
 class NewLogin:
-    """A login under way: `auth` asks for it as soon as the server wants one."""
+    """A login in progress: `auth` starts it as soon as the server requires one."""
 
     auth: OAuthClientProvider
     _storage: _Storage
 
     @property
     def where(self) -> str:
-        """Where it is kept, as a phrase; empty if the server wanted none."""
+        """Where it is stored, as a phrase; empty if the server did not require a login."""
         return self._storage.where
 
 
 async def begin_login(
     config: ServerConfig, store: SecretStore, learn: Learn, show: Callable[[str], None], callback: "Callback"
 ) -> NewLogin:
-    """Prepare a login: `show` gets the address that the user has to open, and `callback` waits for them to return."""
+    """Prepare a login: `show` gets the address for the user to open, and `callback` waits for the browser to return."""
 
     async def redirect(url: str) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
-            raise OAuthFlowError(f"the address to log in at is not one of the web: {one_line(url, 100)}")
+            raise OAuthFlowError(f"the address to log in at is not a web address: {one_line(url, 100)}")
         callback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         show(url)
 
@@ -215,7 +215,7 @@ async def begin_login(
 
 
 class Callback:
-    """Waits on this machine, at a port of the loopback address, for the browser to come back from a login."""
+    """Waits on a loopback port of this machine for the browser to return from a login."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -224,11 +224,11 @@ class Callback:
         self._result: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> "Callback":
-        """Raises ConfigError if the port is taken."""
+        """Listen on the port. Raises ConfigError if it is taken."""
         try:
             self._server = await asyncio.start_server(self._answer, _LOOPBACK, self._port, limit=_LARGEST_REQUEST)
         except OSError as error:
-            problem = f"port {self._port} of {_LOOPBACK}, to which the browser would come back, cannot be used"
+            problem = f"port {self._port} of {_LOOPBACK}, to which the browser would return, cannot be used"
             raise ConfigError(f"{problem} ({error.strerror}): end what uses it, or change callbackPort") from error
         return self
 
@@ -243,11 +243,11 @@ class Callback:
         return f"http://{_LOOPBACK}:{port}{_PATH}"
 
     def expect(self, state: str) -> None:
-        """Accept only the answer to this request: whatever else comes to the port is turned away."""
+        """Accept only the answer to this request; anything else that arrives is refused."""
         self._state = state
 
     async def wait(self) -> AuthorizationCodeResult:
-        """Raises OAuthFlowError if the user, or the server, said no."""
+        """Return the code and state. Raises OAuthFlowError if the user or the server refused."""
         return await self._result
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -260,7 +260,7 @@ class Callback:
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
             await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # not a browser that comes back
+            pass  # not a returning browser
         finally:
             writer.close()
 

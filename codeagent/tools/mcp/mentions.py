@@ -1,4 +1,4 @@
-"""What a prompt takes from servers: `@server:resource` anywhere in it, and `/server:prompt …` at its beginning."""
+"""Reads what a prompt uses from servers: `@server:resource` anywhere, and `/server:prompt …` at its beginning."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from codeagent.tools.mcp.answer import result_of
 _RESOURCE = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)", re.ASCII)
 _PROMPT = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)(?:\s+(.*))?", re.ASCII | re.DOTALL)
 _AT_THE_END = ".,;:!?)]}'\""
-"""Punctuation that follows a name in a sentence and does not belong to it."""
+"""Punctuation that may follow a name in a sentence without being part of it."""
 _MOST = 5
 _LONGEST = 40_000
 _MOST_OFFERED = 500
@@ -44,9 +44,9 @@ class OffersText(Protocol):
 async def read_mentions(
     text: str, servers: Sequence[OffersText], hear: Callable[[str], None] = lambda name: None
 ) -> str:
-    """Return what a prompt takes from servers, for the model; empty if it takes nothing.
+    """Return the text that a prompt uses from servers, for the model; empty if it uses nothing.
 
-    `hear` is called with the name of each server that it takes text from. A name that is not a server's is ordinary
+    `hear` is called with the name of each server that text comes from. A name that is not a server's is ordinary
     text. Raises Failed, which says what cannot be read.
     """
     by_name = {server.name: server for server in servers}
@@ -54,7 +54,7 @@ async def read_mentions(
         (match[1], match[2].rstrip(_AT_THE_END)) for match in _RESOURCE.finditer(text) if match[1] in by_name
     )
     if len(wanted) > _MOST:
-        raise Failed(f"a prompt can name {_MOST} resources of servers at most, not {len(wanted)}")
+        raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
     parts: list[str] = []
     command = _PROMPT.fullmatch(text.strip())
     if command is not None and command[1] in by_name:
@@ -67,7 +67,7 @@ async def read_mentions(
 
 
 async def offered_texts(server: OffersText, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
-    """Return what a prompt can take from the server, as far as it can be typed. Raises Failed."""
+    """Return what a prompt can use from the server, as far as it can be typed. Raises Failed."""
     listed = await (server.resources() if kind == "resource" else server.prompts())
     texts = (
         _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each) for each in listed
@@ -76,7 +76,7 @@ async def offered_texts(server: OffersText, kind: Literal["resource", "prompt"])
 
 
 def _resource_text(server: str, resource: Mapping[str, Any]) -> ServerText | None:
-    """Return None for an address that would not be read as it was meant."""
+    """Return the text to offer for a resource; None if its address would be misread."""
     uri = resource.get("uri")
     if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
         return None

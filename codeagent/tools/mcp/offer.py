@@ -1,4 +1,4 @@
-"""What a server says it offers, made harmless: names, descriptions and schemas, each checked and bounded."""
+"""A server's offer, made harmless: names, descriptions and schemas, each checked and bounded."""
 
 import hashlib
 import json
@@ -21,23 +21,23 @@ _LONGEST_DESCRIPTION = 4_000
 _LONGEST_DOCUMENTATION = 20_000
 _LONGEST_INSTRUCTIONS = 4_000
 INSTRUCTIONS = "instructions"
-"""The name of a server's words about all its tools."""
+"""The name under which a server's instructions are kept."""
 _LONGEST_SUMMARY = 100
 _LARGEST_SCHEMA = 64 * 1024
-"""Characters of JSON."""
+"""Characters of a schema as JSON."""
 _LARGEST_TOOL = 128 * 1024
-"""All that is said of one tool: a user who is to agree to it has to be able to read it."""
+"""Characters of everything said about one tool, so that a user can read it before agreeing."""
 _MOST_STEPS = 20_000
-"""Schemas that checking one value may visit, with every reference followed: references can double at each level."""
+"""Schemas visited to check one value, with all references followed, as these can double at each level."""
 _MOST_VISITS = 1_000_000
-"""Schemas that checking a whole result may visit."""
+"""Schemas visited to check a whole result."""
 _MOST_FAULTS = 5
 _LONGEST_FAULTS = 600
 _DEEPEST = 32
 _DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "patternProperties", "examples"})
-"""Keywords that say nothing about a call, or that cannot be checked here: the server checks its arguments itself."""
+"""Keywords that do not concern a call or cannot be checked here; the server checks its arguments itself."""
 _UNCHECKED = frozenset({"pattern", "uniqueItems"})
-"""Keywords of an output schema that would let a server choose how long a check takes."""
+"""Keywords of an output schema with which a server could make a check arbitrarily slow."""
 _SAID = frozenset({"title", "description"})
 _NAMED = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _DATA = frozenset({"enum", "const", "default", "required"})
@@ -46,14 +46,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class OutputSchema:
-    """What a tool says of its structured results."""
+    """The schema of a tool's structured results."""
 
     schema: dict[str, JsonValue]
     steps: int
-    """Schemas that checking one value may visit."""
+    """How many schemas are visited to check one value."""
 
     def misfits(self, value: object) -> str:
-        """Say what is wrong with a structured result, in at most a few phrases; empty if it fits. Blocks."""
+        """Return what is wrong with a structured result, in a few phrases; empty if it is valid. Blocks."""
         if not isinstance(value, dict):
             return f"it should be an object, not {kind_of(value)}"
         if self.steps * _count(value, _MOST_VISITS // self.steps) >= _MOST_VISITS:
@@ -65,12 +65,12 @@ class OutputSchema:
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that a server says and a user agrees to: what it says of a tool, or its instructions."""
+    """Something that a server says and the user has to agree to: a tool's description, or the instructions."""
 
     name: str
-    """Of a tool, `mcp__SERVER__TOOL`; otherwise INSTRUCTIONS."""
+    """`mcp__SERVER__TOOL` for a tool, otherwise INSTRUCTIONS."""
     said: str
-    """All of it, as text that can be compared line by line."""
+    """The whole statement, as text that can be compared line by line."""
 
     @property
     def digest(self) -> str:
@@ -82,23 +82,23 @@ class OfferedTool(Statement):
     """One tool as a server offers it."""
 
     raw_name: str
-    """As the server calls it."""
+    """The server's own name for it."""
     label: str
     summary: str
     description: str
     documentation: str
     schema: dict[str, JsonValue]
     output: OutputSchema | None
-    """What its structured results are checked against; None if it gave no schema, or one that cannot be used."""
+    """The schema of its structured results; None if it has none, or one that cannot be used."""
     read_only: bool
-    """The server says that it changes nothing; a hint, which decides nothing about permission."""
+    """The server says that it changes nothing; only a hint, which does not affect permission."""
     destructive: bool
-    """The server says so itself."""
+    """The server says that it may destroy something."""
 
 
 @dataclass(frozen=True)
 class ServerOffer:
-    """What a server says that can be used: its tools and instructions, and why other tools cannot be used."""
+    """The usable part of what a server offers: tools and instructions, and why other tools cannot be used."""
 
     tools: tuple[OfferedTool, ...] = ()
     instructions: tuple[Statement, ...] = ()
@@ -111,7 +111,7 @@ class _Unusable(Exception):
 
 
 def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> ServerOffer:
-    """Take in the tools of `tools/list`, as they were sent, and the server's instructions.
+    """Return the offer made of the raw tools of `tools/list` and the server's instructions.
 
     Blocks: checking large schemas takes a moment.
     """
@@ -126,7 +126,7 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
         shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", clean_name(server, raw)
         exact = name == f"mcp__{server}__{raw}"
         if name in taken or (wanted[name] > 1 and not exact):
-            problems.append(ToolProblem(shown, f"refused: another tool of the server is called {name}, too"))
+            problems.append(ToolProblem(shown, f"refused: another tool of the server is also called {name}"))
             continue
         try:
             if not isinstance(each.get("name"), str):
@@ -145,7 +145,7 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
 
 
 def clean_name(server: str, raw: str) -> str:
-    """Return `mcp__SERVER__TOOL` with what a model cannot call replaced; one too long ends with a hash of itself."""
+    """Return `mcp__SERVER__TOOL` with invalid characters replaced; a name that is too long ends with its hash."""
     name = f"mcp__{server}__{_NOT_IN_NAMES.sub('_', raw) or '_'}"
     if len(name) <= LONGEST_NAME:
         return name
@@ -154,13 +154,13 @@ def clean_name(server: str, raw: str) -> str:
 
 
 def _output_of(tool: Mapping[str, Any]) -> tuple[OutputSchema | None, str]:
-    """Return what structured results are checked against, or why they are not, as a phrase."""
+    """Return the schema for structured results, or why it cannot be used, as a phrase."""
     if tool.get("outputSchema") is None:
         return None, ""
     try:
         text = json.dumps(tool["outputSchema"])
         if len(text) > _LARGEST_SCHEMA:
-            raise _Unusable(f"it has {len(text):,} characters; at most {_LARGEST_SCHEMA:,} are taken")
+            raise _Unusable(f"it has {len(text):,} characters; at most {_LARGEST_SCHEMA:,} are accepted")
         schema = _without(_usable_schema(text), _UNCHECKED)
         if any(not fault.where and fault.text.startswith("cannot be checked") for fault in faults_of(schema, {})):
             raise _Unusable("a reference in it leads nowhere, or to itself")
@@ -180,7 +180,7 @@ def _without(node: Any, keys: frozenset[str]) -> Any:
 
 
 def _count(value: object, most: int) -> int:
-    """Count the values in it, itself included, up to about `most`."""
+    """Count the values in a value, including itself, up to about `most`."""
     left, count = [value], 0
     while left and count <= most:
         one = left.pop()
@@ -190,7 +190,7 @@ def _count(value: object, most: int) -> int:
 
 
 def _offered(name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema | None) -> OfferedTool:
-    """Raises _Unusable."""
+    """Return the offered tool. Raises _Unusable."""
     given = tool.get("inputSchema")
     try:
         said = json.dumps(dict(tool), indent=1, sort_keys=True, ensure_ascii=False).replace("\\n", "\n")
@@ -198,9 +198,9 @@ def _offered(name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema 
     except (RecursionError, ValueError, TypeError) as error:
         raise _Unusable("what it says cannot be written as JSON, or is nested too deeply") from error
     if len(said) > _LARGEST_TOOL:
-        raise _Unusable(f"it has {len(said):,} characters; at most {_LARGEST_TOOL:,} are taken")
+        raise _Unusable(f"it has {len(said):,} characters; at most {_LARGEST_TOOL:,} are accepted")
     if len(schema) > _LARGEST_SCHEMA:
-        raise _Unusable(f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are taken")
+        raise _Unusable(f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are accepted")
     full = visible(str(tool.get("description") or "").strip())
     hints = tool.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
@@ -226,13 +226,13 @@ def _cut(text: str, longest: int) -> str:
 
 @lru_cache(maxsize=512)
 def _usable_schema(text: str) -> dict[str, JsonValue]:
-    """Return the schema that arguments are checked against and that a model is shown; never change it.
+    """Return the schema for checking arguments and for the model; never change it.
 
     Cached: servers list the same tools again and again. Raises _Unusable.
     """
     given = json.loads(text)
     if not isinstance(given, dict) or given.get("type", "object") != "object":
-        raise _Unusable("its schema is not that of an object")
+        raise _Unusable("its schema is not for an object")
     schema = {"properties": {}, **_plain(given, 0), "type": "object"}
     if _steps(schema) > _MOST_STEPS:
         raise _Unusable("its schema refers to itself so often that checking a call would take too long")
@@ -242,7 +242,7 @@ def _usable_schema(text: str) -> dict[str, JsonValue]:
 
 
 def _plain(node: Any, depth: int) -> Any:
-    """The schema in the one dialect that is understood, with its texts made visible."""
+    """Return the schema in the one supported dialect, with its texts made visible."""
     if depth > _DEEPEST:
         raise _Unusable(f"its schema is more than {_DEEPEST} levels deep")
     if isinstance(node, list):
@@ -271,18 +271,18 @@ def _plain(node: Any, depth: int) -> Any:
 
 
 def _is_usable_pattern(pattern: Any) -> bool:
-    """Whether it can be matched here: a server's patterns are of JavaScript, mostly, and it matches them itself."""
+    """Whether the pattern works here: most servers use JavaScript's syntax, and match their patterns themselves."""
     return isinstance(pattern, str) and not problems_of({"type": "string", "pattern": pattern})
 
 
 def _refuse_hidden(*texts: str) -> None:
     for text in texts:
         if visible(text) != text:
-            raise _Unusable(f"its schema holds characters that cannot be seen: {one_line(text, 80)}")
+            raise _Unusable(f"its schema contains invisible characters: {one_line(text, 80)}")
 
 
 def _steps(schema: dict[str, Any]) -> int:
-    """How many schemas are visited at most if each is applied once; a reference costs what it leads to."""
+    """Return how many schemas are visited at most if each is applied once, counting what references lead to."""
     sizes: dict[int, int] = {}
 
     def size(node: Any, depth: int) -> int:
@@ -290,7 +290,7 @@ def _steps(schema: dict[str, Any]) -> int:
             return 1
         if id(node) in sizes:
             return sizes[id(node)]
-        sizes[id(node)] = 1  # what refers to itself is bounded by the depth of the arguments
+        sizes[id(node)] = 1  # recursion is bounded by the depth of the arguments
         total = 1 + sum(size(each, depth + 1) for each in _inner(node))
         if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
             total += size(_target(schema, reference), depth + 1)

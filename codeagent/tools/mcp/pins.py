@@ -1,4 +1,4 @@
-"""What a server said of its tools when the user first used it, or last agreed to it: a change waits for the user."""
+"""Remembers what a server said about its tools when first used or last agreed to; changes wait for the user."""
 
 import hashlib
 import json
@@ -14,16 +14,16 @@ from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_pr
 from codeagent.tools.mcp.offer import Statement
 
 _LONGEST_TEXT = 4_000
-"""Characters of what was said that are kept, to be shown beside what it says later."""
+"""Characters kept of each statement, to be compared with a later one."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A text of a server that is new, or has changed since the user agreed to it."""
+    """A statement of a server that is new, or has changed since the user agreed to it."""
 
     now: Statement
     before: str
-    """What it said, perhaps cut; empty if it is new. All that it says now is shown beside it."""
+    """The earlier text, possibly cut; empty if the statement is new. The new text is always shown in full."""
 
     @property
     def diff(self) -> DiffBlock:
@@ -32,23 +32,23 @@ class Changed:
 
 @dataclass(frozen=True)
 class Pinned:
-    """What may be used of an offer, and what waits for the user."""
+    """The usable part of an offer, and the changes that wait for the user."""
 
     agreed: tuple[Statement, ...] = ()
     changed: tuple[Changed, ...] = field(default=())
 
 
 class PinFile:
-    """One private file for each server, by what is started or reached: another command is another server."""
+    """A private file per server, identified by its command or address: another command is another server."""
 
     def __init__(self, folder: Path, config: ServerConfig) -> None:
-        """`folder`: one that only the user can write to, and no tool."""
+        """`folder` must be writable by the user only, not by tools."""
         identity = json.dumps([config.name, config.command, config.args, config.url])
         digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._file = folder / f"{config.name}-{digest}.json"
 
     def check(self, offered: Sequence[Statement]) -> Pinned:
-        """Compare with what is kept; what a server says first is kept. Blocks. Raises UnsafeFile, OSError."""
+        """Compare with what is stored; a server's first statements are stored. Blocks. Raises UnsafeFile, OSError."""
         kept = self._read()
         if kept is None:
             self.agree(offered)
@@ -64,7 +64,7 @@ class PinFile:
         return Pinned(tuple(agreed), tuple(changed))
 
     def agree(self, statements: Iterable[Statement]) -> None:
-        """Keep what these say; what was kept of others stays. Blocks. Raises UnsafeFile, OSError."""
+        """Store these statements; others stay as they are. Blocks. Raises UnsafeFile, OSError."""
         with locked(self._file.with_suffix(".lock")):
             kept = dict(self._read() or {})
             kept |= {one.name: (one.digest, one.said[:_LONGEST_TEXT]) for one in statements}

@@ -1,4 +1,4 @@
-"""What went wrong with a server, and what it wrote besides the protocol, for `mcp test` and `/mcp`."""
+"""Errors of a server, and what it wrote outside the protocol, for `mcp test` and `/mcp`."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _LONGEST_REST = 8 * 1024
 
 
 class ServerError(Exception):
-    """What went wrong with a server, as one phrase; `lost`: the connection is of no further use."""
+    """A server failed, as one phrase says; `lost`: the connection can no longer be used."""
 
     def __init__(self, text: str, *, lost: bool = False) -> None:
         super().__init__(text)
@@ -19,21 +19,21 @@ class ServerError(Exception):
 
 
 class ServerRecord:
-    """Keeps the last lines in bounded memory, however much is written, and counts what was not a message."""
+    """Keeps the last lines in bounded memory, and counts the lines that were not messages."""
 
     def __init__(self, clean: Callable[[str], str] = str) -> None:
-        """`clean` masks secrets: a server may print what it was given."""
+        """`clean` masks secrets, as a server may print what it was given."""
         self._clean = clean
         self.noise = 0
         """Lines on standard output that are not messages of the protocol; they were skipped."""
         self.why = ""
-        """Why the connection was ended by us, as a phrase."""
+        """Why codeagent ended the connection, as a phrase."""
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
         self._rest = b""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The oldest first; nothing in them acts on a terminal."""
+        """The lines, the oldest first, without control characters."""
         rest = (one_line(self._clean(self._shown(self._rest)), _LONGEST_LINE),) if self._rest.strip() else ()
         return (*self._lines, *rest)
 

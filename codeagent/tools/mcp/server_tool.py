@@ -1,4 +1,4 @@
-"""A tool of an MCP server: asked about like any other that may do anything, whatever its server says."""
+"""A tool of an MCP server; it needs approval like any tool that may do anything, whatever its server says."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ from codeagent.tools.mcp.answer import result_of
 from codeagent.tools.mcp.offer import OfferedTool
 
 ANSWER_SECONDS = 600.0
-"""How much longer a call may take because the server asks the user something in the middle of it."""
+"""Seconds that a call may take longer because the server asks the user something in the middle of it."""
 _PROGRESS_SECONDS = 0.1
 
 
 class CallsServer(Protocol):
-    """What a tool needs of its server."""
+    """What a tool needs from its server."""
 
     @property
     def server(self) -> str: ...
@@ -39,11 +39,11 @@ class CallsServer(Protocol):
         """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
 
     def instructions(self, agent: str) -> str:
-        """What the server says about using its tools, once for each agent; empty otherwise."""
+        """Return the server's instructions for its tools, once for each agent; empty otherwise."""
 
 
 class ServerProgress:
-    """Passes on what a server says about its progress: the latest only, and not more often than can be read."""
+    """Passes on a server's progress: only the latest, and no more often than can be read."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
@@ -59,7 +59,7 @@ class ServerProgress:
 
 
 class ServerTool(Tool[OpenArgs]):
-    """One tool; it answers `unavailable` while its server is not there."""
+    """One tool; calls fail as `unavailable` while its server is not running."""
 
     source = "mcp"
     Args = OpenArgs
@@ -108,7 +108,7 @@ class ServerTool(Tool[OpenArgs]):
             result = await asyncio.to_thread(result_of, self._server.server, answer, misfits)
         except (RecursionError, ValueError) as error:
             raise Failed(
-                f"{self._server.server} gave an answer that cannot be shown: it is nested too deeply"
+                f"{self._server.server} returned an answer that cannot be shown: it is nested too deeply"
             ) from error
         instructions = self._server.instructions(ctx.agent)
         said = (TextPart(text=instructions),) if instructions else ()

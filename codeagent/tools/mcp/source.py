@@ -1,4 +1,4 @@
-"""One MCP server as a source of tools: started in the background, followed, restarted once, and ended at the close."""
+"""An MCP server as a source of tools: started in the background, watched, restarted once, and stopped at the end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _RESTART_SECONDS = 0.5
 _LIST_AGAIN_SECONDS = 0.5
-"""A server that says all the time that its tools have changed is asked no more often than this."""
+"""Seconds between two listings, however often a server says that its tools have changed."""
 _MOST_QUESTIONS = 5
-"""Of a server during one call."""
+"""Of a server, during one call."""
 _MOST_NAMED = 5
 _ASKED_SECONDS = 8.0
-"""How long a prompt waits for what it takes from a server."""
+"""Seconds that a prompt waits for the text it uses from a server."""
 _NO_PROGRAM = 127
 _NO_SANDBOX = "it runs in the sandbox, and there is none"
 _MACHINE = '"where": "machine" in your own mcp.json'
-"""What runs a server on the machine; a project's file cannot."""
+"""The setting that runs a server on this machine; it cannot be in a project's file."""
 
 
 @dataclass(frozen=True)
 class ServerHost:
-    """What this program gives to its servers."""
+    """What codeagent gives to its servers."""
 
     root: Path
-    """Of the workspace: told to servers as their root."""
+    """The address of the workspace, which servers get as their root."""
     programs: Mapping[ServerPlace, StartProgram]
-    """How servers on stdio are started; a place that is missing starts none."""
+    """How servers on stdio are started, by place; a missing place cannot start any."""
     pins: Path
-    """The folder that keeps what tools said when the user agreed to them; no tool may write there."""
+    """The folder with what tools said when the user agreed to them; tools must not be able to write there."""
     asker: Asker | None = None
-    """Who answers a server's questions; None: they are declined."""
+    """Who answers a server's questions; None declines them."""
     auth: Callable[[ServerConfig], Any] = lambda config: None
-    """Makes an `httpx2.Auth` for a server over HTTP; None if it needs none. Called once for each connection."""
+    """Makes an `httpx2.Auth` for a server over HTTP, or None if not needed; called once for each connection."""
     clean: Callable[[str], str] = str
     """Masks secrets in what a server writes."""
 
@@ -74,13 +74,13 @@ class McpSource:
         self._pins = PinFile(host.pins, config)
         self.record = ServerRecord(host.clean)
         self.changed: tuple[Changed, ...] = ()
-        """What waits until the user agrees to what the server says now, see `agree`."""
+        """Changes that wait until the user agrees to them, see `agree`."""
         self._listing = Listing(
             state="starting", about=f"tools of the MCP server {config.name}", instructions=self.instructions
         )
         self._instructions = ""
         self._told: set[str] = set()
-        """The agents that were given the instructions."""
+        """The agents that have been given the instructions."""
         self._offer = ServerOffer()
         self._tools: dict[str, tuple[OfferedTool, ServerTool]] = {}
         self._connection: Connection | None = None
@@ -93,7 +93,7 @@ class McpSource:
         self._taking = asyncio.Lock()
         self._was_ready = False
         self._answered = False
-        """Whether a call succeeded since the last start: it may crash once more, then."""
+        """Whether a call has succeeded since the last start, after which one more crash is tolerated."""
         self._on_change: Callable[[], None] = lambda: None
 
     @property
@@ -115,7 +115,7 @@ class McpSource:
         return self._config.timeout
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Start the server, or start it again if it has failed; return once its tools are listed or it failed."""
+        """Start the server, again if it has failed; return once its tools are listed or it failed."""
         self._on_change = changed
         if self._task is None or self._task.done():
             self._settled.clear()
@@ -140,14 +140,14 @@ class McpSource:
         self._settled.set()
 
     async def agree(self, seen: Collection[str]) -> None:
-        """Use what changed from now on, as far as the user has seen that it says this. Raises UnsafeFile, OSError."""
+        """Accept changes, as far as they still say what the user has seen. Raises UnsafeFile, OSError."""
         async with self._taking:
             await asyncio.to_thread(self._pins.agree, [one.now for one in self.changed if one.now.said in seen])
             await self._use(self._offer)
         self._show(self._listing.state)
 
     async def _keep_up(self) -> None:
-        """Hold a connection; a server that was ready and ended is started again once, after a moment."""
+        """Keep a connection; a server that was ready and ended is restarted once, after a moment."""
         again = True
         while True:
             self._was_ready = False
@@ -160,11 +160,11 @@ class McpSource:
                 self._settled.set()
                 return
             again = False
-            self._show(state="starting", why=f"{why}; it is being started again")
+            self._show(state="starting", why=f"{why}; it is being restarted")
             await asyncio.sleep(_RESTART_SECONDS)
 
     async def _live(self) -> str:
-        """Start the server and follow it until it ends; return why it did, as a phrase."""
+        """Start the server and watch it until it ends; return why it ended, as a phrase."""
         config, self.record.why = self._config, ""
         program: RunningProgram | None = None
         try:
@@ -182,7 +182,7 @@ class McpSource:
                     await self._follow(connection)
         except TimeoutError:
             return f"it did not list its tools within {config.start_timeout:g} s"
-        except Exception as error:  # whatever a server or a library does must not end the conversation
+        except Exception as error:  # a fault of a server or a library must not end the conversation
             return await self._reason(error, program)
         finally:
             if program is not None:
@@ -190,7 +190,7 @@ class McpSource:
         return await self._reason(None, program)
 
     async def _start_program(self) -> RunningProgram:
-        """Raises SandboxUnavailable."""
+        """Start the server's program. Raises SandboxUnavailable."""
         config = self._config
         start = self._host.programs.get(config.where)
         if start is None:
@@ -199,7 +199,7 @@ class McpSource:
         return await start(program)
 
     async def _follow(self, connection: "Connection") -> None:
-        """Return once the server has ended; list its tools again when it says that they changed."""
+        """Watch the server until it ends; list its tools again when it says that they changed."""
         ended = asyncio.create_task(connection.ended.wait())
         told = asyncio.create_task(self._list_again.wait())
         try:
@@ -226,7 +226,7 @@ class McpSource:
         self._show(state="ready")
 
     async def _offered(self, connection: "Connection") -> ServerOffer:
-        """Raises ServerError."""
+        """Return the server's offer. Raises ServerError."""
         return await asyncio.to_thread(offer_of, self.name, await connection.tools(), connection.instructions)
 
     async def _take(self, offer: ServerOffer) -> None:
@@ -234,11 +234,13 @@ class McpSource:
             await self._use(offer)
 
     async def _use(self, offer: ServerOffer) -> None:
-        """Use what the user agreed to of the offer, and keep the rest back; one after the other."""
+        """Use the part of the offer that the user agreed to, and hold back the rest; one offer at a time."""
         try:
             pinned = await asyncio.to_thread(self._pins.check, (*offer.tools, *offer.instructions))
         except (UnsafeFile, OSError) as error:
-            problem = ToolProblem(self.name, f"none of its tools is used, because what they said is not known: {error}")
+            problem = ToolProblem(
+                self.name, f"none of its tools is used, because it is not known what they said before: {error}"
+            )
             pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
         self._offer, self.changed = offer, pinned.changed
         self._tools = {tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)}
@@ -258,7 +260,7 @@ class McpSource:
         )
 
     def _made(self, offered: OfferedTool) -> tuple[OfferedTool, ServerTool]:
-        """Return the tool that is there already if its server still says the same."""
+        """Return the tool, reusing the existing one if its server still says the same."""
         there = self._tools.get(offered.name)
         return there if there is not None and there[0] == offered else (offered, ServerTool(offered, self))
 
@@ -269,7 +271,7 @@ class McpSource:
         if self.changed:
             names = ", ".join(change.now.name for change in self.changed[:_MOST_NAMED])
             more = f" and {len(self.changed) - _MOST_NAMED} more" if len(self.changed) > _MOST_NAMED else ""
-            text = f"not used until you agree, because they are new or say something else than before: {names}{more}"
+            text = f"not used until you agree, because they are new or have changed: {names}{more}"
             problems.append(ToolProblem(self.name, f"{text}; codeagent mcp test {self.name} shows the difference"))
         now = replace(self._listing, tools=tools, problems=tuple(problems), state=state)
         if now != self._listing:
@@ -277,7 +279,7 @@ class McpSource:
             self._on_change()
 
     async def _reason(self, error: Exception | None, program: RunningProgram | None) -> str:
-        """Why the server is not there, as a phrase, with what it wrote last if that is all there is to tell."""
+        """Return why the server is not running, as a phrase, with its last output if nothing else is known."""
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, SandboxUnavailable):
@@ -325,7 +327,7 @@ class McpSource:
         raise Failed(f"the MCP server {self.name} is {why}")
 
     async def _refuse_outdated(self, connection: "Connection") -> None:
-        """Start the server again if what its sandbox keeps it from has changed. Raises Failed then."""
+        """Restart the server if what its sandbox hides has changed; then raise Failed."""
         try:
             why = "" if self._program is None else await self._program.outdated()
         except SandboxUnavailable as error:
@@ -335,7 +337,7 @@ class McpSource:
         self.record.why, self._answered = why, True
         connection.ended.set()
         self._failed(ServerError(why, lost=True), connection)
-        raise Failed(f"{self.name} was not called: {why}, so it is being started again; try again in a moment")
+        raise Failed(f"{self.name} was not called: {why}, so it is being restarted; try again in a moment")
 
     def _failed(self, error: ServerError, connection: "Connection") -> Failed:
         if not error.lost:
@@ -364,7 +366,7 @@ class McpSource:
         return await self._asked(lambda connection: connection.get_prompt(name, arguments))
 
     async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
-        """Ask the server something for the user, who waits: it may be starting still. Raises Failed."""
+        """Ask the server something while the user waits, even if it is still starting. Raises Failed."""
         try:
             async with asyncio.timeout(_ASKED_SECONDS):
                 await self._settled.wait()
@@ -377,7 +379,7 @@ class McpSource:
             raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
-        """Implement `connection.Listener`: ask in the name of the call that runs; the time it waits does not count."""
+        """Implement `connection.Listener`: ask on behalf of the running call; time spent waiting does not count."""
         running = self._calls[-1] if self._calls else None
         if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
             return Reaction("decline")

@@ -1,4 +1,4 @@
-"""The protocol over a program's standard input and output: one message a line, in bounded memory."""
+"""The protocol over a program's standard input and output: one message per line, in bounded memory."""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from codeagent.tools.mcp.record import ServerRecord
 LARGEST_MESSAGE = 8 << 20
 """Bytes."""
 _MOST_ASKED = 32
-"""Requests of the server that may wait for our answer at the same time."""
+"""Requests of the server that may wait for an answer at the same time."""
 _MOST_UNSENT = 64
 _LONGEST_SENT = 1 << 20
 
@@ -54,7 +54,7 @@ async def program_streams(program: RunningProgram, record: ServerRecord, ended: 
                             return
                     await to_session.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session has ended first
+            pass  # the session ended first
         finally:
             ended.set()
 
@@ -85,7 +85,7 @@ async def program_streams(program: RunningProgram, record: ServerRecord, ended: 
 
 
 async def _messages(program: RunningProgram, record: ServerRecord) -> AsyncIterator[SessionMessage]:
-    """Yield the program's messages; end if one is larger than may be."""
+    """Yield the program's messages; end if one is too large."""
     held = bytearray()
     async for name, piece in program.output():
         if name == "stderr":
@@ -120,14 +120,14 @@ def _parsed(line: bytes, record: ServerRecord) -> SessionMessage | None:
 
 
 def _error_for(line: bytes) -> SessionMessage | None:
-    """Return an error in place of an answer that cannot be read, so that nobody waits for it; else None."""
+    """Return an error to replace an answer that cannot be read, so that nobody waits for it; else None."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
         return None
     match answer:
         case {"jsonrpc": "2.0", "id": int() as number, "result": _}:
-            error = ErrorData(code=PARSE_ERROR, message="its answer is not one that the protocol allows")
+            error = ErrorData(code=PARSE_ERROR, message="its answer breaks the protocol")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
         case _:
             return None

@@ -1,1 +1,1 @@
-"""Tools from OpenAPI documents: one for each operation, made when asked for, held to the hosts that were pinned."""
+"""Tools from OpenAPI documents: one for each operation, made on demand, and limited to the pinned hosts."""

@@ -1,4 +1,4 @@
-"""Joins a document in several files into one: those in its folder that references lead to, and no others."""
+"""Joins a document of several files into one; only referenced files in its folder are read."""
 
 import os
 import posixpath
@@ -16,14 +16,14 @@ from codeagent.disk.opens import open_folder
 from codeagent.tools.openapi.reading import LARGEST, BadDocument, read_text
 
 FILES = "x-codeagent-files"
-"""Where the other files are in the joined document, by their paths relative to its folder."""
+"""The key of the other files in the joined document, by their paths relative to its folder."""
 _MOST_FILES = 1_000
 
 
 def joined(root: Any, path: Path) -> Any:
-    """Return the document that was read from `path` with the files that its references lead to, under FILES.
+    """Return the document read from `path`, with the files that its references lead to under FILES.
 
-    A reference to anything else than a file in its folder, or below, stays as it is. Changes `root`. Blocks.
+    References to anything but a file in its folder, or below, stay as they are. Changes `root`. Blocks.
     Raises BadDocument if such a file cannot be used, OSError if the folder cannot be opened.
     """
     if not isinstance(root, dict):
@@ -38,7 +38,7 @@ def joined(root: Any, path: Path) -> Any:
 
 
 class _Bundle:
-    """The files that were read so far, each with its references rewritten."""
+    """The files read so far, each with its references rewritten."""
 
     def __init__(self, folder: ConfinedRoot, main: str) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class _Bundle:
                     node["$ref"] = self._rewritten(reference, file)
 
     def _rewritten(self, reference: str, file: str) -> str:
-        """The reference as it is in the joined document; unchanged if it leads to none of its files."""
+        """Return the reference for the joined document; unchanged if it does not lead to one of its files."""
         place, _, fragment = reference.partition("#")
         target = _file_of(place, file) if place else file
         if target is None or (fragment and not fragment.startswith("/")):
@@ -85,7 +85,7 @@ class _Bundle:
             data = file.read(self._left + 1)
         self._left -= len(data)
         if self._left < 0 or len(self.files) == _MOST_FILES:
-            raise BadDocument(f"its files are more than {_MOST_FILES:,}, or larger than {LARGEST >> 20} MiB together")
+            raise BadDocument(f"it has more than {_MOST_FILES:,} files, or more than {LARGEST >> 20} MiB together")
         try:
             self.files[target] = read_text(data)
         except BadDocument as error:
@@ -95,7 +95,7 @@ class _Bundle:
 
 
 def _file_of(place: str, file: str) -> str | None:
-    """The path relative to the folder that a reference in `file` leads to; None if it is another kind of address."""
+    """Return the path, relative to the folder, that a reference in `file` leads to; None for other addresses."""
     try:
         parts = urlsplit(place)
     except ValueError:

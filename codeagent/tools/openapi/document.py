@@ -1,4 +1,4 @@
-"""An OpenAPI 3.0 or 3.1 document: its operations by name, its servers, and what its references lead to."""
+"""An OpenAPI 3.0 or 3.1 document: its operations by name, its servers, and its references."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from codeagent.tools.web.url import WebUrl
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 GENERIC = "generic_request"
-"""The name of the tool for any other request; no operation gets it."""
+"""The name of the tool for any other request; operations never get it."""
 LONGEST_SUMMARY = 120
 _MOST_OPERATIONS = 10_000
 MOST_STEPS = 32
-"""References that lead to references."""
+"""How many references may lead to another one in a row."""
 _WORD = re.compile(r"[^A-Za-z0-9-]+")
 _INDEX = re.compile(r"[0-9]{1,6}")
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation, as a list shows it."""
+    """An operation as an entry of a list."""
 
     name: str
     """Unique in the document, of letters, digits, `_` and `-`."""
@@ -34,7 +34,7 @@ class Operation:
     summary: str = ""
     tags: tuple[str, ...] = ()
     id: str = ""
-    """As the document gives it; empty if it gives none."""
+    """The document's own id; empty if it has none."""
 
     @property
     def reads(self) -> bool:
@@ -42,10 +42,10 @@ class Operation:
 
 
 class ApiDocument:
-    """A document that was read; nothing in it is trusted to have the form that it should have."""
+    """A document that was read; no part of it is assumed to be well formed."""
 
     def __init__(self, root: Any) -> None:
-        """Raises BadDocument if it is not an OpenAPI document of a version that is understood."""
+        """Raises BadDocument if it is not an OpenAPI document of a supported version."""
         if not isinstance(root, dict):
             raise BadDocument("it is not an OpenAPI document: not an object")
         if "swagger" in root:
@@ -53,7 +53,7 @@ class ApiDocument:
         version = str(root.get("openapi") or "")
         if not re.match(r"3\.[01](\.|$)", version):
             said = f"OpenAPI {one_line(version, 20)}" if version else "a document without openapi:"
-            raise BadDocument(f"it is {said}; 3.0 and 3.1 are understood")
+            raise BadDocument(f"it is {said}; 3.0 and 3.1 are supported")
         if not isinstance(root.get("paths", {}), dict):
             raise BadDocument("its paths are not an object")
         self.root = root
@@ -61,7 +61,7 @@ class ApiDocument:
 
     @classmethod
     def read(cls, data: bytes) -> "ApiDocument":
-        """Of a JSON or YAML text. Blocks. Raises BadDocument."""
+        """Read a document from JSON or YAML. Blocks. Raises BadDocument."""
         return cls(read_text(data))
 
     @property
@@ -70,7 +70,7 @@ class ApiDocument:
         return one_line(str(info.get("title") or ""), 100) if isinstance(info, dict) else ""
 
     def operations(self, longest: int = 64) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
-        """All of them, in the order of the document, and why others cannot be used; names of at most `longest`.
+        """Return all operations in order, with names of at most `longest` characters, and why others cannot be used.
 
         Raises BadDocument.
         """
@@ -92,12 +92,12 @@ class ApiDocument:
         return tuple(found), tuple(problems)
 
     def operation(self, one: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The path item and the operation in it. Raises BadDocument."""
+        """Return the path item, and the operation in it. Raises BadDocument."""
         item = self.follow(self.root["paths"][one.path])
         return item, self.follow(item[one.method.lower()])
 
     def follow(self, node: Any) -> dict[str, Any]:
-        """The object that a reference leads to, or the object itself. Raises BadDocument."""
+        """Return the object that a reference leads to, or the object itself. Raises BadDocument."""
         for _ in range(MOST_STEPS):
             if not isinstance(node, dict):
                 raise BadDocument("it has something else where an object is expected")
@@ -110,7 +110,7 @@ class ApiDocument:
         raise BadDocument(f"a reference leads to references without end: {one_line(str(reference), 200)}")
 
     def target(self, reference: str) -> Any:
-        """What a reference leads to, which may be a reference again. Raises BadDocument."""
+        """Return what a reference leads to, which may be another reference. Raises BadDocument."""
         shown = one_line(reference, 200)
         if not reference.startswith("#"):
             raise BadDocument(f"it refers to another document, {shown}; put it beside a local file, or join both first")
@@ -129,9 +129,9 @@ class ApiDocument:
         return node
 
     def server(self, *places: Any, base: str = "") -> WebUrl:
-        """The first server that one of the objects names, variables at their defaults; the last one is the root.
+        """Return the first server that an object names, with variables at their defaults; the last object is the root.
 
-        `base` is the address that a relative one belongs to. Raises BadDocument.
+        `base` is the address that relative ones are resolved against. Raises BadDocument.
         """
         for place in (*places, self.root):
             servers = place.get("servers") if isinstance(place, dict) else None
@@ -179,7 +179,7 @@ def _cleaned(name: str) -> str:
 
 
 def _unique(name: str, longest: int, taken: dict[str, int]) -> str:
-    """The name, cut and numbered if need be; `taken` counts how often each was given."""
+    """Return the name, cut and numbered if necessary; `taken` counts how often each was used."""
     name = name[:longest]
     while name in taken:
         taken[name] += 1

@@ -1,4 +1,4 @@
-"""How one operation is called: its parameters, its body and its credentials, as the document describes them."""
+"""How to call an operation: its parameters, body and credentials, as the document describes them."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.schemas import Schemas, described
 
 BODY = "body"
-"""The argument that is the body."""
+"""The argument for the body."""
 BodyKind = Literal["json", "form", "multipart", "text"]
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 64
@@ -27,7 +27,7 @@ _STYLES = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""By place; the first is the default."""
+"""The styles by place; the first is the default."""
 _NOT_OFFERED = frozenset({
     "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie",
     "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection",
@@ -37,20 +37,20 @@ _NOT_OFFERED = frozenset({
 
 @dataclass(frozen=True)
 class Style:
-    """How a value is written."""
+    """How a value is serialised."""
 
     name: str
     explode: bool
     reserved: bool = False
-    """Reserved characters stay as they are."""
+    """Reserved characters are not encoded."""
     media: str = ""
-    """Its own media type: then it is written as that, and `name` is ignored."""
+    """Its own media type; if there is one, it is written as that, and `name` is ignored."""
 
 
 @dataclass(frozen=True)
 class ApiParameter:
     argument: str
-    """The name that the model uses."""
+    """The model's name for it."""
     name: str
     """The name on the wire."""
     place: str
@@ -65,21 +65,21 @@ class Body:
     media: str
     required: bool
     encoding: dict[str, Style] = field(default_factory=dict)
-    """How properties of a form are written, if the document says so."""
+    """How the properties of a form are serialised, if the document says so."""
     files: frozenset[str] = frozenset()
     """The properties of a multipart body that are files, or lists of them."""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """One way to show who calls."""
+    """A way to authenticate."""
 
     id: str
-    """As the document names it."""
+    """The document's name for it."""
     kind: Literal["bearer", "basic", "header", "query", "cookie", ""]
-    """Empty: a kind that is not supported."""
+    """The kind; empty if it is not supported."""
     name: str = ""
-    """Of the header, the query parameter or the cookie."""
+    """The name of the header, the query parameter or the cookie."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,16 @@ class Plan:
     parameters: tuple[ApiParameter, ...]
     body: Body | None
     security: tuple[tuple[Scheme, ...], ...]
-    """The ways to show who calls, one of which is enough; the schemes of one are used together. Empty: none needed."""
+    """Alternative ways to authenticate, each of schemes that are used together; empty if not needed."""
     schema: dict[str, JsonValue]
-    """Of the arguments."""
+    """The schema of the arguments."""
     description: str
     documentation: str = ""
-    """All that the document says about the operation, Markdown; empty if the description is all."""
+    """Everything that the document says about the operation, in Markdown; empty if the description says it all."""
 
 
 def plan_of(document: ApiDocument, operation: Operation) -> Plan:
-    """Make the plan of one operation. Raises BadDocument."""
+    """Return the plan of an operation. Raises BadDocument."""
     item, raw = document.operation(operation)
     schemas = Schemas(document)
     properties: dict[str, Any] = {}
@@ -132,7 +132,7 @@ def _documentation(raw: dict[str, Any]) -> str:
 
 
 def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield those of the path, then those of the operation, which replace equal ones."""
+    """Yield the parameters of the path, then those of the operation, which replace equal ones."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place in (item, raw):
         listed = place.get("parameters")
@@ -159,7 +159,7 @@ def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     exploded = explode if isinstance(explode, bool) else style == "form"
     content = node.get("content")
     media = next(iter(content), "") if isinstance(content, dict) else ""
-    reserved = place == "query" and node.get("allowReserved") is True  # in a path, a / would name another one
+    reserved = place == "query" and node.get("allowReserved") is True  # in a path, a / would lead elsewhere
     written = Style(str(style), exploded, reserved, str(media))
     return ApiParameter(argument, name, place, written, place == "path" or node.get("required") is True)
 
@@ -224,9 +224,9 @@ def _encoding(node: Any) -> dict[str, Style]:
 
 
 def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let a file be given as text, or as an object with its bytes, or its path, and its name; also in a list.
+    """Allow a file to be given as text, or as an object with its bytes or path and its name, also in a list.
 
-    Returns any other schema itself.
+    Returns any other schema unchanged.
     """
     if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
         given = _file_or(items)
@@ -238,7 +238,7 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "text": {"type": "string"}, "base64": {"type": "string"},
-            "path": {"type": "string", "description": "Of a file in the workspace"},
+            "path": {"type": "string", "description": "The path of a file in the workspace"},
             "filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"},
         },
         "additionalProperties": False,
@@ -248,9 +248,9 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def security_of(document: ApiDocument, raw: dict[str, Any], *, every: bool = False) -> tuple[tuple[Scheme, ...], ...]:
-    """The ways to show who calls an operation; `raw` is empty for a request that is not an operation.
+    """Return the ways to authenticate an operation; `raw` is empty for a request that is not an operation.
 
-    `every`: each scheme of the document, needed or not.
+    `every`: all schemes of the document, needed or not.
     """
     components = document.root.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else None

@@ -1,4 +1,4 @@
-"""Reads the text of a document, JSON or YAML, into plain values: of safe types only, and bounded before it is built."""
+"""Reads a document, JSON or YAML, into plain values of safe types, with limits checked before anything is built."""
 
 import json
 import math
@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 LARGEST = 32 << 20
-"""Bytes of a document."""
+"""The largest document, in bytes."""
 _LARGEST_YAML = 8 << 20
-"""Reading YAML takes thirty times as long as reading JSON."""
+"""The largest YAML document, in bytes: reading YAML takes thirty times as long as JSON."""
 _MOST_NODES = 2_000_000
-"""Values, those that aliases and merges stand for counted each time."""
+"""The most values, with those of aliases and merges counted at each use."""
 _MOST_ALIASES = 10_000
 _DEEPEST = 100
 _MERGE = "tag:yaml.org,2002:merge"
@@ -19,11 +19,11 @@ _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float",
 
 
 class BadDocument(Exception):
-    """The document, or a part of it, cannot be used; the message says why, as a phrase."""
+    """A document, or a part of it, cannot be used; the message is a phrase that says why."""
 
 
 def read_text(data: bytes) -> Any:
-    """The value of a JSON or YAML text. Blocks. Raises BadDocument."""
+    """Return the value of a JSON or YAML text. Blocks. Raises BadDocument."""
     if len(data) > LARGEST:
         raise BadDocument(f"it is larger than {LARGEST >> 20} MiB")
     try:
@@ -83,7 +83,7 @@ def _read_yaml(text: str) -> Any:
         where = f"line {mark.line + 1}: " if mark else ""
         raise BadDocument(f"it is not YAML: {where}{getattr(error, 'problem', None) or error}") from None
     if len(nodes) != 1:
-        raise BadDocument("it is empty" if not nodes else "it holds more than one YAML document")
+        raise BadDocument("it is empty" if not nodes else "it contains more than one YAML document")
     return _Construction(yaml).value(nodes[0], 0)
 
 
@@ -103,7 +103,7 @@ def _refuse_bombs(yaml: Any, loader: Any, text: str) -> None:
 
 
 class _Construction:
-    """Builds plain values; keys are text, as they are written, and so are dates."""
+    """Builds plain values; keys and dates are text, as written."""
 
     def __init__(self, yaml: Any) -> None:
         self._yaml = yaml
@@ -111,12 +111,12 @@ class _Construction:
         self._count = 0
 
     def value(self, node: Any, depth: int) -> Any:
-        """Raises BadDocument."""
+        """Return the value of a node. Raises BadDocument."""
         self._count += 1
         if self._count > _MOST_NODES:
             raise BadDocument(f"it holds more than {_MOST_NODES:,} values, its aliases counted each time")
         if depth > _DEEPEST:
-            raise BadDocument(f"more than {_DEEPEST} levels deep, or an alias stands for something that holds itself")
+            raise BadDocument(f"more than {_DEEPEST} levels deep, or an alias contains itself")
         if isinstance(node, self._yaml.ScalarNode):
             return self._scalar(node)
         if isinstance(node, self._yaml.SequenceNode):

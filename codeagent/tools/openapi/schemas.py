@@ -1,8 +1,8 @@
-"""Schemas of a document as the JSON Schema of a tool's arguments: references resolved, bounded, of one draft.
+"""Converts schemas of a document to the JSON Schema of a tool's arguments: references resolved, bounded, in one draft.
 
-OpenAPI 3.0 has words of its own (`nullable`, a boolean `exclusiveMinimum`), and documents hold much that a model does
-not need. A type that holds itself is written out once; below that it is an object that names it. What is made is valid
-by construction: checking it against the schema of schemas would take a third of a second for a large one.
+OpenAPI 3.0 has its own keywords (`nullable`, a boolean `exclusiveMinimum`), and documents contain much that a model
+does not need. A recursive type is written out once; below that it is an object that names it. The result is valid by
+construction: checking it against the meta-schema would take a third of a second for a large one.
 """
 
 import json
@@ -14,9 +14,9 @@ from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.schema import pattern_problem
 
 _MOST_NODES = 1_500
-"""Schemas that one tool has; what is deeper than that is an object of any form."""
+"""The most schemas of one tool; beyond that, a schema is any object."""
 _MOST_VALUES = 500
-"""Of an `enum`; the server checks a longer one."""
+"""The most values of an `enum`; a longer one is left to the server."""
 _DEEPEST = 12
 _LONGEST_DESCRIPTION = 400
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
@@ -25,19 +25,19 @@ _KEPT = frozenset({
     "maxProperties", "minProperties", "enum", "const", "format",
     "contentMediaType", "contentEncoding",
 })  # fmt: skip
-"""Without `default`: a default that was filled in would be sent, and overwrite what the server has."""
+"""Keywords that are kept; not `default`, as a filled-in default would be sent and override the server's."""
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
 class Schemas:
-    """Converts the schemas of one operation, with one budget for all of them."""
+    """Converts the schemas of an operation, with one budget for all."""
 
     def __init__(self, document: ApiDocument) -> None:
         self._document = document
         self._left = _MOST_NODES
 
     def converted(self, node: Any) -> dict[str, Any]:
-        """The schema of an argument. Raises BadDocument for a reference that leads nowhere."""
+        """Return the schema of an argument. Raises BadDocument for a reference that leads nowhere."""
         return self._schema(node, (), 0)
 
     def _schema(self, node: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Schemas:
             out["additionalProperties"] = False
         for key in _LISTS:
             if isinstance(parts := node.get(key), list) and parts:
-                # What only the server sets is left out, so two forms may look alike: `oneOf` would refuse both.
+                # Read-only properties are left out, so two alternatives may look alike, and `oneOf` would refuse both.
                 name = "anyOf" if key == "oneOf" and "anyOf" not in node else key
                 out[name] = [self._schema(part, within, depth + 1) for part in parts]
 
@@ -107,7 +107,7 @@ class Schemas:
 
 
 def described(node: dict[str, Any]) -> str:
-    """The description of a schema or a parameter in one line, with the default that the server has."""
+    """Return the description of a schema or a parameter in one line, with the server's default."""
     text = node.get("description")
     said = one_line(text, _LONGEST_DESCRIPTION) if isinstance(text, str) else ""
     default = node.get("default")
@@ -129,7 +129,7 @@ def _take_type(node: dict[str, Any], out: dict[str, Any]) -> None:
 
 
 def _take_bounds(node: dict[str, Any], out: dict[str, Any]) -> None:
-    """Take `exclusiveMinimum: true` of 3.0, and the number of 3.1; drop bounds that are not numbers."""
+    """Convert `exclusiveMinimum: true` of 3.0 and the number of 3.1; drop bounds that are not numbers."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         value = node.get(exclusive)
         if value is True and bound in out:
@@ -151,7 +151,7 @@ def _take_bounds(node: dict[str, Any], out: dict[str, Any]) -> None:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """With `allOf` made into one object, where its parts are plain objects: not every provider takes it."""
+    """Merge `allOf` into one object if its parts are plain objects, as not every provider accepts it."""
     parts = schema.get("allOf")
     if not isinstance(parts, list):
         return schema

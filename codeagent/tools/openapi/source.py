@@ -1,4 +1,4 @@
-"""The tools of one document as a source; each is made when it is first asked for."""
+"""A document as a source of tools."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -28,28 +28,28 @@ _LONGEST_PATH = 200
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """What the user said about a document."""
+    """The user's options for a document."""
 
     name: str
     hosts: tuple[str, ...]
-    """Pinned: no server that is not among them is called."""
+    """The pinned hosts: only servers on them are called."""
     base: str = ""
-    """The address of the document, which relative servers belong to."""
+    """The address of the document, which relative servers are resolved against."""
     server: str = ""
-    """Takes the place of every server in the document."""
+    """Replaces every server in the document."""
     only: tuple[str, ...] = ()
-    """`tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each kind that is there must fit."""
+    """Filters such as `tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each given kind must match."""
     credentials: Mapping[str, str] = field(default_factory=dict)
-    """The name of a secret, by the security scheme that it is for."""
+    """The names of secrets, by security scheme."""
 
 
 class OpenApiSource:
-    """A ToolSource. `start` reads the document; each tool is made when it is first asked for."""
+    """Implements ToolSource: `start` reads the document, and each tool is made when it is first needed."""
 
     def __init__(
         self, options: DocumentOptions, read: Callable[[], ApiDocument], client: WebClient, secrets: SecretBook
     ) -> None:
-        """`read` blocks, and runs in a thread."""
+        """`read` blocks; it is called in a thread."""
         self.name = options.name
         self._options = options
         self._read = read
@@ -60,7 +60,7 @@ class OpenApiSource:
         self._listing = Listing(state="waiting")
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Raises whatever `read` raises."""
+        """Read the document. Raises whatever `read` raises."""
         document, operations, problems = await asyncio.to_thread(self._loaded)
         self._document, self._tools = document, {}
         self._operations = {self._full(one.name): one for one in operations}
@@ -86,7 +86,7 @@ class OpenApiSource:
         return document, chosen(operations, self._options.only), problems
 
     def _made(self, name: str) -> Tool[Any]:
-        """Raises NotFound, with the reason if the document is at fault."""
+        """Make a tool. Raises NotFound, with the reason if the document is at fault."""
         document = self._document
         if document is None:
             raise NotFound(f"the document {self.name} was not read yet")
@@ -111,7 +111,7 @@ class OpenApiSource:
 
 
 def pinned_server(document: ApiDocument, options: DocumentOptions, *places: Any) -> WebUrl:
-    """The server of an operation, or of the document without `places`. Raises BadDocument unless it is pinned."""
+    """Return the server of an operation or, without `places`, of the document. Raises BadDocument unless pinned."""
     given = {"servers": [{"url": options.server}]} if options.server else None
     server = document.server(given, *places, base=options.base)
     if not any(HostRule.configured(host).matches(server.host, server.port) for host in options.hosts):
@@ -120,12 +120,12 @@ def pinned_server(document: ApiDocument, options: DocumentOptions, *places: Any)
 
 
 def longest_name(document: str) -> int:
-    """Characters that an operation's name may have behind the document's."""
+    """Return the most characters that an operation's name may add to the document's."""
     return 64 - len(document) - len(SEPARATOR)
 
 
 def listed_operations(document: str, operations: Sequence[Operation]) -> tuple[ListedTool, ...]:
-    """The tools of a document, the generic one last."""
+    """List the tools of a document, the generic one last."""
     found = [
         ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {path}", one.tags, path)
         for one in operations
@@ -140,7 +140,7 @@ def about_of(document: ApiDocument, operations: int) -> str:
 
 
 def chosen(operations: Sequence[Operation], only: Sequence[str]) -> tuple[Operation, ...]:
-    """The operations that fit every kind of filter. Raises BadDocument for a filter that is not one, or fits none."""
+    """Return operations that match every kind of filter. Raises BadDocument for a bad filter, or if none match."""
     patterns: dict[str, list[str]] = {}
     for text in only:
         kind, _, pattern = text.partition(":")
@@ -149,7 +149,7 @@ def chosen(operations: Sequence[Operation], only: Sequence[str]) -> tuple[Operat
         patterns.setdefault(kind, []).append(pattern.lower() if kind == "method" else pattern)
     found = tuple(one for one in operations if all(_fits(one, kind, wanted) for kind, wanted in patterns.items()))
     if operations and not found:
-        raise BadDocument(f"no operation fits {' '.join(only)}")
+        raise BadDocument(f"no operation matches {' '.join(only)}")
     return found
 
 

@@ -42,33 +42,33 @@ from codeagent.tools.web.url import WebUrl
 _LONGEST_DESCRIPTION = 600
 _ACCEPT = "application/json, text/*;q=0.8, */*;q=0.5"
 _DOT_SEGMENT = re.compile(r"(?:^|[/\\])\.{1,2}(?:;[^/\\]*)?(?:[/\\]|$)")
-"""`.` or `..`, also with parameters, which some servers ignore."""
+"""Matches `.` or `..`, also with parameters, which some servers ignore."""
 _TIMES_ENCODED = 3
 Way = tuple[Scheme, ...]
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Sends requests to the server of one document, with the credentials that the user named for it."""
+    """Sends requests to the server of a document, with the credentials that the user named for it."""
 
     document: str
-    """The name that the user gave it."""
+    """The user's name for the document."""
     client: WebClient
     secrets: SecretBook
     credentials: Mapping[str, str] = field(default_factory=dict)
-    """The name of a secret, by the scheme that it is for."""
+    """The names of secrets, by security scheme."""
 
     def way(self, security: tuple[Way, ...]) -> Way:
-        """The first way to show who calls for which there are secrets; empty if there is none."""
+        """Return the first way to authenticate for which there are secrets; empty if there is none."""
         usable = (way for way in security if way and all(one.kind and one.id in self.credentials for one in way))
         return next(usable, ())
 
     def notes(self, security: tuple[Way, ...]) -> list[str]:
-        """What the user is told of the credentials that a call gets."""
+        """Return what the user is told about the credentials of a call."""
         return [f"with the secret {self.credentials[one.id]}" for one in self.way(security)]
 
     def hint(self, security: tuple[Way, ...]) -> str:
-        """What to say if the server refuses a call that had no credentials; empty if it had them, or takes none."""
+        """Return a hint for a refused call without credentials; empty if it had them, or none are defined."""
         if not security or self.way(security) or () in security:
             return ""
         names = one_line(" or ".join("+".join(one.id for one in way) for way in security), 200)
@@ -80,7 +80,7 @@ class Caller:
     async def send(
         self, server: WebUrl, request: WebRequest, security: tuple[Way, ...], cookie: str = ""
     ) -> ToolResult:
-        """Send it with its credentials; a redirect is followed below the server's path only. Raises ToolError."""
+        """Send a request with its credentials; follow redirects only below the server's path. Raises ToolError."""
         url, headers, query, cookies = request.url, dict(request.headers), [request.url.query], [cookie]
         for scheme in self.way(security):
             value = await self.secrets.value(self.credentials[scheme.id], url)
@@ -113,7 +113,7 @@ class Caller:
 
 
 class OperationTool(Tool[OpenArgs]):
-    """Calls one operation. Its document's hosts were pinned by the user, so a mode may answer for them."""
+    """Calls one operation. The user pinned the document's hosts, so a mode may answer for the user."""
 
     Args = OpenArgs
     permission = "prompt"
@@ -136,7 +136,7 @@ class OperationTool(Tool[OpenArgs]):
         self._caller = caller
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """`GET /v1/users/7`, behind it the host and the whole address for rules that deny or ask.
+        """Return `GET /v1/users/7`, followed by the host and the whole address, for rules that deny or ask.
 
         Rules that keep a file from `read` keep it from being sent.
         """
@@ -174,7 +174,7 @@ class OperationTool(Tool[OpenArgs]):
         return await self._caller.send(self._server, self._request(given), self._plan.security, cookie)
 
     async def _with_files(self, given: dict[str, Any], ctx: ToolContext) -> tuple[dict[str, Any], list[FilePart]]:
-        """The arguments with the files that they name, and these. Raises ToolError, WorkspaceError."""
+        """Return the arguments with the contents of named files, and these files. Raises ToolError, WorkspaceError."""
         if not _paths(self._plan, given):
             return given, []
         files: list[FilePart] = []
@@ -208,9 +208,9 @@ class OperationTool(Tool[OpenArgs]):
 
 
 class GenericArgs(ToolArgs):
-    """`json` is the name on the wire, as in `http_request`."""
+    """The arguments; `json` is the name on the wire, as in `http_request`."""
 
-    path: Annotated[str, Field(description="Below the server's own path, as /users/7", max_length=4000)]
+    path: Annotated[str, Field(description="Below the server's own path, such as /users/7", max_length=4000)]
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
     query: Annotated[dict[str, JsonValue], Field(description="Encoded for you")] = Field({})
     headers: dict[str, str] = Field({})
@@ -219,14 +219,14 @@ class GenericArgs(ToolArgs):
     @model_validator(mode="after")
     def _path_stays_below(self) -> Self:
         if _may_climb(self.path):
-            raise ValueError("path begins with one / and has no . or .. and no backslash in it")
+            raise ValueError("path must begin with one /, without . or .. and backslashes")
         if "?" in self.path or "#" in self.path:
-            raise ValueError("path has no ? or #; use query")
+            raise ValueError("path must not contain ? or #; use query")
         return self
 
 
 class GenericRequest(Tool[GenericArgs]):
-    """Any request to the server of a document, below its path; with the document's own credentials."""
+    """Makes any request to the server of a document, below its path, with the document's credentials."""
 
     Args = GenericArgs
     permission = "prompt"
@@ -236,7 +236,7 @@ class GenericRequest(Tool[GenericArgs]):
     def __init__(self, name: str, server: WebUrl, security: tuple[Way, ...], caller: Caller, *, title: str) -> None:
         self.name = name
         self.label = "Request"
-        self.description = f"Make any request to {server}, for what has no operation of its own."
+        self.description = f"Make any request to {server}, for everything that is not an operation of its own."
         self.origin = title or caller.document
         self.restricted = {"hosts": (server.place,)}
         self._server = server
@@ -277,7 +277,7 @@ def _given(args: OpenArgs) -> dict[str, Any]:
 
 
 def _may_climb(path: str) -> bool:
-    """Tell whether a server may read the path as another one, however often it decodes it."""
+    """Whether a server might read the path as another one, however often it decodes it."""
     for _ in range(_TIMES_ENCODED):
         if not path.startswith("/") or path.startswith("//") or _DOT_SEGMENT.search(path) or "\\" in path:
             return True
@@ -286,7 +286,7 @@ def _may_climb(path: str) -> bool:
 
 
 def _below(server: WebUrl, path: str, query: str) -> WebUrl:
-    """The address of a path below a server's own. Raises InvalidArgs."""
+    """Return the address of a path below a server's own. Raises InvalidArgs."""
     port = "" if server.port == (443 if server.scheme == "https" else 80) else f":{server.port}"
     base = f"{server.scheme}://{server.host}{port}{server.path.rstrip('/')}"
     try:
@@ -311,7 +311,7 @@ def _path_in(value: Any) -> str | None:
 
 
 def _paths(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The paths of the files that a multipart body is to have from the workspace."""
+    """Return the paths of workspace files for a multipart body."""
     body = given.get(BODY)
     fields = [body.get(name) for name in sorted(_file_fields(plan))] if isinstance(body, dict) else []
     values = [one for value in fields for one in (value if isinstance(value, list) else [value])]
@@ -319,7 +319,7 @@ def _paths(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> FilePart:
-    """Read a file by its plain path, of at most `room` bytes, opened beneath the workspace. Blocks.
+    """Read a file of at most `room` bytes by its plain path, opened inside the workspace. Blocks.
 
     Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError, WorkspaceError.
     """
@@ -330,7 +330,7 @@ def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> Fil
     if (reason := secret_reason(path)) is not None or protected_part(path) is not None:
         raise Denied(f"{reason or f'{path} is protected'}; nothing was sent")
     if "text" in value or "base64" in value:
-        raise InvalidArgs("a file has path, text or base64: give one of them")
+        raise InvalidArgs("a file needs path, text or base64: give one of them")
     with workspace.open(path) as file:
         content = file.read(room + 1)
     if len(content) > room:
@@ -339,7 +339,7 @@ def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> Fil
 
 
 def _digest(files: list[FilePart]) -> str | None:
-    """SHA-256 (hex) over paths and contents: what an approval is bound to. None if there are none."""
+    """Return SHA-256 (hex) over paths and contents, which an approval is bound to; None without files."""
     if not files:
         return None
     each = (f"{one.path}\0{hashlib.sha256(one.content).hexdigest()}\n" for one in files)
@@ -347,7 +347,7 @@ def _digest(files: list[FilePart]) -> str | None:
 
 
 def _preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:
-    """What would be sent, all of it; `body` as the model gave it, before it was written as a form or in parts."""
+    """Return everything that would be sent; `body` is as the model gave it, not yet written as a form or parts."""
     lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
     lines += [f"Cookie: {cookie}"] if cookie else []
     lines += notes

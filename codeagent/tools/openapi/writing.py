@@ -1,4 +1,4 @@
-"""Writes the arguments of a call into a request: parameters in each style, and bodies as JSON, form or parts."""
+"""Writes the arguments of a call into a request: parameters in every style, and bodies as JSON, form or multipart."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style
 
 _RESERVED = ":/?@!$'()*,;"
-"""What `allowReserved` leaves as it is, except what would end a value: `&`, `=`, `#`, `+` and brackets."""
+"""Characters that `allowReserved` leaves unencoded, except those that end a value: `&`, `=`, `#`, `+`, brackets."""
 _SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "simple": ",", "label": ".", "matrix": ","}
 _DOTS = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
@@ -24,29 +24,29 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True)
 class FilePart:
-    """A file of the workspace, as it was read for a multipart body."""
+    """A workspace file, read for a multipart body."""
 
     path: str
     content: bytes = field(repr=False)
     filename: str
     type: str
-    """Empty: what the document says, else what the name says."""
+    """The media type; if empty, from the document, else from the name."""
 
 
 def path_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
-    """The operation's path with its values, percent-encoded. Raises InvalidArgs for one that would change the path."""
+    """Return the operation's path with encoded values. Raises InvalidArgs for one that would change the path."""
     values = {one.name: (one, arguments.get(one.argument)) for one in plan.parameters if one.place == "path"}
 
     def value(match: re.Match[str]) -> str:
         parameter, given = values[match[1]]
         text = _styled(parameter.name, given, parameter.style, "")
         if not text:
-            raise InvalidArgs(f"argument '{parameter.argument}' is empty, which would name another path")
+            raise InvalidArgs(f"argument '{parameter.argument}' is empty, which would be another path")
         return text
 
     path = "/".join(_VARIABLE.sub(value, part) for part in plan.operation.path.split("/"))
     if any(_DOTS.fullmatch(part) for part in path.split("/")):
-        raise InvalidArgs("a value is . or .., which would name another path")
+        raise InvalidArgs("a value is . or .., which would be another path")
     return path
 
 
@@ -56,7 +56,7 @@ def query_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
 
 
 def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers and the cookies. The caller checks what they hold."""
+    """Return the headers and the cookies. The caller checks their values."""
     headers = {
         one.name: json.dumps(value) if one.style.media else _plain_list(value, one.style.explode)
         for one in _given(plan, arguments, "header")
@@ -70,7 +70,7 @@ def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def pairs_of(values: Mapping[str, Any]) -> str:
-    """Plain `name=value` pairs, joined by `&`; a list repeats its name."""
+    """Return plain `name=value` pairs, joined by `&`; a list repeats its name."""
     return "&".join(_pairs(name, value, Style("form", True)) for name, value in values.items() if value is not None)
 
 
@@ -79,7 +79,7 @@ def json_body(value: Any) -> bytes:
 
 
 def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str]:
-    """The body and its media type; None if there is none. Raises InvalidArgs."""
+    """Return the body and its media type; None if there is no body. Raises InvalidArgs."""
     if plan.body is None or BODY not in arguments:
         return None, ""
     body, value = plan.body, arguments[BODY]
@@ -103,7 +103,7 @@ def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[ApiPara
 
 def _fields(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidArgs("the body of a form is an object: a value for each field")
+        raise InvalidArgs("the body of a form must be an object with a value for each field")
     return {name: one for name, one in value.items() if one is not None}
 
 
@@ -114,7 +114,7 @@ def _field_style(body: Body, name: str, value: Any) -> Style:
 
 
 def _pairs(name: str, value: Any, style: Style) -> str:
-    """`name=value` pairs, encoded, joined by `&`: of a query, a cookie or a form."""
+    """Return encoded `name=value` pairs, joined by `&`, for a query, a cookie or a form."""
     if style.media:
         return f"{_quoted(name)}={_quoted(_json(value))}"
     if style.name == "deepObject" and isinstance(value, dict):
@@ -127,7 +127,7 @@ def _pairs(name: str, value: Any, style: Style) -> str:
 
 
 def _deep(name: str, value: Any) -> list[tuple[str, str]]:
-    """`filter[a][b]` and its value, however deep; a list repeats its name."""
+    """Yield `filter[a][b]` and its value, to any depth; a list repeats its name."""
     if isinstance(value, dict):
         return [pair for key, one in value.items() for pair in _deep(f"{name}[{key}]", one)]
     if isinstance(value, list):
@@ -136,7 +136,7 @@ def _deep(name: str, value: Any) -> list[tuple[str, str]]:
 
 
 def _styled(name: str, value: Any, style: Style, absent: str) -> str:
-    """The text of a path parameter."""
+    """Return the text of a path parameter."""
     if value is None:
         return absent
     if style.media:
@@ -168,7 +168,7 @@ def _joined(value: Any, style: Style, separator: str) -> str:
 
 
 def _plain_list(value: Any, explode: bool) -> str:
-    """The value of a header, which is not encoded."""
+    """Return the value of a header, which is not encoded."""
     if isinstance(value, dict):
         between = "=" if explode else ","
         return ",".join(f"{key}{between}{_plain(one)}" for key, one in value.items())
@@ -184,7 +184,7 @@ def _quoted(text: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as text: true and false in lower case, null as nothing, whatever is nested as JSON."""
+    """Return a value as text: true and false in lower case, null as empty, nested values as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else _json(value)
@@ -210,7 +210,7 @@ def _multipart(body: Body, fields: dict[str, Any]) -> tuple[bytes, str]:
 
 
 def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
-    """The media type, the file's name and the content of one part. Raises InvalidArgs."""
+    """Return media type, file name and content of a part. Raises InvalidArgs."""
     if isinstance(value, FilePart):
         kind = value.type or media or mimetypes.guess_type(value.filename)[0] or "application/octet-stream"
         return _checked_kind(name, kind), value.filename, value.content
@@ -241,5 +241,5 @@ _FILE = frozenset({"text", "base64", "filename", "type"})
 
 
 def _in_quotes(text: str) -> str:
-    """As browsers write a name: line breaks and quotes percent-encoded."""
+    """Return a name as browsers write it, with line breaks and quotes percent-encoded."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,1 +1,1 @@
-"""Recipes: what their files may hold, how they are read, and which there are."""
+"""Recipes: the keys of their files, how they are read, and the recipes of a conversation."""

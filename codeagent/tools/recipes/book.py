@@ -14,7 +14,7 @@ _SUFFIXES = (".md", ".yaml", ".yml")
 
 
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
-    """Where recipes are: the user's own folder, if there is one, then the project's."""
+    """Return the folders of recipes: the user's own, if there is one, then the project's."""
     project = [
         ToolFolder(root, (".codeagent", "commands"), "project", _SUFFIXES),
         ToolFolder(root, (".claude", "commands"), "project", (".md",)),
@@ -25,12 +25,12 @@ def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
 class RecipeFolders:
     """A `core.recipes.RecipeBook` over folders of files, which are read again only if they changed.
 
-    The first recipe of a name keeps it: the user's own come before the project's.
+    The first recipe of a name keeps it, and the user's own come before the project's.
     """
 
     def __init__(self, folders: Sequence[ToolFolder], trust: TrustBook | None, *, accept: bool = False) -> None:
-        """`trust` None: nothing of a project is trusted. `accept`: the project's recipes are trusted as they are read
-        first, only here. Blocks on small files; raises nothing: what is wrong is in `problems`."""
+        """If `trust` is None, a project is never trusted. `accept`: its recipes are trusted as they are first read,
+        only in this conversation. Blocks on small files; never raises: errors are in `problems`."""
         self._folders = tuple(folders)
         self._trust = trust
         self._accept = accept
@@ -54,7 +54,7 @@ class RecipeFolders:
         return self._untrusted
 
     def refresh(self) -> bool:
-        """Read the folders again; True if anything changed. Blocks on small files; raises nothing."""
+        """Read the folders again; True if anything changed. Blocks on small files; never raises."""
         before = self._listed, self._problems, self._untrusted
         self._states = tuple(folder.read() for folder in self._folders)
         problems = [problem for state in self._states for problem in state.problems]
@@ -85,7 +85,7 @@ class RecipeFolders:
 
     @property
     def _digest(self) -> str:
-        """SHA-256 (hex) over what the project's folders hold: what trust is given to."""
+        """Return SHA-256 (hex) over the contents of the project's folders, which is what the user trusts."""
         total = hashlib.sha256(b"recipes")
         for folder, state in zip(self._folders, self._states, strict=True):
             if folder.place == "project":
@@ -106,7 +106,7 @@ class RecipeFolders:
 
 
 def _take(file: ToolFile, found: dict[str, Recipe], problems: list[ToolProblem], *, trusted: bool) -> None:
-    from codeagent.tools.recipes.reading import load_recipe  # only if there is such a file
+    from codeagent.tools.recipes.reading import load_recipe  # needed only if there is such a file
 
     loaded = load_recipe(file)
     problems += loaded.problems

@@ -15,7 +15,7 @@ from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 
 
 def _tools(value: Any) -> Any:
-    """Take names separated by commas for a list of them."""
+    """Accept names separated by commas as a list."""
     if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
         raise ValueError("write a list of the names of tools")
     try:
@@ -28,22 +28,22 @@ Tools = Annotated[list[str], BeforeValidator(_tools, json_schema_input_type=list
 
 
 class LimitFields(YamlSection):
-    """Limits of one step; those of the settings hold, too."""
+    """The limits of one step; those of the settings apply as well."""
 
-    max_turns: int | None = Field(default=None, ge=1, description="Answers of the model.")
-    max_calls: int | None = Field(default=None, ge=1, description="Calls of tools.")
+    max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
+    max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
     max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
     budget: float | None = Field(default=None, gt=0, description="US dollars; needs a model whose price is known.")
 
     def over(self, outer: "LimitFields") -> StepLimits:
-        """These, and of the outer ones those that these leave out."""
+        """Return these limits, with those that are not set taken from the outer ones."""
         own = self.model_dump(exclude_none=True)
         return StepLimits(**{**outer.model_dump(exclude_none=True), **own})
 
 
 class _Scope(YamlSection):
-    tools: Tools | None = Field(default=None, description="All that may be called; what is not listed is not sent.")
+    tools: Tools | None = Field(default=None, description="The only tools that may be called; others are not sent.")
     model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: the session's.")
     mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
     network: NetworkLevel | None = Field(default=None, description="What commands may reach; it can only tighten.")
@@ -60,7 +60,7 @@ class PromptFields(_Scope):
 
 
 class StepFields(_Scope):
-    """One step; what it leaves out holds as at the top of the file."""
+    """One step; keys that it leaves out are taken from the top of the file."""
 
     id: str | None = Field(
         default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$", description="For `{{steps.ID.text}}`; default: its number."
@@ -71,7 +71,9 @@ class StepFields(_Scope):
 class RecipeFields(PromptFields):
     """A file of steps."""
 
-    steps: list[StepFields] = Field(min_length=1, max_length=100, description="In order; each is a run of its own.")
+    steps: list[StepFields] = Field(
+        min_length=1, max_length=100, description="The steps in order; each is a run of its own."
+    )
 
 
 def recipe_schema() -> dict[str, Any]:

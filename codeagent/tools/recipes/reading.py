@@ -17,7 +17,7 @@ from codeagent.tools.user.yaml_fields import declared_inputs, validated
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents, front_matter
 
 _FOREIGN = ".claude/commands/"
-"""Where another program has its commands."""
+"""The folder in which another program has its commands."""
 _MEANT = re.compile(r"\{\{\s*[A-Za-z_][\w.-]*\s*\}\}")
 _LONGEST_DESCRIPTION = 200
 _NOT_USED = {
@@ -30,7 +30,7 @@ _RUNS = re.compile(r"!`[^`\n]+`")
 
 @dataclass(frozen=True)
 class LoadedRecipe:
-    """What a file gives; None if there is an error."""
+    """The recipe of a file; None if there is an error."""
 
     recipe: Recipe | None
     problems: tuple[ToolProblem, ...] = ()
@@ -89,7 +89,7 @@ def _steps(file: ToolFile, document: YamlDocument, report: YamlReport) -> Recipe
 
 
 def _step(fields: StepFields, outer: PromptFields, number: str) -> RecipeStep:
-    """A step, with what holds for all steps if it says nothing itself."""
+    """Return a step, with keys that it leaves out taken from those of all steps."""
     tools = fields.tools if fields.tools is not None else outer.tools
     return RecipeStep(
         fields.id or number,
@@ -129,7 +129,7 @@ def _first_line(prompt: str) -> str:
 def _check_placeholders(
     steps: Sequence[tuple[Path, RecipeStep]], inputs: Iterable[RecipeInput], report: YamlReport
 ) -> None:
-    """Report placeholders of what is not there, and inputs that nothing uses."""
+    """Report placeholders that name nothing, and inputs that are not used."""
     known = [one.name for one in inputs]
     used: set[str] = set()
     before: list[str] = []
@@ -139,9 +139,9 @@ def _check_placeholders(
                 used.add(name)
                 if name not in known:
                     hint = nearest_or_all(name, known, lambda one: f"{{{{inputs.{one}}}}}")
-                    report.error(path, f"{found[0]} names no input{hint}", source=found[0])
+                    report.error(path, f"{found[0]} does not name an input{hint}", source=found[0])
             elif found["step"] not in before:
-                report.error(path, f"{found[0]} names no step before this one", source=found[0])
+                report.error(path, f"{found[0]} does not name an earlier step", source=found[0])
         for meant in _MEANT.findall(step.prompt):
             if PLACEHOLDER.fullmatch(meant) is None:
                 report.warn(path, f"{meant} is not a placeholder; the model reads it as it is", source=meant)
@@ -152,7 +152,7 @@ def _check_placeholders(
 
 
 def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> Recipe | None:
-    """A command of another program: its prompt and description are taken, nothing that would allow or run anything."""
+    """Read another program's command: only its prompt and description are used, not what would allow or run things."""
     if not isinstance(head.value, dict):
         report.error((), f"the front matter is a mapping, not {kind_of(head.value)}")
         return None

@@ -1,1 +1,1 @@
-"""Shell commands: how a line is parsed, what it runs, whether it only reads, which rules it matches, and running it."""
+"""Shell commands: parses lines, finds what they run and whether they are read-only, matches rules, and runs them."""

@@ -1,4 +1,4 @@
-"""The subcommands of git that only read, and the flags with which they do.
+"""The read-only subcommands of git, and the flags that keep them so.
 
 Left out on purpose: `-c`, `--git-dir` and `--exec-path`, which choose what git runs; `--output`; `--ext-diff` and
 `--textconv`; `grep -O`; `cat-file --filters`; `%G` in a format, which calls gpg. What a repository's own configuration
@@ -50,7 +50,7 @@ def _unsigned(arguments: ParsedFlags) -> bool:
 
 
 def _only_lists(arguments: ParsedFlags) -> bool:
-    """Whether nothing is created: a name behind `git branch` or `git tag` makes one, unless a flag asks for a list."""
+    """Whether nothing is created: a name after `git branch` or `git tag` creates one, unless a flag asks for a list."""
     return _unsigned(arguments) and (not arguments.operands or arguments.has(*_LISTS))
 
 
@@ -71,7 +71,7 @@ def _shows_reflog(arguments: ParsedFlags) -> bool:
 
 
 def _gets(arguments: ParsedFlags) -> bool:
-    """`git config a.b` shows, `git config a.b c` sets."""
+    """Whether a value is shown (`git config a.b`), not set (`git config a.b c`)."""
     asks = ("--get", "--get-all", "--get-regexp", "--list", "-l")
     return arguments.has(*asks) or (len(arguments.operands) == 1 and "." in arguments.operands[0].text)
 

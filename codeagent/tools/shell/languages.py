@@ -1,4 +1,4 @@
-"""Arguments that are a language of their own: those of `find`, `test` and `tar`, and scripts of sed and awk."""
+"""Judges arguments that are a language of their own: those of `find`, `test` and `tar`, and sed and awk scripts."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -48,9 +48,9 @@ AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za
 
 
 def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) -> bool:
-    """Whether there are only folders, tests and actions that print, none of which a glob could become.
+    """Whether there are only folders, tests and actions that print, and globs cannot become another action.
 
-    `runs` tells whether a command that is given names of files, each with the folder it was found in, only reads.
+    `runs` says whether a command is read-only if it gets names of files, each with its folder.
     """
     rest = list(words)
     while rest:
@@ -74,12 +74,12 @@ def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) ->
 
 
 def _may_become_an_action(word: Word) -> bool:
-    """Whether it is a glob that may match a word of the language; no such word holds a dot (`-name *.py`)."""
+    """Whether a glob may match a word of the language; these words never contain a dot (`-name *.py`)."""
     return word.globs and (word.text[0] in "-*?[") and ("." not in word.text or "[" in word.text)
 
 
 def test_reads(words: Sequence[Word]) -> bool:
-    """Whether `test` or `[` only reads: never `-v`, which evaluates an index; only digits are compared as numbers."""
+    """Whether `test` or `[` only reads: without `-v`, which evaluates an index, and only digits compared as numbers."""
     if any(word.globs for word in words):
         return False
     texts = [word.text for word in words]
@@ -94,7 +94,7 @@ def test_reads(words: Sequence[Word]) -> bool:
 
 
 def tar_lists(words: Sequence[Word]) -> bool:
-    """Whether tar only lists, as in `tar -tzvf a.tar.gz`: a colon in the name would be another machine."""
+    """Whether tar only lists, as in `tar -tzvf a.tar.gz`, and from a name without a colon (another machine)."""
     if len(words) < 2 or any(word.globs or ":" in word.text for word in words):
         return False
     first, *rest = (word.text for word in words)

@@ -1,4 +1,4 @@
-"""What is known of programs: which run others, reach other machines or destroy files, and which only read.
+"""Facts about programs: which run others, reach other machines or destroy files, and which only read.
 
 Of one that only reads, the flags stand here with which it does: each because its description says that it changes what
 is printed, and nothing else. Left out on purpose are flags that write (`sort -o`, `tree -o`, `file -C`, the second
@@ -23,21 +23,21 @@ _OWN_WORDS: dict[int, str] = {
     1: "timeout chroot flock taskset chrt ssh su su-exec runuser faketime logsave runcon retry gosu",
 }
 RUNNERS: dict[str, int] = {name: size for size, names in _OWN_WORDS.items() for name in names.split()}
-"""Programs that run the words behind their own: how many of those are neither flags nor values of flags."""
+"""Programs that run the words after their own, and how many of their own are not flags or values of flags."""
 RUN_BEHIND = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
 }
-"""Programs that run what follows one of these words."""
+"""Programs that run what follows one of the given words."""
 EVALUATE = frozenset({
     "eval", "source", ".", "trap", "alias", "let", "watch", "ssh", "su", "script", "parallel", "at", "batch", "tmux",
     "screen", "expect", "complete", "compgen", "bind", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
     "local", "readonly", "export", "unset", "enable", "hash", "fc", "wait", "crontab", "setpriv", "runuser", "flock",
 })  # fmt: skip
-"""Programs and builtins that take an argument for code, or for a name that is evaluated."""
+"""Programs and builtins that use an argument as code, or as a name that is evaluated."""
 WRAPPERS = frozenset(RUNNERS) - EVALUATE - {"su-exec", "faketime", "logsave", "runcon", "retry", "gosu"}
-"""Runners whose own words are flags, assignments and numbers, so that the program behind them is plain to see."""
+"""Runners whose own words are flags, assignments and numbers, so that the program after them is obvious."""
 LANGUAGES = frozenset({
     "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh", "wish", "octave", "m4", "Rscript", "julia",
     "osascript",
@@ -54,12 +54,12 @@ RUN_THEIR_INPUT: dict[str, int] = {
     ),
     **dict.fromkeys(_EDITORS | {"gnuplot", "dc", "R", "tmux", "screen", "telnet", "ftp", "sftp"}, 99),
 }
-"""Programs that run what they read, unless they are given this many words that are not flags."""
+"""Programs that run their input, unless they get this many words that are not flags."""
 GOES_OUT = frozenset({
     "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "sftp", "scp", "rsync", "http",
     "httpie", "aria2c", "dig", "nslookup", "host", "ping", "gh", "aws", "gcloud", "az", "kubectl",
 })  # fmt: skip
-"""Programs that talk to other machines."""
+"""Programs that connect to other machines."""
 DESTROYS = frozenset({"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"})
 _RUNS_ANYTHING = (
     SHELLS
@@ -75,11 +75,11 @@ _NOT_PROPOSED = frozenset({
     "helm", "ansible", "vagrant", "pip", "pip3", "apt", "apt-get", "brew", "tar", "unzip", "zip", "tee", "install",
     "crontab", "at", "systemctl", "mount",
 })  # fmt: skip
-"""What these do depends on their arguments, so no rule with a star is proposed for them."""
+"""Programs whose effect depends on their arguments, so that rules with a star are never proposed for them."""
 
 
 def runs_anything(name: str) -> bool:
-    """Whether the program runs whatever it is given as arguments."""
+    """Whether the program runs what it gets as arguments."""
     return name in _RUNS_ANYTHING or any(known.fullmatch(name) for known in (PYTHON, _VERSIONED))
 
 
@@ -136,19 +136,19 @@ VERSION_FLAGS: dict[str, frozenset[str]] = {
 
 
 def _is_format(arguments: ParsedFlags) -> bool:
-    """bash's own `printf` assigns with `%n`, and with the flag `-v`."""
+    """Whether printf only prints: bash's own assigns variables with `%n`, and with the flag `-v`."""
     first = arguments.operands[:1]
     return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
 
 
 def _operands(pattern: str, *, least: int = 0) -> Callable[[ParsedFlags], bool]:
-    """Accept operands that all match, if there are at least so many."""
+    """Accept operands if all match and there are at least so many."""
     known = re.compile(pattern, re.DOTALL)
     return lambda found: len(found.operands) >= least and all(known.fullmatch(word.text) for word in found.operands)
 
 
 def _imports_nothing(arguments: ParsedFlags) -> bool:
-    """A jq program can read other files as modules."""
+    """Whether a jq program does not import other files as modules."""
     return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
 
 

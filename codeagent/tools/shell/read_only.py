@@ -49,15 +49,15 @@ _ENDLESS = re.compile(
     r"|tcp/.*|udp/.*)"
 )
 _READ = "read"
-"""The tool whose rules apply to what commands read."""
+"""The tool whose rules apply to the files that commands read."""
 _PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
 _XARGS = Program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
 _TIMEOUT = Program("--foreground --preserve-status", "-ks --kill-after --signal")
 _GIT_FLAGS = Program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
 _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
-"""Where a flag comes first, git does what the flag says."""
+"""Flags that git obeys instead of running a subcommand."""
 _SWEEP = frozenset({"rg", "ag", "ack", "diff"})
-"""They read folders as a whole without a flag that says so."""
+"""Programs that read whole folders without needing a flag for it."""
 _ONLY_NAMES = frozenset({
     "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
     "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
@@ -65,21 +65,21 @@ _ONLY_NAMES = frozenset({
 """These show no content of files, or only that of the file that is named; of a history, see `_PATCHES`."""
 _HISTORY = frozenset({"log", "reflog"})
 _PATCHES = ("-p", "-u", "-U", "-c", "--patch", "--unified", "--cc", "--patch-with-stat", "--binary")
-"""With one of these flags a history shows content."""
+"""Flags with which a history shows content."""
 _DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files from which a command that only reads takes its text, or its names."""
+    """The files whose text or names a read-only command shows."""
 
     files: tuple[Word, ...] = ()
     sweeps: bool = False
-    """Of a folder, everything in it."""
+    """The files; a folder means everything in it."""
     whole: bool = False
-    """Everything there is."""
+    """Whether it reads everything."""
     shown: bool = False
-    """Their content is shown, not only their names."""
+    """Whether their content is shown, not only their names."""
 
     @property
     def unnamed(self) -> bool:
@@ -95,7 +95,7 @@ class ReadVerdict:
     reads: bool
     opened: InputFiles = NO_FILES
     secret: str | None = None
-    """Why the user is asked although it only reads: what it reads may be a secret."""
+    """Why a read-only command still needs approval: what it reads may be a secret."""
 
 
 _ASKS = ReadVerdict(reads=False)
@@ -123,7 +123,7 @@ _AWK = Program(
 
 
 def judge(command: SimpleCommand) -> ReadVerdict:
-    """Whether the command changes nothing, runs nothing else and ends by itself; what is unknown is asked about."""
+    """Judge whether a command changes nothing, runs nothing else and ends by itself; if unknown, it does not count."""
     judged = _judge(command.words)
     for word in command.reads:
         if never_ends(word):
@@ -144,7 +144,7 @@ def _judge(words: Sequence[Word]) -> ReadVerdict:
         return ReadVerdict(reads=True)
     match name:
         case "echo":
-            return ReadVerdict(reads=True)  # what is not a flag is printed
+            return ReadVerdict(reads=True)  # it prints everything that is not a flag
         case "git":
             return _git(rest)
         case "find":
@@ -198,7 +198,7 @@ def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadV
 
 
 def _git(words: Sequence[Word]) -> ReadVerdict:
-    """Judge the flags in front of the subcommand, then the subcommand."""
+    """Judge the flags before the subcommand, then the subcommand."""
     at = _past_flags(_GIT_FLAGS, words)
     if at is None or at >= len(words) or not words[at].plain:
         return _ASKS
@@ -212,7 +212,7 @@ def _git(words: Sequence[Word]) -> ReadVerdict:
 
 
 def _xargs(words: Sequence[Word]) -> ReadVerdict:
-    """Judge xargs, which adds words nobody knows yet: only to a program that reads whatever its flags are."""
+    """Judge xargs, which adds unknown words: its program must be read-only whatever its flags are."""
     at = _past_flags(_XARGS, words)
     if at is None or at >= len(words):
         return _ASKS
@@ -224,13 +224,13 @@ def _xargs(words: Sequence[Word]) -> ReadVerdict:
 
 
 def _reads_each(words: Sequence[Word]) -> bool:
-    """Whether the program only reads, whatever words are added to it."""
+    """Whether the program is read-only, whatever words are added to it."""
     known = _PROGRAMS.get(words[0].text) if words else None
     return known is not None and known.whatever and _judge(words).reads
 
 
 def _past_flags(known: Program, words: Sequence[Word]) -> int | None:
-    """How many of the first words are the program's own flags and their values; None if one is not known."""
+    """Count the first words that are the program's own flags and their values; None if one is unknown."""
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         found = (parse_flags(known, words[at : at + size]) for size in (1, 2))
@@ -246,7 +246,7 @@ def _first_of(found: ParsedFlags) -> list[str]:
 
 
 def secret_named(word: Word) -> str | None:
-    """Why the word may be the name of a file of secrets, or of a folder of them, as a phrase."""
+    """Return why the word may name a file or a folder of secrets, as a phrase."""
     for text in (word.text, word.text.rpartition(":")[2]):
         reason = secret_reason(text)
         if reason is not None:
@@ -261,7 +261,7 @@ def secret_named(word: Word) -> str | None:
 
 
 def never_ends(word: Word) -> bool:
-    """Whether it is a device that is read without end, or that waits."""
+    """Whether the word names a device whose reading never ends, or waits."""
     return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
 
 
@@ -270,19 +270,19 @@ def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bo
 
 
 def _matches(pattern: str, names: tuple[str, ...]) -> bool:
-    """Whether a name matches; a leading dot is matched by a dot only, as in the shell."""
+    """Whether the pattern matches a name; as in the shell, only a dot matches a leading dot."""
     hidden_too = not pattern.startswith(("*", "?"))
     return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
 
 
 def sweeps(line: str) -> bool:
-    """Whether a line that only reads may show files that it does not name one by one; True when in doubt."""
+    """Whether a read-only line may show files that it does not name one by one; True if in doubt."""
     commands = strict_commands(line)
     return commands is None or any(not its.reads or its.opened.unnamed for its in map(judge, commands))
 
 
 def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> EquivalentCall:
-    """What commands that only read do, as the `read` tool would be asked about it.
+    """Return the question for the `read` tool that is equivalent to these read-only commands.
 
     A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
     in another folder, a folder that is read as a whole. Names alone (`find`, `git status`) are not content.
@@ -307,7 +307,7 @@ def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Equ
 
 
 def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
-    """The paths in the workspace that the word may stand for; `HOLE` is text that nobody knows."""
+    """Return the paths in the workspace that the word may mean; `HOLE` is unknown text."""
     for text in dict.fromkeys((word.text, word.text.rpartition(":")[2])):
         if not text:
             continue
@@ -321,7 +321,7 @@ def _files(word: Word, bases: Sequence[str]) -> Iterator[str]:
 
 
 def _joined(base: str, word: Word) -> str:
-    """Where `cd` leads."""
+    """Return where `cd` leads."""
     if word.globs or word.text[:1] in ("-", "~", "/"):
         return HOLE
     return posixpath.normpath(posixpath.join(base, word.text))

@@ -24,7 +24,7 @@ from codeagent.tools.shell.syntax import command_key
 _WILD = re.compile(r"[*?]")
 _READING = ("read", "list", "search", "glob", "tree", "json_read")
 _WRITING = ("write", "edit", "multi_edit", "apply_patch", "json_write")
-"""Tools whose rules are matched against a path."""
+"""The tools whose rules are matched against a path."""
 _LONGEST = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
@@ -34,7 +34,7 @@ _ANY_FURTHER_WORDS = frozenset({
     "phpunit", "phpstan", "ctest", "ninja", "clang-format", "gofmt", "rustfmt", "shellcheck", "shfmt", "hadolint",
     "markdownlint", "yamllint", "golangci-lint", "staticcheck", "mkdir", "touch",
 })  # fmt: skip
-"""Their name says what they do, whatever their arguments."""
+"""Programs whose name says what they do, whatever their arguments."""
 _SUBCOMMANDS: dict[str, str] = {
     "git": "add commit checkout switch restore stash merge cherry-pick revert mv tag branch",
     "cargo": "build check test clippy fmt bench doc run tree metadata update",
@@ -234,16 +234,16 @@ def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
 
 
 def refuse_hidden_secret(asked: str, resolved: str) -> None:
-    """A link with a harmless name must not lead past the question about secrets. Raises Failed."""
+    """Raise Failed if a link with a harmless name leads to a file of secrets."""
     reason = secret_reason(resolved)
     if reason is not None and secret_reason(asked) is None:
         raise Failed(f"{asked} is a link, and {reason}; ask for {resolved} by its own name")
 
 
 def _git_reason(workspace: Workspace, path: str) -> str | None:
-    """Why a change of the file may turn a folder into a repository, or change what git runs in it; None if it cannot.
+    """Return why a change of the file may make a folder a repository, or change what git runs in it; else None.
 
-    Every repository has a HEAD: writing that, or a file beside one, is asked about, however incomplete the rest is.
+    Every repository has a HEAD: writing it, or a file beside one, needs approval, however incomplete the rest is.
     """
     parts = path.split("/")
     for at, part in enumerate(parts):

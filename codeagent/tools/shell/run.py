@@ -21,7 +21,7 @@ from codeagent.tools.edit.reads import ReadTracker
 Stream = Literal["stdout", "stderr"]
 
 _KEPT = 64 * 1024
-"""Characters kept as they came at each end: what the model gets is cut from these."""
+"""Raw characters kept at each end, from which the model's text is cut."""
 _LONGEST_LINE = 64 * 1024
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -34,7 +34,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 DEFAULT_SECONDS = 120.0
 MOST_SECONDS = 600.0
-"""Of a command of the model: a longer time is cut to it."""
+"""The longest time limit of a model's command, in seconds; a longer one is reduced to it."""
 _LONGEST_TIMEOUT = 3_600
 _LONGEST_JOB = 86_400
 OnUpdate = Callable[..., Awaitable[None]]
@@ -46,11 +46,11 @@ _LISTS = (
     "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",
     "setup.py",
 )  # fmt: skip
-"""Files that say what a project of Python needs, the most exact first."""
+"""Files that list what a Python project needs, the most exact first."""
 
 
 class CommandOutput:
-    """Takes the bytes of both streams; lines of the two are never mixed within a line."""
+    """Collects the bytes of both streams, without mixing them within a line."""
 
     def __init__(self, open_sink: Callable[[], OutputSink], head: int = 16_000, tail: int = 16_000) -> None:
         """`open_sink` is called once there is more than the model is shown; sizes are characters."""
@@ -71,11 +71,11 @@ class CommandOutput:
 
     @property
     def handle(self) -> str | None:
-        """Where all of it can be read; None if the model has all of it."""
+        """The id of the full output; None if the model has all of it."""
         return None if self._sink is None else self._sink.handle
 
     def feed(self, stream: Stream, data: bytes) -> str:
-        """Take the next bytes and return their text for whoever watches."""
+        """Add the next bytes, and return their text for watchers."""
         self.bytes += len(data)
         text = self._decoders[stream].decode(data)
         whole = self._unfinished[stream] + text
@@ -87,7 +87,7 @@ class CommandOutput:
         return text
 
     def finish(self) -> str:
-        """Take in unfinished lines, close the stored copy, and return the text for the model."""
+        """Add unfinished lines, close the stored copy, and return the text for the model."""
         if self._text is not None:
             return self._text
         for stream in _STREAMS:
@@ -123,7 +123,7 @@ class CommandOutput:
             self._tail_length -= len(self._tail.popleft())
 
     def _spill(self) -> None:
-        """Hand everything so far to the store; called before the first piece is dropped."""
+        """Write everything so far to the store; called before the first piece is dropped."""
         self._sink = self._open_sink()
         self._sink.write("".join([*self._head, *self._tail]))
 
@@ -149,7 +149,7 @@ class CommandOutput:
 
 
 def readable(text: str) -> str:
-    """The text without escape sequences; of a line that was overwritten, only its last state."""
+    """Return the text without escape sequences; of an overwritten line, only its last state."""
     plain = _ESCAPES.sub("", text).replace("\r\n", "\n") if "\x1b" in text else text.replace("\r\n", "\n")
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain)
@@ -161,7 +161,7 @@ def readable(text: str) -> str:
 
 
 def check_seconds(timeout: float | None, *, background: bool = False) -> None:
-    """Raises ValueError for a time limit in seconds that nobody can mean: most likely it is in milliseconds."""
+    """Raise ValueError for a time limit that is most likely in milliseconds instead of seconds."""
     longest = _LONGEST_JOB if background else _LONGEST_TIMEOUT
     if timeout is not None and timeout > longest:
         raise ValueError(
@@ -182,7 +182,7 @@ class CommandRun:
     lost: SandboxLost | None = None
 
     def answer(self, more: dict[str, JsonValue]) -> ToolResult:
-        """The result, with `more` among its details. Raises the ToolError that carries it if it failed."""
+        """Return the result, with `more` among its details. Raises a ToolError with the result if it failed."""
         result = self.result
         printed = self.output.finish()
         notes = _notes(result)
@@ -215,7 +215,7 @@ class CommandRun:
 
 
 def first_line(text: str) -> str:
-    """What a list shows of a command: its first line, and whether there are more."""
+    """Return what a list shows of a command: its first line, and whether there are more."""
     first, _, rest = text.strip().partition("\n")
     return f"{first} …" if rest.strip() else first
 
@@ -223,7 +223,7 @@ def first_line(text: str) -> str:
 async def run_for_model(
     command: Command, ctx: ToolContext, outputs: OutputStore, reads: ReadTracker, *, title: str | None = None
 ) -> ToolResult:
-    """Run it in the call's sandbox and answer with what it printed; lines of files in the output count as read.
+    """Run a command in the call's sandbox and return its output; lines of files in the output count as read.
 
     `title` is what the user is shown as the command. The output of a job does not count: it is not in this result.
     Raises SandboxUnavailable, Failed without a sandbox, and whatever `CommandRun.answer` raises.
@@ -280,7 +280,7 @@ async def run_command(
 
 
 def _import_help(printed: str, workspace: Workspace) -> str:
-    """What would help if an import failed and the project has, or lists, what it needs; else empty."""
+    """Return a hint if an import failed and the project has, or lists, what it needs; else an empty text."""
     missing = _NO_MODULE.search(printed)
     if missing is None:
         return ""
@@ -306,7 +306,7 @@ def _first_file(workspace: Workspace, names: Iterable[str]) -> str:
 
 
 def _notes(result: CommandResult) -> list[str]:
-    """Notes besides the output; the first is about how it ended, empty if that is as usual."""
+    """Return notes besides the output; the first says how it ended, and is empty if normally."""
     end = "" if result.exit_code == 0 else f"[exit code {result.exit_code}]"
     if result.exit_code is None:
         end = "[ended without an exit code]"
@@ -341,7 +341,7 @@ async def run_for_tool(
         raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
     text = command if isinstance(command, str) else shlex.join(command)
     if not text.strip() or "\0" in text:
-        raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot hold a NUL character")
+        raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot contain a NUL character")
     asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
     run = await run_command(ctx.sandbox, asked, outputs, ctx.on_update, timeout)
     return text_of(run.answer({}).content)

@@ -1,4 +1,4 @@
-"""Finds what one simple command runs besides itself, and every other way in which it could have been written.
+"""Finds what a simple command runs besides itself, and all other spellings of it.
 
 A rule that denies commands is matched against all of these. Every word may hold `HOLE`: text that nobody knows before
 the line runs. An entry too many costs a question; a missing one is a way around somebody's rule.
@@ -18,7 +18,7 @@ from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_P
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
 _HIDE = frozenset({"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"})
-"""What these run is in a file, or runs later under another name."""
+"""Programs that run something from a file, or later under another name."""
 _GIT_KNOWN = frozenset(GIT_COMMANDS) | {
     "add", "commit", "checkout", "switch", "restore", "merge", "mv", "rm", "reset", "cherry-pick", "revert", "push",
     "pull", "init", "apply", "am", "clean", "fetch", "clone", "notes", "gc", "help", "version", "rebase",
@@ -30,9 +30,9 @@ _DATA = (
     | {"declare", "local", "readonly", "typeset", "unset", "shift", "return", "break", "continue", "wait", "let"}
     | {"kill", "pkill", "killall"}
 ) - {"env"}
-"""Programs that take every word for a name or a text, and never for a command."""
+"""Programs that use every word as a name or text, never as a command."""
 _RUN_THEIR_VALUE = ("-c", "-x", "-O", "--exec", "--pre", "--compress-program", "--open-files-in-pager", "--upload-pack")
-"""Flags of such programs that begin like this are followed by a command, or by a setting that may name one."""
+"""Prefixes of flags of such programs that are followed by a command, or a setting that may name one."""
 _FLAG = re.compile(r"[-+].+", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=(.*)", re.DOTALL)
 _GLUED = re.compile(r"--?[\w-]*?=(.+)|-[A-Za-z](.+)", re.DOTALL)
@@ -40,34 +40,34 @@ _CODE_FLAG = re.compile(r"-\w*c\w*")
 _COMMAND_LINE = re.compile(r"[\s;&|<>()`$]")
 _TOKEN = re.compile(r"[^\s'\"`;|&()<>,\[\]{}=!:]+")
 _CHOOSES = re.compile(r"\b(?:BASH_ENV|GIT_CONFIG\w*|GIT_EXEC_PATH)\+?=")
-"""A variable that names a file with commands, or gives git an alias."""
+"""Matches a variable that names a file with commands, or defines a git alias."""
 _ESCAPED_BLANK = re.compile(r"\\[nrtvf]")
 _UNSURE_FILES = ("/dev/", "/proc/")
 _LONGEST = 64
-"""Words of one spelling; what is cut off counts as unknown."""
+"""The most words of one spelling; the rest counts as unknown."""
 _MENTIONED = 8
 _MOST_STARTS = 400
 _MOST_MENTIONS = 4_000
 _PLAINLY = 10
-"""Nested commands that are certain enough to be allowed."""
+"""The most nested commands that can still be allowed."""
 
 
 @dataclass
 class PossibleRuns:
-    """Collects what is found, in the order it is found."""
+    """Collects everything that a command may run, in the order it is found."""
 
     script: Callable[[str], None]
-    """Takes in a command line that a command is given as text."""
+    """Parses a command line that a command gets as text."""
     spellings: dict[str, None] = field(default_factory=dict)
     perhaps: dict[str, None] = field(default_factory=dict)
-    """Spellings of what may run, or may only be a text."""
+    """Spellings of what may run, or may be only text."""
     unseen: bool = False
-    """There may be more, and nothing here would match it."""
+    """Whether there may be more that none of these matches."""
 
     def command(
         self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: bool, reads: bool = False
     ) -> list[str]:
-        """Take in one simple command and return the commands within it as parts, the outermost first.
+        """Add a simple command and return the commands within it as parts, the outermost first.
 
         `holed` are the words with `HOLE`. `fed`: its input, or what it runs, may come from the rest of the line.
         `reads`: it is known to only read, so no word of it is a command unless it stands where one is run.
@@ -89,11 +89,11 @@ class PossibleRuns:
         return within
 
     def may_run(self, words: Sequence[str]) -> None:
-        """Take in what may be a command, with anything behind it."""
+        """Add what may be a command, with anything after it."""
         self.perhaps.update(dict.fromkeys(_spellings([*words[:_MENTIONED], HOLE])))
 
     def mention(self, text: str) -> None:
-        """Take in every word that a command could begin with, in a text that some program may run or take apart."""
+        """Add every word with which a command could begin, in a text that a program may run or split."""
         tokens = [token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token]
         self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
         for at, token in enumerate(tokens[:_MOST_MENTIONS]):
@@ -103,7 +103,7 @@ class PossibleRuns:
                 self.perhaps.update(dict.fromkeys(_spellings([*rest, HOLE] if len(rest) == _MENTIONED else rest)))
 
     def _given(self, rest: Sequence[str], line: str) -> None:
-        """The command lines that the command at this place is given as text."""
+        """Return the command lines that the command at this place gets as text."""
         name = name_of(rest[0])
         match name:
             case "eval":
@@ -128,7 +128,7 @@ class PossibleRuns:
                 pass
 
     def _own_texts(self, words: Sequence[str]) -> None:
-        """Values of a runner's flags, and its first word, if they are a whole command line."""
+        """Yield the values of a runner's flags, and its first word, if they are a whole command line."""
         for at, word in enumerate(words[1:], start=1):
             glued = _GLUED.fullmatch(word) if word.startswith("-") else None
             value = word if glued is None else glued[1] or glued[2]
@@ -144,7 +144,7 @@ class PossibleRuns:
         self.script(text.replace(HOLE, "$_"))
 
     def _is_data(self, words: Sequence[str]) -> bool:
-        """Whether none of its words is a command."""
+        """Whether none of the words is a command."""
         name = name_of(words[0])
         if name != "git":
             return name in _DATA and not any(word.startswith(_RUN_THEIR_VALUE) for word in words)
@@ -157,17 +157,17 @@ class PossibleRuns:
 
 
 def name_of(word: str) -> str:
-    """The program's name without its folder."""
+    """Return the program's name without its folder."""
     return word.rpartition("/")[2] or word
 
 
 def is_plain(within: Sequence[str]) -> bool:
-    """Whether the nested commands are few, and nothing is set for them, so that each can be judged by itself."""
+    """Whether the nested commands are few and without settings, so that each can be judged separately."""
     return len(within) <= _PLAINLY and not any(map(_ASSIGNMENT.match, within))
 
 
 def _starts(words: Sequence[str]) -> Iterator[int]:
-    """Indexes at which a command begins: the first word, and the words behind everything that runs others."""
+    """Return the indexes at which a command begins: the first word, and the words after everything that runs others."""
     first = next((at for at, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), 0)
     todo, done, marked = [first], set[int](), dict(RUN_BEHIND)
     while todo:
@@ -186,9 +186,9 @@ def _starts(words: Sequence[str]) -> Iterator[int]:
 
 
 def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
-    """Indexes at which a command may begin behind flags, assignments and `own` words of the program itself.
+    """Return the indexes at which a command may begin after flags, assignments and `own` words of the program.
 
-    The word behind a flag may be its value, or not.
+    The word after a flag may be its value, or not.
     """
     found: list[int] = []
     left = {own}
@@ -205,7 +205,7 @@ def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
 
 
 def _completed(words: Sequence[str]) -> list[str]:
-    """The words of a command, with holes where one of its programs puts others in or adds some at the end."""
+    """Return the words of a command, with holes where one of its programs inserts or appends words."""
     names = [name_of(word) for word in words]
     at = next((at for at, name in enumerate(names) if name in _ADD_WORDS or name in RUN_BEHIND), None)
     if at is None:
@@ -219,7 +219,7 @@ def _completed(words: Sequence[str]) -> list[str]:
 
 
 def _spellings(words: Sequence[str]) -> Iterator[str]:
-    """The command under its bare name, without its flags, and without the flags in front of its subcommand."""
+    """Return the command under its bare name, without its flags, and without the flags before its subcommand."""
     cut = list(words[:_LONGEST]) + ([HOLE] if len(words) > _LONGEST else [])
     places = {cut[0], name_of(cut[0])}
     if "/" in cut[0]:

@@ -14,7 +14,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import ignorable
 
 _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
-"""Variables that every environment has, and that nothing of the strict language sets."""
+"""Variables that every environment has, and that the strict language cannot set."""
 _VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
 _PIECE = re.compile(
     r"(?P<bare>[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f])"
@@ -35,7 +35,7 @@ _BETWEEN = re.compile(
     r"|(?P<nowhere>(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$))"
     r"|(?P<input>0?<(?![<(&>])[ \t]*)"
 )
-"""What is between words. A backslash continues a line only after a blank, where it cannot join two halves of a word."""
+"""What is between words. A backslash continues a line only after a blank, so it cannot join two halves of a word."""
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
@@ -47,21 +47,21 @@ _NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
 @dataclass(frozen=True)
 class Word:
     text: str
-    """Without its quotes."""
+    """The text, without quotes."""
     globs: bool = False
-    """The shell may replace it by any number of file names, or leave it as it is."""
+    """It is a glob: the shell may replace it with any number of file names, or leave it as it is."""
     plain: bool = True
-    """Nothing in it is quoted."""
+    """No part of it is quoted."""
     expands: bool = False
-    """It holds a variable of the environment."""
+    """It contains a variable of the environment."""
 
 
 @dataclass(frozen=True)
 class SimpleCommand:
     words: tuple[Word, ...]
-    """The first is the program's name."""
+    """The words; the first is the program's name."""
     reads: tuple[Word, ...] = ()
-    """Files its standard input is taken from."""
+    """The files of its standard input."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -69,12 +69,12 @@ class SimpleCommand:
 
 
 class _NotStrict(Exception):
-    """The line holds something outside of the strict language."""
+    """The line contains something outside of the strict language."""
 
 
 @lru_cache(maxsize=64)
 def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
-    """Every simple command in order; None if anything is outside the strict language.
+    """Return every simple command in order; None if anything is outside the strict language.
 
     Within it are words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`, and
     redirections to /dev/null or between the output streams, and `$HOME` and the like. Everything else that expands,
@@ -96,7 +96,7 @@ class _Reader:
         self._words: list[Word] = []
         self._reads: list[Word] = []
         self._closed = False
-        """A `)` was the last thing: only the end of the command or a redirection may follow."""
+        """The last token was `)`, after which only the end of the command or a redirection may follow."""
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         while self._at < len(self._line):
@@ -140,7 +140,7 @@ class _Reader:
         return Word(text, globs, plain, expands)
 
     def _lone(self, start: int) -> Word:
-        """`[` and `]` by themselves, `{` and `}` around commands."""
+        """Read `[` and `]` by themselves, and `{` and `}` around commands."""
         text = self._line[start : self._at] or self._line[start : start + 1]
         if text not in ("[", "]", "[[", "]]", "{", "}"):
             raise _NotStrict
@@ -165,7 +165,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class ParsedFlags:
-    """The words behind a program's name, as flags and operands."""
+    """The words after a program's name, as flags and operands."""
 
     flags: tuple[Flag, ...]
     operands: tuple[Word, ...]
@@ -178,36 +178,36 @@ class ParsedFlags:
 
 
 def anything(found: ParsedFlags) -> bool:
-    """Accept everything: the check of a program for which knowing its flags is enough."""
+    """Accept everything; the check of a program whose flags alone decide."""
     return True
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that only reads if it is called with these flags alone and passes `check`.
+    """A program that only reads if it has no other flags than these and passes `check`.
 
-    Flags are separated by blanks; a word of one dash and several letters (`-abc`) stands for as many flags.
+    Flags are separated by blanks; a word of one dash and several letters (`-abc`) means as many flags.
     """
 
     switches: str = ""
-    """Flags without a value; `-#` stands for any number (`head -20`)."""
+    """Flags without a value; `-#` means any number (`head -20`)."""
     valued: str = ""
-    """`-n 5`, `-n5`, `--lines 5`, `--lines=5`."""
+    """Flags with a value: `-n 5`, `-n5`, `--lines 5`, `--lines=5`."""
     optional: str = ""
-    """A value only in the same word: `-U5`, `--color=always`."""
+    """Flags with an optional value in the same word: `-U5`, `--color=always`."""
     _: KW_ONLY
     opens: bool = True
-    """The files that its operands name are shown or compared: files of secrets are asked about."""
+    """Whether the operands are files whose content is shown or compared, so that secrets need approval."""
     patterns: int = 0
-    """How many of the first operands are not files, but a pattern or a script."""
+    """How many of the first operands are not files but a pattern or a script."""
     pattern_flags: str = ""
-    """With one of these flags all operands are files."""
+    """Flags with which all operands are files."""
     most: int | None = None
-    """How many operands are only read: the next one would be written to."""
+    """How many operands are only read; the next one would be written."""
     whatever: bool = False
-    """None of its flags makes it do more than read, so a glob may become one."""
+    """Whether it is read-only with any flag, so that a glob may become one."""
     clusters: bool = True
-    """`-ab` is `-a -b`."""
+    """Whether `-ab` means `-a -b`."""
     check: Callable[[ParsedFlags], bool] = anything
 
 
@@ -221,7 +221,7 @@ def flags(text: str) -> frozenset[str]:
 
 
 def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
-    """Take the words apart; None if a flag is unknown, or a glob could become one."""
+    """Split the words into flags and operands; None if a flag is unknown, or a glob could become one."""
     found: list[Flag] = []
     operands: list[Word] = []
     rest = list(words)
@@ -244,12 +244,12 @@ def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
 
 
 def own_operands(known: Program, found: ParsedFlags) -> int:
-    """How many of the first operands are not files."""
+    """Return how many of the first operands are not files."""
     return 0 if found.has(*flags(known.pattern_flags)) else known.patterns
 
 
 def files_of(known: Program, found: ParsedFlags) -> list[Word]:
-    """The operands that are files, and the values that may be: not what is searched for."""
+    """Return the operands that are files, and values that may be; not what is searched for."""
     values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
     return [*found.operands[own_operands(known, found) :], *values]
 
@@ -281,7 +281,7 @@ def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
 
 
 def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None:
-    """The next word as the value: not one that would be a flag to a version of the program that takes no value here."""
+    """Return the next word as the value, unless another version of the program might read it as a flag."""
     if not rest or (rest[0].globs and not known.whatever):
         return None
     value = rest.pop(0).text

@@ -19,14 +19,14 @@ from codeagent.tools.shell.strict import strict_commands
 _PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
 LONGEST_PARSED = 32_000
-"""Characters; parsing takes more than linear time, and a line this long is asked about in any case."""
+"""Characters; parsing takes more than linear time, and a longer line always needs approval."""
 _PLAIN = frozenset({
     "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
     "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
     "compound_statement", "if_statement", "elif_clause", "else_clause", "while_statement", "for_statement",
     "variable_name", "do_group", "negated_command", "comment",
 })  # fmt: skip
-"""Node types whose commands are all there is to them; anything else makes the line opaque."""
+"""Node types that consist only of their commands; all others make the line opaque."""
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _NO_WORDS = _REDIRECTS | {"comment", "variable_assignment"}
 _QUOTED = frozenset({"string", "translated_string", "string_content"})
@@ -36,7 +36,7 @@ _COMMANDS = frozenset({
 _TESTS = frozenset(
     {"test_command", "unary_expression", "binary_expression", "test_operator", "parenthesized_expression"}
 )
-"""What `[` is parsed into."""
+"""The node types of `[`."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
@@ -44,13 +44,13 @@ _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTING = re.compile(r"['\"\\]")
 _MOST_SCRIPTS = 200
-"""Command lines within the line that are taken apart; of more, it cannot be seen what runs."""
+"""The most nested command lines that are parsed; beyond that, the line is opaque."""
 _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 
 
 @lru_cache(maxsize=64)
 def command_key(text: str) -> ApprovalKey:
-    """The simple commands of the line, each as one part: its words with single spaces between.
+    """Return the simple commands of the line, each as one part: its words with single spaces in between.
 
     `opaque` where the parts may not be all that runs, or not under that name: substitutions,
     expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
@@ -96,29 +96,29 @@ def command_key(text: str) -> ApprovalKey:
 class _Command:
     words: list[str]
     holed: list[str]
-    """The same words, with `HOLE` for what the shell puts in."""
+    """The same words, with `HOLE` for what the shell inserts."""
     part: str
     plain: bool
-    """Nothing about it is hidden."""
+    """Whether nothing about it is hidden."""
 
 
 @dataclass(frozen=True)
 class _ParsedLine:
     commands: list[_Command]
     clear: bool
-    """These are certainly all."""
+    """Whether these are certainly all commands."""
     has_tests: bool = False
-    """There is a `[` or `$NAME`, which is clear only if the strict reading agrees."""
+    """Whether there is a `[` or `$NAME`, which is clear only if the strict reading agrees."""
     expands: bool = False
-    """There is a `$NAME`."""
+    """Whether there is a `$NAME`."""
     pieces: tuple[str, ...] = ()
-    """What could not be parsed, cut at every separator."""
+    """Text that could not be parsed, cut at every separator."""
     texts: tuple[str, ...] = ()
-    """What is assigned, and quoted texts that some commands evaluate."""
+    """Assigned values, and quoted texts that some commands evaluate."""
 
 
 class _Finder:
-    """Collects what a line runs, with the command lines that its commands are given as text."""
+    """Collects what a line runs, including command lines that its commands get as text."""
 
     def __init__(self) -> None:
         self.runs = PossibleRuns(self._script)
@@ -128,11 +128,11 @@ class _Finder:
 
     @property
     def hides(self) -> bool:
-        """There is more than the simple commands of the line itself."""
+        """Whether there is more than the simple commands of the line itself."""
         return self.runs.unseen or bool(self._scripts)
 
     def line(self, text: str, line: _ParsedLine, reads: Sequence[bool]) -> list[list[str]]:
-        """Take in a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
+        """Add a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
         fed = any(letter in text for letter in "|<>")
         within = [
             self.runs.command(command.words, command.holed, text, fed=fed, reads=known)
@@ -150,7 +150,7 @@ class _Finder:
         return within
 
     def _by_its_letters(self, text: str, *, certain: bool) -> None:
-        """Take in the line cut at everything that could separate commands, in case its quoting was misunderstood."""
+        """Add the line cut at everything that could separate commands, in case its quoting was misunderstood."""
         for piece in dict.fromkeys(_SEPARATORS.split(text)):
             words = _QUOTING.sub("", piece).split()
             if words and certain:
@@ -188,7 +188,7 @@ def _take_apart(text: str) -> _ParsedLine:
         expands = expands or kind == "simple_expansion"
         has_tests = has_tests or expands or kind in _TESTS
         said = _text(node, text)
-        # A brace expansion, or a quoted substitution that some commands evaluate all the same.
+        # A brace expansion, or a quoted substitution that some commands still evaluate.
         evaluated = kind == "raw_string" and ("$(" in said or "`" in said)
         tricky = evaluated or (kind in ("word", "concatenation") and _BRACES.search(said) is not None)
         if kind not in _PLAIN | _TESTS | {"simple_expansion"} or tricky:
@@ -207,13 +207,13 @@ def _take_apart(text: str) -> _ParsedLine:
 
 
 def _pieces(text: str) -> tuple[str, ...]:
-    """The pieces that a denying rule sees of a line that cannot be parsed: cut at every separator."""
+    """Return what deny rules see of a line that cannot be parsed: its pieces, cut at every separator."""
     cut = [piece.split() for piece in _SEPARATORS.split(text)]
     return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
 def nodes_of(root: Node) -> Iterator[Node]:
-    """The node and every node within, without recursion: an attacker chooses how deep the nesting is."""
+    """Yield the node and every node within, without recursion, as an attacker chooses the depth of nesting."""
     cursor = root.walk()
     while True:
         if cursor.node is not None:
@@ -226,7 +226,7 @@ def nodes_of(root: Node) -> Iterator[Node]:
 
 
 def _command(node: Node, outer: list[Node], line: str) -> _Command:
-    """`outer` are the redirections of the statement around it, `line` is what was parsed."""
+    """Return a command; `outer` are the redirections of the statement around it, `line` is the parsed text."""
     text = _text(node, line)
     whole = " ".join(text.split())
     if node.type != "command":
@@ -250,7 +250,7 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
 
 
 def _redirected(statement: Node) -> Node | None:
-    """The command a redirection is for: of a pipeline or list, the last one."""
+    """Return the command that a redirection is for: in a pipeline or list, the last one."""
     body = statement.child_by_field_name("body")
     while body is not None and body.type in ("pipeline", "list"):
         body = body.named_child(body.named_child_count - 1)
@@ -262,23 +262,23 @@ def _bare_name(word: str) -> str:
 
 
 def parsed(line: str) -> Node:
-    """The tree of the line, each character one byte of it.
+    """Return the tree of the line, with one byte per character.
 
-    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and takes the process with
-    it. To a shell all of them are letters, so letters stand in their place.
+    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and crashes the process. To a
+    shell all of them are letters, so they are replaced by letters.
     """
     return _PARSER.parse(NOT_ASCII.sub("x", line).encode()).root_node
 
 
 def _text(node: Node, line: str) -> str:
-    """What the node stands for in the line that was parsed."""
+    """Return the text of a node in the parsed line."""
     return line[node.start_byte : node.end_byte]
 
 
 def _value(node: Node, line: str, *, holes: bool = False) -> str:
-    """The word a node stands for, as the shell would see it if nothing is expanded.
+    """Return the word of a node as the shell would see it without expansions.
 
-    `holes`: with `HOLE` for what is, and for names of files that are matched.
+    `holes`: put `HOLE` for expansions, and for globs.
     """
     text = _text(node, line)
     match node.type:
@@ -304,7 +304,7 @@ def _value(node: Node, line: str, *, holes: bool = False) -> str:
 
 
 def _with_holes(node: Node, line: str) -> str:
-    """A quoted string with a hole in place of each expansion."""
+    """Return a quoted string with a hole for each expansion."""
     text, at = "", node.start_byte
     for child in nodes_of(node):
         if not child.is_named or child.type in _QUOTED or child.start_byte < at:

@@ -1,1 +1,1 @@
-"""User-defined tools: one loader for each kind of file, and what their functions and templates need."""
+"""User-defined tools: a loader for each kind of file, and the machinery of functions and templates."""

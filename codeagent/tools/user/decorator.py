@@ -14,7 +14,7 @@ from codeagent.core.tool import ToolMode
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _MARK = "__codeagent_tool__"
 _being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
-"""Functions marked while one file is executed: a redefined name would hide one of them in the module."""
+"""The functions marked while a file is executed, as the module loses those whose name is defined again."""
 
 _CHOICES = {"approval": get_args(Permission), "effect": get_args(Effect), "mode": get_args(ToolMode)}
 _MAY_BE_NONE = frozenset({"name", "label", "description", "timeout", "max_calls", "mode", "output_limit"})
@@ -22,7 +22,7 @@ _MAY_BE_NONE = frozenset({"name", "label", "description", "timeout", "max_calls"
 
 @dataclass(frozen=True)
 class ToolMark:
-    """The arguments of the decorator; None: taken from the function, or the default of `Tool`."""
+    """The arguments of the decorator; None means taken from the function, or the default of `Tool`."""
 
     name: str | None = None
     label: str | None = None
@@ -59,7 +59,7 @@ def register_tool(
 def register_tool(function: Any = None, /, **said: Any) -> Any:
     """Make a tool of a typed function with a docstring: `@register_tool`, or `@register_tool(approval="auto")`.
 
-    The function is returned unchanged. `name` and `description` replace what the function has; `label` is shown to the
+    The function is returned unchanged. `name` and `description` replace those of the function; `label` is shown to the
     user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
     files or anything. `timeout` in seconds, `max_calls` in one run, `output_limit` in characters. `mode`: direct, or
     background for a job; an async generator is stateful. `hint` is a sentence for the system prompt, `documentation`
@@ -68,7 +68,7 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
     """
     known = [about.name for about in fields(ToolMark)]
     if unknown := [name for name in said if name not in known]:
-        raise TypeError(f"register_tool takes no {unknown[0]!r}; it takes {', '.join(known)}")
+        raise TypeError(f"register_tool has no argument {unknown[0]!r}; it takes {', '.join(known)}")
     for what, value in said.items():
         _check(what, value)
     marked = ToolMark(**said)
@@ -85,14 +85,14 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
 
 
 def marked_as(function: object) -> ToolMark | None:
-    """The mark that the decorator left on this function; None if it is not marked."""
+    """Return the mark that the decorator left on this function; None if it is not marked."""
     found = getattr(function, _MARK, None) if inspect.isfunction(function) else None
     return found if isinstance(found, ToolMark) else None
 
 
 @contextmanager
 def marks_collected() -> Iterator[list[Callable[..., Any]]]:
-    """Collect, in order, every function that is marked in this context until the block ends."""
+    """Collect every function that is marked in this context until the block ends, in order."""
     found: list[Callable[..., Any]] = []
     token = _being_loaded.set(found)
     try:
@@ -116,4 +116,4 @@ def _check(what: str, value: object) -> None:
         case "sandbox" if not isinstance(value, bool):
             raise TypeError(f"sandbox is True or False, not {value!r:.100}")
         case "name" | "label" | "description" | "hint" | "documentation" if not isinstance(value, str):
-            raise TypeError(f"{what} is a text, not {value!r:.100}")
+            raise TypeError(f"{what} is a string, not {value!r:.100}")

@@ -1,4 +1,4 @@
-"""Finds what a command, or the text of a script, would run or evaluate, so that no value of a call gets there."""
+"""Finds what a command or a script would run or evaluate, so that values of a call cannot get there."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ _NAME_VARIABLES = frozenset({
     "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
     "compgen", "declare", "typeset", "local", "readonly", "export",
 })  # fmt: skip
-"""Builtins that take names of variables, of which each may have an index that is evaluated."""
+"""Builtins that take names of variables, each of which may have an index that is evaluated."""
 _TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
 _CODE_FLAG = {
@@ -18,10 +18,10 @@ _CODE_FLAG = {
 }  # fmt: skip
 _XARGS_TAKES_VALUES = frozenset({"-a", "-d", "-E", "-I", "-J", "-L", "-n", "-P", "-R", "-s", "-S"})
 _HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
-"""Programs that run others, and nothing if none is named; of the rest, some run a shell then."""
+"""Programs that run another one, or nothing if none is named; others would then run a shell."""
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
 NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-"""In `[[ … ]]` they evaluate what they compare; in `[ … ]` they take digits only."""
+"""Operators that evaluate their operands in `[[ … ]]`, and accept only digits in `[ … ]`."""
 _PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
 PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
 _ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
@@ -32,9 +32,9 @@ _PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
 _INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
 PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
 _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
-"""`%n` of printf, which takes an argument for the name of a variable."""
+"""`%n` of printf, whose argument is the name of a variable."""
 INDEX_RUNS = "an index is evaluated as arithmetic"
-TESTS_EVALUATE = "tests other than = != -z -n and of files evaluate it"
+TESTS_EVALUATE = "tests other than =, !=, -z, -n and those of files evaluate it"
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class TemplateWord:
     """One word of a command."""
 
     text: str
-    """Without quotes and placeholders."""
+    """The fixed text, without quotes and placeholders."""
     holds: bool = False
-    """A value may get into it: through a placeholder, or a variable that may hold one."""
+    """A value may get into it, through a placeholder or a variable that may hold one."""
     open: bool = False
-    """It is not fixed what it will be: a variable, a pattern, a substitution. Of a path, the last part counts."""
+    """It is not fixed, because of a variable, a pattern or a substitution. In a path, only the last part counts."""
     expands: bool = False
     """Some part of it is not fixed."""
 
@@ -61,13 +61,13 @@ class TemplateWord:
 
 Words = Sequence[TemplateWord]
 Scan = Callable[[str], Iterator[str]]
-"""Why code that a shell is given as an argument must not be run beside values, as phrases."""
+"""Returns, as phrases, why a shell's code argument must not be run together with values."""
 
 
 def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | None, str]]:
-    """Everything that the command would run of a value, or (if `fed`) of its input.
+    """Return everything that would make the command run a value or, if `fed`, its input.
 
-    Each is the index of the word that must not hold the value, None for the command as a whole, and a phrase.
+    Each is the index of the word that must not hold a value (None for the whole command) and a phrase.
     """
     if not words:
         return
@@ -82,7 +82,7 @@ def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | Non
 
 
 def _reason_against(words: Words, at: int) -> str | None:
-    """Why that word must not hold a value, as a phrase; None if it may."""
+    """Return why that word must not hold a value, as a phrase; None if it may."""
     if at == 0:
         return "it would name the program"
     inner = program_at(words)
@@ -101,21 +101,21 @@ def _reason_against(words: Words, at: int) -> str | None:
 
 
 def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
-    """What a shell named at index `shell` would do with the word at `at`, behind it."""
+    """Return what the shell at index `shell` would do with the later word at `at`."""
     name = words[shell].program
     flags, first = _own_words(words, shell)
     if first is None or first > at:
         return f"it would be taken for an option of {name}"
     if words[first].open and not words[first].holds:
-        return f"it is not fixed what {name} is given before"
+        return f"it is not fixed which arguments {name} gets before it"
     if first < at:
         return None
     what = "be run as shell code" if _has_code(flags) else f"name the script that {name} runs"
-    return f"it would {what}; put it behind, and use it there as $1"
+    return f"it would {what}; put it after that, and use it there as $1"
 
 
 def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
-    """What the command runs or evaluates whichever word holds a value, as a phrase; None if nothing."""
+    """Return what the command runs or evaluates, whichever word holds a value, as a phrase; None if nothing."""
     inner = program_at(words)
     name, rest = words[inner].program, words[inner + 1 :]
     varies = any(word.varies for word in rest)
@@ -130,7 +130,7 @@ def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
     if name == "test" and not _is_plain_test(rest) and (varies or any("[" in word.text for word in rest)):
         return TESTS_EVALUATE
     if (puts := {word.program for word in words} & {"xargs", "parallel", "find"}) and _puts_into_code(words):
-        return f"{puts.pop()} would put what it reads into shell code; give it to the shell as an argument"
+        return f"{puts.pop()} would put its input into shell code; give it to the shell as an argument"
     if (named := _named_by_input(words, fed=fed)) is not None:
         return named
     needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
@@ -140,7 +140,7 @@ def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
 
 
 def _named_by_input(words: Words, *, fed: bool) -> str | None:
-    """What would run a program that its input names, as a phrase; None if nothing."""
+    """Return what would run a program named by its input, as a phrase; None if nothing."""
     at = next((at for at, word in enumerate(words) if word.program == "xargs"), None)
     if at is None:
         name = words[program_at(words)].program
@@ -156,7 +156,7 @@ def _named_by_input(words: Words, *, fed: bool) -> str | None:
         return None
     program = words[begin + program_at(words[begin:])]
     by_input = program.program in WRAPPERS or (put and put in program.text)
-    return "xargs would take what it reads for the name of a program" if by_input else None
+    return "xargs would use its input as the name of a program" if by_input else None
 
 
 def _shell_runs(words: Words, shell: int) -> str | None:
@@ -172,7 +172,7 @@ def _shell_runs(words: Words, shell: int) -> str | None:
 
 
 def _scripts_in(words: Words) -> Iterator[str]:
-    """The fixed code that shells are given as an argument."""
+    """Return the fixed code arguments of shells."""
     for shell in _shells(words, len(words)):
         flags, first = _own_words(words, shell)
         if first is not None and _has_code(flags) and not words[first].holds:
@@ -182,7 +182,7 @@ def _scripts_in(words: Words) -> Iterator[str]:
 
 
 def evaluated_text(text: str) -> Iterator[str]:
-    """What a text evaluates, as phrases; by pattern: within quotes the grammar does not see all of it."""
+    """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it inside quotes."""
     if any(_COMPUTES.fullmatch(found[1] or found[2] or "") is None for found in _ARITHMETIC.finditer(text)):
         yield "arithmetic evaluates what its variables hold"
     if _INDIRECT.search(text):
@@ -194,7 +194,7 @@ def evaluated_text(text: str) -> Iterator[str]:
 
 
 def warning_about(words: Words, at: int) -> str:
-    """What to tell the author if the value becomes part of a program in another language; empty if it does not."""
+    """Return a warning if the value becomes part of a program in another language; else an empty text."""
     inner = program_at(words)
     name = words[inner].program
     flags = {"-c"} if re.fullmatch(r"python[\d.]*", name) else _CODE_FLAG.get(name, set())
@@ -205,12 +205,12 @@ def warning_about(words: Words, at: int) -> str:
 
 
 def is_behind_dashes(words: Words, at: int) -> bool:
-    """Whether a `--` of the program itself, not of one that runs it, comes before."""
+    """Whether a `--` of the program itself, not of one that runs it, comes before the word."""
     return any(word.text == "--" and not word.holds for word in words[program_at(words) + 1 : at])
 
 
 def program_at(words: Words) -> int:
-    """The index of the word that names the program that is finally run."""
+    """Return the index of the word that names the program that is finally run."""
     at = 0
     while at < len(words) and not words[at].holds and words[at].program in WRAPPERS:
         following = at + 1
@@ -225,25 +225,25 @@ def program_at(words: Words) -> int:
 
 
 def _follows_a_flags_value(words: Words, inner: int, at: int) -> bool:
-    """Whether the word before may be the value of a flag, and this one the program, as in `sudo -u root X`."""
+    """Whether the word before may be a flag's value, and this one the program, as in `sudo -u root X`."""
     flagged = inner > 0 and words[inner - 1].text.startswith("-") and words[inner - 1].text != "--"
     return flagged and at == inner + 1
 
 
 def _shells(words: Words, most: int) -> list[int]:
-    """The indexes below `most` of words that are the name of a shell: some program may run it."""
+    """Return the indexes below `most` of words that name a shell, as some program may run it."""
     return [at for at, word in enumerate(words[:most]) if not word.holds and word.program in SHELLS]
 
 
 def _running_shells(words: Words) -> list[int]:
-    """Indexes at which a shell is run for certain, by itself or by a program in front."""
+    """Return the indexes at which a shell is certainly run, by itself or by a program before it."""
     inner = program_at(words)
     runs_others = inner > 0 or words[inner].program in EVALUATE | {"find", "xargs"}
     return [at for at in _shells(words, len(words)) if at == inner or (at > inner and runs_others)]
 
 
 def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
-    """The flags that a shell is given, and the index of the first word that is not one."""
+    """Return the flags of a shell, and the index of the first word that is not a flag."""
     flags: list[str] = []
     at = shell + 1
     while at < len(words):
@@ -260,7 +260,7 @@ def _has_code(flags: Sequence[str]) -> bool:
 
 
 def _is_plain_test(rest: Words) -> bool:
-    """Whether it is fixed what `test` does: at most one operator, at its place, that evaluates nothing."""
+    """Whether the effect of `test` is fixed: at most one operator, in its place, that evaluates nothing."""
     if rest and rest[0].text == "!" and not rest[0].varies:
         rest = rest[1:]
     operator = {2: 0, 3: 1}.get(len(rest))
@@ -270,7 +270,7 @@ def _is_plain_test(rest: Words) -> bool:
 
 
 def _has_plain_format(rest: Words) -> bool:
-    """Whether printf's format is fixed and holds no `%n`, and so is the variable after `-v`, which has no index."""
+    """Whether printf's format is fixed and without `%n`, and the variable after `-v` fixed and without an index."""
     at = 0
     while at < len(rest) and rest[at].text.startswith("-v"):
         at += 2 if rest[at].text == "-v" else 1
@@ -287,7 +287,7 @@ def _is_input(word: TemplateWord) -> bool:
 
 
 def _names_code(word: TemplateWord) -> bool:
-    """Whether the word is a file with code, or the flag that code follows."""
+    """Whether the word is a file of code, or the flag before code."""
     return not _is_input(word) and (word.holds or re.match(r"-(?![cefmr])", word.text) is None)
 
 

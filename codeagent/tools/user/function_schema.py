@@ -30,7 +30,7 @@ from codeagent.core.tool import ToolArgs, ToolContext
 
 _UNIONS = (typing.Union, types.UnionType)
 _ARGUMENTS = re.compile(r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE)
-"""The heading of the Google style, which many write in their own way."""
+"""Matches the heading of the Google style in its many spellings."""
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*(?=\S)")
 _VARIADIC: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _EMPTY = inspect.Parameter.empty
@@ -38,7 +38,7 @@ _PYDANTIC_ONLY = ("model_validate", "model_dump")
 
 
 class NotATool(Exception):
-    """The function cannot be a tool; carries every reason, a line each."""
+    """A function cannot be a tool; the message has every reason, one per line."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__("; ".join(reasons))
@@ -46,10 +46,9 @@ class NotATool(Exception):
 
 
 class FunctionArgs(ToolArgs):
-    """Arguments of a function: its fields are what the function gets; dumped, it is the JSON of the call.
+    """The arguments of a function: the fields are what the function gets, but a dump is the JSON of the call.
 
-    What the user allowed and what the log says is then exactly what was asked for, whatever the function's types make
-    of it.
+    So the user approves, and the log has, exactly what was asked for, whatever the function's types turn it into.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=False, validate_default=False, serialize_by_alias=True)
@@ -64,12 +63,12 @@ class FunctionArgs(ToolArgs):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The call's own arguments, plain JSON, without defaults."""
+        """The call's own arguments as plain JSON, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     @property
     def canonical(self) -> str:
-        """One text for all spellings of the same arguments."""
+        """A text that is equal for all spellings of the same arguments."""
         return json.dumps(self.given, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @model_serializer(mode="wrap")
@@ -82,21 +81,21 @@ class FunctionArgs(ToolArgs):
 
 @dataclass(frozen=True)
 class FunctionSchema:
-    """How a model calls a function."""
+    """The description of a function for a model, and how to call it."""
 
     model: type[FunctionArgs]
     description: str
     context: str | None
     """The parameter that gets the `ToolContext`."""
     undocumented: tuple[str, ...] = ()
-    """What the docstring describes and the function does not take."""
+    """Parameters that the docstring describes but the function does not have."""
     _fields: tuple[tuple[str, str, bool], ...] = field(default=())
-    """Parameter, its field in the model, and whether it goes by position; in the order of the signature."""
+    """Each parameter, its field in the model, and whether it is positional, in the order of the signature."""
     _made: frozenset[str] = frozenset()
-    """Parameters whose default is not in the signature."""
+    """The parameters whose default is not in the signature."""
 
     def call(self, args: FunctionArgs, ctx: ToolContext) -> tuple[list[Any], dict[str, Any]]:
-        """What the function is called with: values of the types it declares."""
+        """Return the function's positional and named arguments, as values of the declared types."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter, attribute, by_position in self._fields:
@@ -108,7 +107,7 @@ class FunctionSchema:
         return positional, named
 
     def plain(self, args: FunctionArgs) -> dict[str, Any]:
-        """The arguments by parameter, as JSON: those given, and defaults that come from a `Field`."""
+        """Return the arguments by parameter, as JSON: those given, and defaults from a `Field`."""
         given, out = args.given, {}
         for parameter, attribute, _ in self._fields:
             if parameter == self.context:
@@ -129,7 +128,7 @@ def function_schema(function: Callable[..., Any], description: str | None = None
     text = (description or told).strip()
     reasons: list[str] = []
     if not text:
-        reasons.append("it has no docstring; the model reads there what the tool does and when to use it")
+        reasons.append("it has no docstring, which tells the model what the tool does and when to use it")
     for name, parameter in parameters.items():
         if (stars := _VARIADIC.get(parameter.kind)) is not None:
             reasons.append(f"{stars}{name} cannot be described to a model; name the parameters, or take one list")
@@ -149,7 +148,7 @@ def _schema_of(
 ) -> FunctionSchema:
     contexts = [name for name, hint in hints.items() if is_context(hint)]
     if len(contexts) > 1:
-        raise NotATool((f"{' and '.join(contexts)} both take the ToolContext; only one parameter may",))
+        raise NotATool((f"{' and '.join(contexts)} are both a ToolContext; only one parameter may be",))
     context = contexts[0] if contexts else None
     definitions: dict[str, Any] = {}
     fields: list[tuple[str, str, bool]] = []
@@ -180,12 +179,12 @@ def _schema_of(
 
 
 def _is_taken(name: str) -> bool:
-    """Whether pydantic uses that name for something else."""
+    """Whether pydantic reserves that name."""
     return name.startswith(("_", *_PYDANTIC_ONLY)) or hasattr(FunctionArgs, name)
 
 
 def _described(hint: Any, default: Any, from_docstring: str | None) -> Any:
-    """The hint with one description: its own `Field`'s, else the text it is annotated with, else the docstring's."""
+    """Return the hint with one description: from its own `Field`, its annotation, or the docstring."""
     extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     if any(isinstance(extra, FieldInfo) and extra.description for extra in (*extras, default)):
         return hint
@@ -195,7 +194,7 @@ def _described(hint: Any, default: Any, from_docstring: str | None) -> Any:
 
 
 def _problems(name: str, definition: Any) -> Iterator[str]:
-    """Why this parameter (its hint, or hint and default) cannot be described, or why its default does not fit."""
+    """Return why this parameter (its hint, or hint and default) cannot be described, or why its default is wrong."""
     try:
         model = create_model("Parameter", __base__=FunctionArgs, value=definition)
         schema = model.model_json_schema()
@@ -231,9 +230,9 @@ def _holds_bytes(node: Any) -> bool:
 
 
 def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
-    """The hint of each parameter that has one; strings are looked up where the function is defined.
+    """Return the hint of each parameter that has one; strings are resolved where the function is defined.
 
-    Raises NotATool. What only type checkers import is unknown, but for `ToolContext`.
+    Raises NotATool. Names imported only for type checking are unknown, except `ToolContext`.
     """
     namespace = {"ToolContext": ToolContext, **inspect.unwrap(function).__globals__}
     hints: dict[str, Any] = {}
@@ -252,7 +251,7 @@ def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspec
 
 
 def is_context(hint: Any) -> bool:
-    """Whether the hint is `ToolContext`, also if it is optional or annotated."""
+    """Whether the hint is `ToolContext`, even if optional or annotated."""
     if hint is ToolContext:
         return True
     origin = get_origin(hint)
@@ -263,7 +262,7 @@ def is_context(hint: Any) -> bool:
 
 
 def _make_readable(hint: Any) -> None:
-    """Before Python 3.12 pydantic refuses `typing.TypedDict`, so that a twin takes its place."""
+    """Replace each `typing.TypedDict`, which pydantic refuses before Python 3.12, with a twin."""
     if sys.version_info >= (3, 12):
         return
     if type(hint).__module__ == "typing" and isinstance(hint, type) and typing.is_typeddict(hint):
@@ -277,7 +276,7 @@ def _make_readable(hint: Any) -> None:
 
 
 class _Twin:
-    """Describes one TypedDict by another of the same shape, made once so that it may hold itself."""
+    """Replaces a TypedDict with another of the same shape, made once so that it may contain itself."""
 
     def __init__(self) -> None:
         self._made: Any = None
@@ -303,9 +302,9 @@ def _bare(hint: Any) -> Any:
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """What the function does, and its parameters that are described, by name.
+    """Return what the function does, and the descriptions of its parameters by name.
 
-    Google, numpy, reST or epydoc style, whichever finds the most; anything else is plain text. Sections about results
+    The style is Google, numpy, reST or epydoc, whichever finds the most; else it is plain text. Sections about results
     and errors are left out.
     """
     cleaned = inspect.cleandoc(text or "").strip()

@@ -1,4 +1,4 @@
-"""A tool that is a user's function: called in this process, in a thread or awaited."""
+"""A tool made of a user's function, which is called in this process, in a thread or awaited."""
 
 import asyncio
 import inspect
@@ -35,25 +35,25 @@ _MAY_BE = (
 T = TypeVar("T")
 THREAD_NAME = "tool function"
 _SECONDS_TO_NOTICE = 2.0
-"""How long a function in a thread that sees `ToolContext.cancel` may take to end by itself."""
+"""Seconds for a function in a thread to end by itself once `ToolContext.cancel` is set."""
 
 
 @dataclass(frozen=True)
 class MarkedFunction:
-    """A marked function and where it comes from."""
+    """A marked function, and where it comes from."""
 
     function: Callable[..., Any]
     marked: ToolMark
     where: str
-    """For problems: `file:line`, or the name of an entry point."""
+    """Its location in messages: `file:line`, or the name of an entry point."""
     origin: str
-    """`file:line`, or the name and version of a package."""
+    """Its origin for the user: `file:line`, or the name and version of a package."""
     shown: str
-    """The file as users write it; failures name it instead of `code_file`."""
+    """The file as users write it; failures show it instead of `code_file`."""
     code_file: str
-    """The file as its code objects name it."""
+    """The file according to its code objects."""
     content: bytes | None = None
-    """The whole file, for the sandbox; None if it is not needed or cannot be read."""
+    """The text of the whole file, for the sandbox; None if it is not needed or cannot be read."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class MarkedFunction:
 
 
 class FunctionTool(Tool[FunctionArgs]):
-    """Runs a function; what it prints is passed on as it comes, and put in front of what it returns."""
+    """Runs a function; what it prints is passed on at once, and put before what it returns."""
 
     source = "python"
 
@@ -144,7 +144,7 @@ class FunctionTool(Tool[FunctionArgs]):
         return PrintedOutput(lambda: self._outputs.create(ctx.call_id), ctx.on_update)
 
     async def _value(self, args: FunctionArgs, ctx: ToolContext, printed: PrintedOutput) -> Any:
-        """What the function returned. Raises ToolError, and only that."""
+        """Call the function and return its value. Raises only ToolError."""
         if inspect.iscoroutinefunction(self._function):
             positional, named = self._schema.call(args, ctx)
             return await self._awaited(self._function(*positional, **named), printed)
@@ -167,13 +167,13 @@ class FunctionTool(Tool[FunctionArgs]):
             self._fail(error)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        """What the function returned. Raises ToolError."""
+        """Call the function in a thread and return its value. Raises ToolError."""
         running = in_thread(work)
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def tell(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed, so nobody is waiting
+            with suppress(RuntimeError):  # the loop is closed, so nobody waits for it
                 loop.call_soon_threadsafe(ended.set)
 
         running.add_done_callback(tell)
@@ -192,7 +192,7 @@ class FunctionTool(Tool[FunctionArgs]):
         return running.result()
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raise a ToolError unchanged, anything else as Failed with its message and its line in the tool's own file."""
+        """Raise a ToolError unchanged, any other error as Failed with its message and its line in the tool's file."""
         if isinstance(error, ToolError):
             raise error
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -202,7 +202,7 @@ class FunctionTool(Tool[FunctionArgs]):
 
 
 def _add_printed(error: ToolError, printed: str) -> None:
-    """Put what was printed until then into the error's content."""
+    """Add what was printed so far to the error's content."""
     if not printed.strip() or error.content:
         return
     text = printed.rstrip()
@@ -212,7 +212,7 @@ def _add_printed(error: ToolError, printed: str) -> None:
 
 
 def _for_a_thread(ctx: ToolContext) -> ToolContext:
-    """The context without what has to be awaited: in a thread such a call would do nothing, silently."""
+    """Return a context that refuses async methods, which in a thread would silently do nothing."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise Failed("a plain function cannot await this; make the tool `async def` (print() works everywhere)")
@@ -223,7 +223,7 @@ def _for_a_thread(ctx: ToolContext) -> ToolContext:
 def in_thread(work: Callable[[], T]) -> Future[T]:
     """Run `work` in a thread of its own, in this context; the future is never cancelled.
 
-    It is a daemon thread outside of any pool: work that never ends blocks neither other work nor the exit.
+    It is a daemon thread outside any pool, so work that never ends blocks neither other work nor the exit.
     """
     future: Future[T] = Future()
 
@@ -240,18 +240,18 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
 
 def last_line(error: BaseException, file: str) -> int | None:
-    """The line that raised it, or the last one that led there, in the file as its code objects name it."""
+    """Return the last line of the file (named as in its code objects) in the error's traceback."""
     frames = traceback.walk_tb(error.__traceback__)
     return next(reversed([line for frame, line in frames if frame.f_code.co_filename == file]), None)
 
 
 def one_line(arguments: dict[str, Any]) -> str:
-    """The arguments as in `path='a.txt', limit=5`, never shortened."""
+    """Return the arguments as in `path='a.txt', limit=5`, never shortened."""
     return ", ".join(f"{key}={value!r}" for key, value in arguments.items())
 
 
 def as_call(name: str, arguments: dict[str, Any]) -> str:
-    """The call as Python, never shortened; long calls, and values of several lines, are spread over lines."""
+    """Return the call as Python, never shortened; long calls, and multi-line values, are spread over lines."""
     short = f"{name}({one_line(arguments)})"
     if len(short) <= _LONGEST_LINE and not any(_has_lines(value) for value in arguments.values()):
         return short
@@ -271,7 +271,7 @@ def _spread(value: object) -> str:
 
 
 def as_result(value: Any, printed: str) -> ToolResult:
-    """The result with `printed` in front of the text; a ToolResult stays as it is. Raises Failed for other values."""
+    """Return the value as a result, text after `printed`; a ToolResult is unchanged. Raises Failed if it cannot be."""
     if isinstance(value, ToolResult):
         return value
     text = as_text(value)
@@ -281,7 +281,7 @@ def as_result(value: Any, printed: str) -> ToolResult:
 
 
 def as_text(value: Any) -> str:
-    """Text unchanged, other values as JSON. Raises Failed."""
+    """Return text unchanged, other values as JSON. Raises Failed."""
     match value:
         case None | "":
             return NOTHING

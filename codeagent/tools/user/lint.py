@@ -1,4 +1,4 @@
-"""Warns the author of a tool about weaknesses that do not keep it from working."""
+"""Warns the author of a tool about weaknesses that do not stop it from working."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 
 
 def lint(tool: Tool[Any], where: str) -> tuple[ToolProblem, ...]:
-    """The warnings about a tool: first its name, then its description, then its parameters.
+    """Return the warnings about a tool: about its name, then its description, then its parameters.
 
     `where` is `file:line`, or the name of a package.
     """
@@ -32,7 +32,7 @@ def _weaknesses(tool: Tool[Any]) -> Iterator[str]:
     if name.lower() in _VAGUE or len(plain) < 2:
         yield f"the name {name} does not say what the tool does; the model chooses by the name"
     if plain in map(_plain, (*NAMES, *(other.name for other in JOB_TOOLS))):
-        yield f"the name {name} is easily mixed up with a built-in tool; choose another one"
+        yield f"the name {name} is easily confused with a built-in tool; choose another one"
     if len(tool.description.split()) < _FEWEST_WORDS:
         yield f"the description of {name} is not a sentence; say what it does, and when to use it"
     properties: dict[str, Any] = tool_schema(tool).get("properties", {})
@@ -40,19 +40,19 @@ def _weaknesses(tool: Tool[Any]) -> Iterator[str]:
         yield f"{name} has {len(properties)} parameters; models do worse with more than {_MOST_PARAMETERS}"
     silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
     if silent:
-        yield f"no description of {_listed(silent)} in {name}; say what belongs there"
+        yield f"{name} does not describe {_listed(silent)}; say what belongs there"
     unbounded = [key for key, node in properties.items() if _is_unbounded(node)]
     if unbounded:
         yield f"{_listed(unbounded)} of {name} can hold anything; a narrower type would catch wrong calls"
 
 
 def _plain(name: str) -> str:
-    """Without case, - and _."""
+    """Return a name without case, - and _."""
     return name.lower().replace("-", "").replace("_", "")
 
 
 def _is_unbounded(node: Any) -> bool:
-    """Whether any value fits, or any object, or a list of these."""
+    """Whether the schema allows any value, any object, or a list of these."""
     if not isinstance(node, dict):
         return node is True
     for union in ("anyOf", "oneOf"):

@@ -1,4 +1,4 @@
-"""Captures what user-defined functions print, and passes it on to the call that it belongs to."""
+"""Captures what user-defined functions print, and passes it to the call that it belongs to."""
 
 import asyncio
 import sys
@@ -16,19 +16,19 @@ from codeagent.tools.shell.run import CommandOutput
 
 PrintedStream = Literal["stdout", "stderr"]
 Listener = Callable[[PrintedStream, str], None]
-"""May be called in any thread."""
+"""Called with printed text, in any thread."""
 
 _listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 _MOST_WAITING = 1 << 20
-"""Characters; of more, whoever watches sees only the end."""
+"""Characters passed on at once; of longer text, watchers see only the end."""
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Send everything that this context prints until the block ends to `listener`, also from its other threads.
+    """Send everything that this context prints, in any of its threads, to `listener` until the block ends.
 
-    A thread that was started without the context is heard by the call that began last. What a child process prints is
-    not heard.
+    Output of a thread that was started without the context goes to the call that began last. The output of child
+    processes is not captured.
     """
     _ROUTES.begin(listener)
     token = _listener.set(listener)
@@ -40,7 +40,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 class _Routes:
-    """Wraps sys.stdout and sys.stderr as long as anyone listens, even if they have been replaced since."""
+    """Wraps sys.stdout and sys.stderr while there is a listener, even if they have been replaced since."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class _Routes:
 
 
 class _Route:
-    """A stream that hands each text to the listener it belongs to."""
+    """A stream that passes each text to the listener that it belongs to."""
 
     def __init__(self, name: PrintedStream, beyond: TextIO, routes: _Routes) -> None:
         self.beyond = beyond
@@ -117,7 +117,7 @@ _ROUTES = _Routes()
 class PrintedOutput:
     """What one call prints: passed on while it runs, kept for its result.
 
-    `take` may be called in any thread; what comes after the end is dropped.
+    `take` may be called in any thread; output after the end is dropped.
     """
 
     def __init__(self, open_sink: Callable[[], OutputSink], on_update: Callable[..., Awaitable[None]]) -> None:
@@ -145,12 +145,12 @@ class PrintedOutput:
             return
         try:
             self._loop.call_soon_threadsafe(self._news.set)
-        except RuntimeError:  # the loop is closed, so nobody is watching
+        except RuntimeError:  # the loop is closed, so nobody watches
             return
 
     @asynccontextmanager
     async def passed_on(self) -> AsyncIterator[None]:
-        """Pass on what is printed until the block ends; then all of it has been passed on."""
+        """Pass on what is printed until the block ends, completely."""
         pump = asyncio.create_task(self._pump())
         try:
             yield
@@ -160,7 +160,7 @@ class PrintedOutput:
             await self._pass_on()
 
     def text(self) -> str:
-        """Everything that was printed, as a model may read it; from then on `take` drops what it gets."""
+        """Return everything that was printed, as a model may read it; after that, `take` drops what it gets."""
         with self._lock:
             if self._text is None:
                 self._text = self._kept.finish()

@@ -34,7 +34,7 @@ IMPORT_SECONDS = 10.0
 
 
 class CannotLoad(Exception):
-    """Why a file cannot be loaded; `where` is `file:line`."""
+    """A file cannot be loaded; `where` is `file:line`."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class CannotLoad(Exception):
 
 
 class PythonLoader:
-    """Loads Python files. Their code runs in this process with all its rights: only for files that are trusted."""
+    """Loads Python files. Their code runs in this process with all its rights, so they must be trusted."""
 
     suffixes = (".py",)
 
@@ -70,7 +70,7 @@ class PythonLoader:
             loaded = _tools_of(found, self._outputs)
         problems = list(loaded.problems)
         if not found:
-            text = "no function is marked with @register_tool, so it adds no tool"
+            text = "none of its functions is marked with @register_tool, so it adds none"
             problems.append(ToolProblem(f"{file.shown}:1", text, "warning"))
         if file.place == "project":
             problems += _tightened(loaded.tools)
@@ -80,10 +80,10 @@ class PythonLoader:
 def entry_point_tools(
     outputs: OutputStore, points: Iterable[EntryPoint] | None = None, import_seconds: float = IMPORT_SECONDS
 ) -> Loaded:
-    """The tools of all packages, by package and name; what fails is a problem and does not stop the rest.
+    """Load the tools of all packages, by package and name; failures become problems and do not stop the rest.
 
-    An entry point is a marked function, a Tool class that is made without arguments, a Tool, or a module with marked
-    functions. Blocks; runs in a thread. `points` None: those of the installed packages.
+    An entry point is a marked function, a Tool class without constructor arguments, a Tool, or a module with marked
+    functions. Blocks, so call it in a thread. If `points` is None, those of the installed packages are used.
     """
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
@@ -105,7 +105,7 @@ def entry_point_tools(
 
 
 def marked_in(file: ToolFile) -> tuple[list[str], list[ToolProblem]]:
-    """The names of the functions that a file marks, and what is wrong with them, without running anything."""
+    """Return the names of the functions that a file marks, and their problems, without running anything."""
     try:
         code = _compiled(file, flags=ast.PyCF_ONLY_AST)
     except CannotLoad as error:
@@ -140,9 +140,10 @@ def _said_name(decorator: ast.expr) -> str | None:
 
 
 def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) -> tuple[Loaded | None, bool]:
-    """What `work` loads in a thread, and whether it printed, which is dropped; None if it takes longer than `seconds`.
+    """Run `work` in a thread; return its result and whether it printed, or None if it takes longer than `seconds`.
 
-    What it raises becomes a problem about `what`. Work that takes too long continues: a thread cannot be stopped.
+    Printed text is dropped, and errors become problems about `what`. Work that takes too long continues, as a thread
+    cannot be stopped.
     """
     printed: list[str] = []
 
@@ -168,10 +169,10 @@ def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) 
 
 @contextmanager
 def _executed(file: ToolFile) -> Iterator[list[Callable[..., Any]]]:
-    """Execute the file; yield the functions it marks, in order, even if their name was reused since.
+    """Execute the file; yield the functions that it marks, in order, even if their names were reused.
 
-    It runs from the bytes that were read, under a name that nobody can guess; until the block ends its module is in
-    `sys.modules`, where hints and dataclasses are looked up. Raises CannotLoad.
+    It is executed from the bytes that were read, under a name that cannot be guessed; until the block ends its module
+    is in `sys.modules`, which hints and dataclasses need. Raises CannotLoad.
     """
     code = _compiled(file)
     text = importlib.util.decode_source(file.content)
@@ -188,7 +189,7 @@ def _executed(file: ToolFile) -> Iterator[list[Callable[..., Any]]]:
 
 
 def _compiled(file: ToolFile, flags: int = 0) -> Any:
-    """Its code, or (with `ast.PyCF_ONLY_AST`) its tree. Raises CannotLoad."""
+    """Compile the file to code or, with `ast.PyCF_ONLY_AST`, to a tree. Raises CannotLoad."""
     try:
         return compile(file.content, file.shown, "exec", flags=flags, dont_inherit=True)
     except SyntaxError as error:
@@ -215,7 +216,7 @@ def _said(error: BaseException) -> str:
 
 
 def _is_at_home(function: Callable[..., Any], module: types.ModuleType) -> bool:
-    """Whether the file defines the function, and has not only imported a package's tool."""
+    """Whether the file defines the function itself instead of importing a package's tool."""
     home = sys.modules.get(function.__module__)
     return home is module or getattr(home, function.__name__, None) is not function
 
@@ -227,7 +228,7 @@ def _found_in_file(function: Callable[..., Any], file: ToolFile) -> MarkedFuncti
 
 
 def _line_of(function: Callable[..., Any], file: str) -> int:
-    """The line of its `def` in this file, as code objects name it; 1 if it comes from elsewhere."""
+    """Return the line of its `def` in this file (named as in code objects); 1 if it comes from elsewhere."""
     code = inspect.unwrap(function).__code__
     if code.co_filename != file:
         return 1
@@ -237,7 +238,7 @@ def _line_of(function: Callable[..., Any], file: str) -> int:
 
 
 def _tools_of(found: Sequence[MarkedFunction], outputs: OutputStore) -> Loaded:
-    """The tools in the order of the file, none if there is an error; a repeated name is one, at the second place."""
+    """Return the tools in the order of the file, or none if there is an error, such as a repeated name."""
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     places: dict[str, str] = {}
@@ -261,14 +262,14 @@ def _tools_of(found: Sequence[MarkedFunction], outputs: OutputStore) -> Loaded:
 
 
 def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool, FunctionSchema]:
-    """Raises NotATool."""
+    """Make the tool of a marked function. Raises NotATool."""
     reasons = tuple(_objections(found))
     try:
         schema = function_schema(found.function, found.marked.description)
     except NotATool as error:
         raise NotATool((*reasons, *error.reasons)) from None
     if found.marked.sandbox and schema.context is not None:
-        reasons = (*reasons, "sandbox=True runs it where there is no ToolContext; leave out one of the two")
+        reasons = (*reasons, "with sandbox=True there is no ToolContext; leave out one of the two")
     if reasons:
         raise NotATool(reasons)
     kind = SandboxedFunction if found.marked.sandbox else FunctionTool
@@ -293,7 +294,7 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
 
 
 def _tightened(tools: Sequence[Tool[Any]]) -> Iterator[ToolProblem]:
-    """Make a project's tools ask, unless a rule of the user allows them (SECURITY.md T17), and say so."""
+    """Make a project's tools ask unless one of the user's rules allows them (SECURITY.md T17), and say so."""
     for tool in tools:
         unconfined = tool.effect == "files" and not tool.sandboxed
         said = ['approval="auto"'] if tool.permission == "auto" else []

@@ -1,4 +1,4 @@
-"""What a YAML tool must not go beyond: its restrictions, the inputs in them, and what a file may say of both."""
+"""The restrictions of a YAML tool, the inputs in them, and the checks of both in its file."""
 
 import posixpath
 import re
@@ -38,33 +38,33 @@ from codeagent.tools.user.yaml_text import Path, YamlReport
 PATHS: Mapping[str, Literal["read", "write"]] = {
     "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
 }  # fmt: skip
-"""Built-in tools with an argument `path`, and what they do with it."""
+"""The built-in tools with an argument `path`, and what they do with it."""
 _TREES = frozenset({"list", "search"})
-"""Built-in tools that go through whole folders."""
+"""The built-in tools that walk whole folders."""
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=-]+")
-"""What an input in the beginning of a command can be: nothing that a shell or a rule reads as more than itself."""
+"""What an input in a command prefix may be: nothing with a special meaning in a shell or a rule."""
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
 
 @dataclass(frozen=True)
 class ToolInputs:
-    """What `{{inputs.x}}` stands for in a tool: what the running recipe was given, else the tool file's own default."""
+    """The values of `{{inputs.x}}` in a tool: those given to the running recipe, else the tool file's defaults."""
 
     declared: tuple[RecipeInput, ...] = ()
     running: Values = field(default_factory=dict)
-    """The inputs of the recipe whose step is running now; none between them."""
+    """Returns the inputs of the recipe whose step is running now; empty between steps."""
 
     @property
     def values(self) -> dict[str, Any]:
-        """Those that are there and fit."""
+        """Return the values that are present and valid."""
         found = ((one.name, self._value(one)) for one in self.declared)
         return {name: value for name, value in found if value is not None}
 
     def require(self) -> None:
-        """Raises Denied if one is needed and not there, or does not fit."""
+        """Raise Denied if a required input is missing or not valid."""
         for one in self.declared:
             if one.required and self._value(one) is None:
-                given = "is not what this tool takes" if one.name in self.running else "is not given"
+                given = "is not valid for this tool" if one.name in self.running else "is missing"
                 raise Denied(f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}")
 
     def _value(self, one: RecipeInput) -> Any:
@@ -78,17 +78,17 @@ class ToolInputs:
 
 @dataclass(frozen=True)
 class Restrictions:
-    """What a tool must not go beyond, whatever its arguments are (FEATURES F14); None: not restricted.
+    """The limits of a tool, whatever its arguments are (FEATURES F14); None means not restricted.
 
-    Globs and beginnings of commands mean what they mean in rules. Each can hold inputs.
+    Globs and command prefixes mean the same as in rules. Each can contain inputs.
     """
 
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
     commands: tuple[str, ...] | None = None
-    """Beginnings of commands by whole words, as `git log`."""
+    """Command prefixes of whole words, such as `git log`."""
     hosts: tuple[str, ...] = ()
-    """What may be reached; empty: no network."""
+    """The hosts that may be reached; empty means no network."""
 
     @classmethod
     def of(cls, fields: ToolFields, hosts: tuple[str, ...] = ()) -> "Restrictions":
@@ -100,7 +100,7 @@ class Restrictions:
         return cls(read, write, commands, hosts)
 
     def with_inputs(self, inputs: ToolInputs) -> "Restrictions":
-        """These, with the inputs in them. Raises Denied for an input that is missing or would widen what it is in."""
+        """Return these with their inputs filled in. Raises Denied for an input that is missing or would widen them."""
         values = inputs.values
         return replace(
             self,
@@ -111,7 +111,7 @@ class Restrictions:
         )
 
     def told(self) -> dict[str, tuple[str, ...]]:
-        """The restrictions as the user is shown them: `Tool.restricted`."""
+        """Return the restrictions as shown to the user, for `Tool.restricted`."""
         found = {
             "paths.read": self.read,
             "paths.write": self.write,
@@ -121,9 +121,9 @@ class Restrictions:
         return {name: values for name, values in found.items() if values is not None}
 
     def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
-        """Raises Denied unless the path fits, both as it is written and where its links lead.
+        """Raise Denied unless the path is allowed, both as it is written and where its links lead.
 
-        `access` None: every list that is given applies.
+        If `access` is None, every given list applies.
         """
         try:
             places = dict.fromkeys((workspace.relative(path), workspace.resolve(path)))
@@ -140,9 +140,9 @@ class Restrictions:
                     raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
 
     def check_commands(self, key: ApprovalKey, *, complete: bool) -> None:
-        """Raises Denied unless every command of the line begins like one of those allowed.
+        """Raise Denied unless every command of the line begins with an allowed prefix.
 
-        `complete`: a line that may run more than can be seen is denied, too.
+        If `complete`, a line that may run more than can be seen is denied as well.
         """
         if self.commands is None:
             return
@@ -151,7 +151,7 @@ class Restrictions:
             raise Denied(f"the line may run more than can be seen; this tool may run only {allowed}")
         for part in key.parts:
             if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
-                raise Denied(f"{one_line(part, 200)!r} is not among what this tool may run: {allowed}")
+                raise Denied(f"this tool may not run {one_line(part, 200)!r}, only {allowed}")
 
 
 def _all_with_inputs(
@@ -161,12 +161,12 @@ def _all_with_inputs(
 
 
 def _with_inputs(pattern: str, values: Values, fits: Callable[[str], object], what: str) -> str:
-    """The pattern with its inputs, each of which fits: a plain one leads to one place only. Raises Denied."""
+    """Fill in a pattern's inputs, each of which must be plain, so that it means one thing only. Raises Denied."""
     found = placeholders(pattern)
     for one in found:
         text = text_of(values.get(one.name, ""))
         if not fits(text):
-            raise Denied(f"the input '{one.name}' is {one_line(text, 100)!r}, which is not a {what}")
+            raise Denied(f"the input '{one.name}' is {one_line(text, 100)!r}, not a {what}")
     text = filled(pattern, values) if found else pattern
     return posixpath.normpath(text) if found and fits is _is_plain_path else text
 
@@ -186,7 +186,7 @@ def _host_with_inputs(host: str, values: Values) -> str:
 
 
 def check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
-    """Refuse names that are taken, and restrictions that anything but an input would decide."""
+    """Refuse names that are taken, and restrictions with placeholders other than inputs."""
     names = [one.name for one in declared]
     for name in sorted({name for name in names if names.count(name) > 1}):
         report.error((*path, "inputs"), f"there is another input {name}")
@@ -214,11 +214,11 @@ def _check_input_names(text: str, fields: ToolFields, names: Sequence[str], path
             report.error(path, said, source=found.source)
         elif found.name not in names:
             hint = nearest_or_all(found.name, names, lambda name: f"{{{{inputs.{name}}}}}")
-            report.error(path, f"{found.source} names no input{hint}", source=found.source)
+            report.error(path, f"{found.source} does not name an input{hint}", source=found.source)
 
 
 def reachable_hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple[str, ...]:
-    """The hosts that may be reached; empty: no network."""
+    """Return the hosts that may be reached; empty means no network."""
     allowed = None if fields.restrictions is None else fields.restrictions.hosts
     if fields.network is False:
         if allowed is not None:
@@ -234,7 +234,7 @@ def reachable_hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple
 
 
 def check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
-    """Refuse a list that no argument is checked against: it would be a restriction in name only."""
+    """Refuse a list that does not apply to any argument, as it would restrict nothing."""
     here = (*path, "restrictions", "paths")
     rules = None if fields.restrictions is None else fields.restrictions.paths
     if rules is None:
@@ -258,7 +258,7 @@ def check_commands(
     here: Path,
     report: YamlReport,
 ) -> None:
-    """Check the command with harmless values; a call's own values are checked at the call."""
+    """Check the command with harmless values; the values of a call are checked at the call."""
     if restrictions.commands is None:
         return
     samples: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": ["x"]}

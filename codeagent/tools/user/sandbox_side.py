@@ -1,7 +1,7 @@
 """Runs one function of a tool file inside the sandbox.
 
-It is sent there as text and never imported here: it uses the standard library of Python 3.8 alone, and `codeagent`
-there is what `_package` makes.
+It is sent there as text and never imported here: it uses only the standard library of Python 3.8, and
+`_package` makes the `codeagent` that the function sees.
 """
 
 import base64
@@ -33,7 +33,7 @@ _ERRORS = {
 
 
 def answer_to(job: Any) -> Any:
-    """What became of the call, as JSON values; `job` holds source, shown, tool and arguments."""
+    """Return the outcome of the call as JSON values; `job` holds source, shown, tool and arguments."""
     package = _package()
     sys.modules["codeagent"] = package
     module = types.ModuleType("tool_file")
@@ -44,7 +44,7 @@ def answer_to(job: Any) -> Any:
         function = package.registered[job["tool"]]
         value = function(*_values(function, job["arguments"], True), **_named(function, job["arguments"]))
         if inspect.isawaitable(value):
-            import asyncio  # a third of the start, which a plain function does not need
+            import asyncio  # a third of the start-up time, and not needed for a plain function
 
             value = asyncio.run(_awaited(value))
         return _told(value, package)
@@ -110,7 +110,7 @@ def _passed(function: Any, arguments: Any, positional: Any) -> Any:
 
 
 def _typed(hint: Any, value: Any) -> Any:
-    """The declared type if it is cheap to make; plain JSON otherwise."""
+    """Convert a value to the declared type if that is cheap; else leave it as plain JSON."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is not None:
         return _collected(origin, inner, value)
@@ -153,7 +153,7 @@ def _told(value: Any, package: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Plain data for a value that `json` does not know."""
+    """Return plain data for a value that `json` cannot write."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
@@ -170,7 +170,7 @@ def _plain(value: Any) -> Any:
 
 
 def main(job: Any) -> None:
-    """Prints the answer as one line after `job["marker"]`, to where standard output led at the start."""
+    """Print the answer as one line after `job["marker"]`, to what standard output was at the start."""
     channel = os.fdopen(os.dup(1), "wb")
     answer = answer_to(job)
     try:

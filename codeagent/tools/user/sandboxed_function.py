@@ -1,4 +1,4 @@
-"""A user's function that runs inside the sandbox, with the python3 that is there."""
+"""A tool made of a user's function that runs inside the sandbox, with the sandbox's python3."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ _START = (
 
 
 class AnswerTap:
-    """Runs commands in a sandbox and takes one line out of what they print: the answer behind a secret marker.
+    """Runs commands in a sandbox and takes one line out of their output: the answer, after a secret marker.
 
     `answer` is that line without the marker, once `run` has ended; everything else is passed on.
     """
@@ -54,7 +54,7 @@ class AnswerTap:
         return result
 
     def _without_answer(self, data: bytes) -> bytes:
-        """The data that may be passed on; a beginning of what may become the marker is held back."""
+        """Return the data to pass on; what may be the beginning of the marker is held back."""
         self._held += data
         before = b""
         if not self._inside:
@@ -78,13 +78,13 @@ class AnswerTap:
 
 
 class SandboxedFunction(FunctionTool):
-    """Sends its file along with each call, as it was when it was loaded."""
+    """Sends its file, as it was when loaded, with each call."""
 
     sandboxed = True
 
     async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
         if ctx.sandbox is None:
-            raise Failed("there is no sandbox, and this tool runs nowhere else; nothing was run")
+            raise Failed("there is no sandbox, and this tool runs only there; nothing was run")
         marker = f"\x1e{secrets.token_hex(16)}:"
         tap = AnswerTap(ctx.sandbox, marker.encode())
         command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
@@ -98,7 +98,7 @@ class SandboxedFunction(FunctionTool):
         return replace(result, details={**result.details, **ran.details})
 
     def _command(self, args: FunctionArgs, marker: str) -> str:
-        """The payload is base64 on a descriptor of its own: no shell reads it, and standard input stays empty."""
+        """Return the command; its payload is base64 on a separate descriptor, so the shell never reads it."""
         job = {
             "program": _program(),
             "source": base64.b64encode(self._found.content or b"").decode(),
@@ -124,7 +124,7 @@ class SandboxedFunction(FunctionTool):
         return Failed("the function ended its process before it returned")
 
     def _result(self, answer: dict[str, Any], printed: str) -> ToolResult:
-        """Raises ToolError if the function did."""
+        """Return the function's result. Raises ToolError if the function did."""
         before = f"{printed.rstrip()}\n" if printed else ""
         match answer:
             case {"kind": str(kind), "text": str(text)}:

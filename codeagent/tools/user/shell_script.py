@@ -1,7 +1,7 @@
-"""Finds how bash would read each placeholder of a script, and everything that would run, or split, a value.
+"""Finds how bash would read each placeholder of a script, and everything that would run or split a value.
 
-A placeholder is a reference to a variable in what bash gets, so one rule holds for both: wherever a value is, from a
-placeholder or out of a variable, everything around it must be known to keep it one text.
+In what bash gets, a placeholder is a reference to a variable, so one rule holds for both: everything around a value,
+from a placeholder or a variable, must be known to keep it in one piece.
 """
 
 import re
@@ -29,7 +29,7 @@ from codeagent.tools.user.evaluation import (
 
 Quoting = Literal["bare", "double", "single", "ansi", "document", "arithmetic", "comment"]
 Span = tuple[int, int]
-"""Characters of the script: the first, and the one behind the last."""
+"""Characters of the script: the first, and the one after the last."""
 
 _LEAVES: dict[str, Quoting] = {
     "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
@@ -43,33 +43,33 @@ _AROUND = frozenset({
     "case_statement", "case_item", "compound_statement", "variable_assignments", "command", "command_name",
     "test_command", "herestring_redirect", "declaration_command", "unset_command",
 })  # fmt: skip
-"""Nodes that may be around a value; what some of them run is looked at by itself."""
+"""Nodes that may contain a value; what some of them run is checked separately."""
 _ARITHMETIC_RUNS = "arithmetic evaluates what it is given"
 _NEVER = {
     "expansion": "inside ${…} it would be evaluated; put it in a variable of its own first",
-    "simple_expansion": "it would be taken for a part of the variable's name; write ${NAME} in front of it",
+    "simple_expansion": "it would become part of the variable's name; write ${NAME} before it",
     "subscript": INDEX_RUNS,
     "heredoc_start": "it would be the end mark of a here-document",
     "heredoc_end": "it would be the end mark of a here-document",
     "c_style_for_statement": _ARITHMETIC_RUNS,
     "ternary_expression": _ARITHMETIC_RUNS,
     "arithmetic_expansion": _ARITHMETIC_RUNS,
-    "regex": "it would be a pattern, not a text",
+    "regex": "it would be a pattern, not text",
     "brace_expression": "it would be a range",
 }
 DECIDES = re.compile(
     r"PATH|IFS|ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|LD_\w+|DYLD_\w+|\w*_EDITOR|EDITOR|PAGER"
 )
-"""Variables that decide what is run."""
+"""Variables that control what is run."""
 _EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
-"""What the shell may replace, except in single quotes."""
+"""Characters that start an expansion, except in single quotes."""
 _INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
-"""In `a=([0]=x [ 1 ]+=y)`."""
+"""The index of an element, as in `a=([0]=x [ 1 ]+=y)`."""
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 _ALWAYS_HELD = frozenset({
     "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
 })  # fmt: skip
-"""Variables that the shell sets, and to what it was given."""
+"""Variables that the shell sets from its arguments or its input."""
 _UNSPLIT = frozenset({
     "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
     "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
@@ -79,48 +79,48 @@ _TESTS = frozenset({"test_command", "binary_expression", "unary_expression", "pa
 _KEEP = frozenset({"for_statement", "variable_assignment", "array"})
 """Nodes in which a value is kept in a variable."""
 _SETTLE = _KEEP | {"command", "command_substitution", "file_redirect"}
-"""Nodes beyond which a value is no longer a word, or a part of one."""
+"""Nodes outside of which a value is no longer a word, or part of one."""
 _FEEDS = frozenset({"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("})
 """Nodes that give a command something to read."""
 
 
 @dataclass(frozen=True)
 class ShellPlace:
-    """The place of one placeholder."""
+    """Where a placeholder is."""
 
     quoting: Quoting = "bare"
     word: Span = (0, 0)
-    """The argument that it belongs to; empty if it belongs to none."""
+    """The argument that it belongs to; empty if there is none."""
     whole: bool = False
-    """It is a word of its own, unquoted."""
+    """It is an unquoted word of its own."""
     drops: bool = False
-    """Its word is an argument, which can be left out."""
+    """Its word is an argument that can be left out."""
     leads: bool = False
-    """Its word, or the value of a variable, begins with it: a program may take it for an option."""
+    """Its word, or the value of a variable, begins with it, so a program may take it for an option."""
     refused: str = ""
-    """Why no reference is right there, as a phrase; empty if one is."""
+    """Why a reference cannot be put there, as a phrase; empty if it can."""
     warning: str = ""
 
 
 class Refusal(NamedTuple):
-    """What would run, or split, a value: the characters that it is about, and why, as a phrase."""
+    """A place that would run or split a value: its characters, and why, as a phrase."""
 
     span: Span
     why: str
 
 
 class Script:
-    """A script in which everything that the grammar cannot read is a letter, and each placeholder a word.
+    """A script, parsed with letters for everything that the grammar cannot read, and a word for each placeholder.
 
-    A placeholder becomes as many letters as it has characters, so that positions stay as they are.
+    A placeholder becomes as many letters as it has characters, so that positions stay the same.
     """
 
     def __init__(
         self, text: str, spans: Sequence[Span] = (), *, held: frozenset[str] = frozenset(), nested: bool = False
     ) -> None:
-        """`spans` are placeholders, which do not overlap; `held` are variables that hold a value from the start.
+        """`spans` are placeholders, which do not overlap; `held` are variables that contain a value from the start.
 
-        `nested`: the script is code for another shell, with values among its arguments and in its input.
+        `nested`: the script is the code of another shell, whose arguments and input contain values.
         """
         self._spans = spans
         letters = list(NOT_ASCII.sub("x", text))
@@ -137,7 +137,7 @@ class Script:
         self._fed = nested or any(node.type in _FEEDS for node in self._nodes)
 
     def refusals(self) -> Iterator[Refusal]:
-        """Everything that would run, or split, what a placeholder, a variable or an input holds."""
+        """Return everything that would run or split the value of a placeholder, a variable or an input."""
         if self._unread:
             yield Refusal((0, len(self._text)), self._unread)
             return
@@ -164,7 +164,7 @@ class Script:
             return ShellPlace(refused=self._unread)
         leaf = self._root.descendant_for_byte_range(start, end)
         if leaf is None or leaf.type not in _LEAVES:
-            return ShellPlace(refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as a text"))
+            return ShellPlace(refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as text"))
         quoting = _LEAVES[leaf.type]
         if quoting == "comment":
             return ShellPlace(quoting)
@@ -179,7 +179,7 @@ class Script:
         return self._in_its_word(ShellPlace(quoting, whole=quoting == "bare" and _span(leaf) == span), leaf, start)
 
     def _in_its_word(self, found: ShellPlace, leaf: Node, start: int) -> ShellPlace:
-        """The place with its word: an argument, or what is kept in a variable, whichever is nearest around it."""
+        """Return the place with its word, which is the nearest argument or value of a variable around it."""
         settled = False
         for node, parent in _outwards(leaf):
             word = _span(node)
@@ -196,14 +196,14 @@ class Script:
         return found
 
     def _wrong_around(self, leaf: Node) -> str | None:
-        """Why a value must not be where the leaf is, because of any of the nodes around it."""
+        """Return why the nodes around a leaf forbid a value there."""
         return next(filter(None, (self._wrong_in(node, parent) for node, parent in _outwards(leaf))), None)
 
     def _wrong_in(self, node: Node, parent: Node) -> str | None:
         field = parent.field_name_for_child(parent.children.index(node))
         match parent.type:
             case "string" if self._text[: parent.start_byte].endswith("$") or _text_of(parent).startswith("$"):
-                return 'it would be translated; write "…" without the dollar sign in front'
+                return 'it would be translated; write "…" without the dollar sign'
             case "file_redirect" if any(child.type in (">&", "<&", ">&-", "<&-") for child in parent.children):
                 return "bash expands what follows >& twice; write &> or 2>&1"
             case "file_redirect":
@@ -216,21 +216,21 @@ class Script:
                 return "it would name a variable"
             case "variable_assignment":
                 name = _text_of(parent.children[0])
-                return f"{name} decides what is run" if DECIDES.fullmatch(name) else None
+                return f"{name} controls what is run" if DECIDES.fullmatch(name) else None
             case "array":
                 return INDEX_RUNS if _text_of(node).startswith("[") else None
             case "heredoc_redirect":
                 mark = next((_text_of(child) for child in parent.children if child.type == "heredoc_start"), "'")
-                quoted = "a here-document with a quoted end mark is taken as it is; remove the quotes from the mark"
+                quoted = "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
                 return quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
             case "compound_statement" if _text_of(parent).startswith("(("):
                 return _ARITHMETIC_RUNS
             case kind:
                 known = kind in _AROUND
-                return None if known else _NEVER.get(kind, f"in a {kind.replace('_', ' ')} nothing is safe")
+                return None if known else _NEVER.get(kind, f"a {kind.replace('_', ' ')} is never safe for values")
 
     def _evaluates(self, node: Node) -> str | None:
-        """What the node itself evaluates, whether or not a value is known to be in it; None if nothing."""
+        """Return what the node itself evaluates, even if no value is known to be in it; None if nothing."""
         match node.type:
             case "declaration_command" | "unset_command" if not self._is_plain_declaration(node):
                 keyword = node.children[0].type
@@ -246,7 +246,7 @@ class Script:
                 return None
 
     def _is_plain_declaration(self, node: Node) -> bool:
-        """Whether there are only fixed names, each with or without a text, and no flag for numbers or references."""
+        """Whether a declaration has only fixed names, with or without text, and no flag for numbers or references."""
         for child in node.named_children:
             if child.type == "variable_assignment":
                 if child.named_children[0].type != "variable_name":
@@ -256,7 +256,7 @@ class Script:
         return True
 
     def _is_plain_test(self, test: Node) -> bool:
-        """Whether no operator evaluates what it compares, and in `[ … ]` no value may be taken for one."""
+        """Whether operators do not evaluate their operands and, in `[ … ]`, values cannot be taken for operators."""
         parts = [
             node for node in nodes_of(test) if node.type not in _TESTS and node.parent and node.parent.type in _TESTS
         ]
@@ -290,7 +290,7 @@ class Script:
         return self._has_placeholder(node) or re.search(r"[$`*?\[]|<\(", _text_of(node)) is not None
 
     def _variables_set(self) -> frozenset[str]:
-        """Variables that may hold a value: all that the script sets to anything but fixed text."""
+        """Return the variables that may hold a value: all that the script sets to anything but fixed text."""
         found = set(_ALWAYS_HELD)
         for node in self._nodes:
             match node.type:
@@ -307,7 +307,7 @@ class Script:
         return frozenset(found)
 
     def _as_evaluated(self) -> str:
-        """The text with blanks for what the shell does not read, and digits for placeholders."""
+        """Return the text with blanks for what the shell does not read, and digits for placeholders."""
         letters = list(self._text)
         for node in self._nodes:
             if node.type in ("raw_string", "comment"):
@@ -317,7 +317,7 @@ class Script:
         return "".join(letters)
 
     def _fixed(self, start: int, end: int) -> str:
-        """The fixed characters, without quotes and placeholders."""
+        """Return the fixed characters, without quotes and placeholders."""
         kept = "".join(
             letter
             for at, letter in enumerate(self._text[start:end], start)
@@ -326,12 +326,12 @@ class Script:
         return re.sub(r"['\"\\]|\$(?=['\"])", "", kept)
 
     def _behind(self, start: int, quoting: Quoting) -> str | None:
-        """Why the character in front makes the place wrong."""
+        """Return why the character before makes the place wrong."""
         front = self._text[:start]
         if (len(front) - len(front.rstrip("\\"))) % 2:
-            return "a backslash in front of it takes away its quotes"
+            return "a backslash before it removes its quotes"
         if front.endswith("$") and quoting != "ansi":
-            return "a dollar sign in front of it would make it an expansion"
+            return "a dollar sign before it would make it an expansion"
         return None
 
     def _broken_line(self) -> int:
@@ -340,7 +340,7 @@ class Script:
 
 
 def in_code(held: frozenset[str], code: str) -> Iterator[str]:
-    """What of the code that a shell is given would run, or split, a value, as phrases; `held` as of Script."""
+    """Return what in a shell's code would run or split a value, as phrases; `held` is as in Script."""
     return (refusal.why for refusal in Script(code, held=held, nested=True).refusals())
 
 
@@ -350,13 +350,13 @@ def _arguments_of(command: Node) -> list[Node]:
 
 
 def _variable(node: Node) -> str:
-    """The variable that an expansion is of; empty for any other node."""
+    """Return the variable of an expansion; empty for any other node."""
     found = re.match(r"\$\{?[#!]?(\w+|[@*_])", _text_of(node)) if node.type.endswith("expansion") else None
     return found[1] if found else ""
 
 
 def _is_split(expansion: Node) -> bool:
-    """Whether the shell splits it at blanks and matches file names with it."""
+    """Whether the shell splits the expansion at blanks and uses it as a pattern for file names."""
     if _text_of(expansion).startswith("${#"):
         return False
     node = expansion.parent
@@ -373,7 +373,7 @@ def _in_plain_arithmetic(leaf: Node) -> bool:
 
 
 def _outwards(leaf: Node) -> Iterator[tuple[Node, Node]]:
-    """The nodes around the leaf, from the inside out, each with the one below it."""
+    """Yield the nodes around a leaf, from the inside out, each with the one below it."""
     node = leaf
     while (parent := node.parent) is not None:
         yield node, parent

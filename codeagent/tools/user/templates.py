@@ -1,7 +1,7 @@
-"""The templates of YAML tools: `argv:` without a shell, and `command:` for bash, in which no value becomes syntax.
+"""The templates of YAML tools: `argv:` without a shell, and `command:` for bash, in which values never become syntax.
 
-In a `command:` each value is assigned to a variable in front of the line, and its placeholder becomes a reference to
-that variable, quoted as the place needs it. Where no reference is right the template is refused.
+In a `command:` each value is assigned to a variable before the line, and its placeholder becomes a reference to that
+variable, quoted as its place requires. If a reference cannot be put there, the template is refused.
 """
 
 import json
@@ -31,20 +31,20 @@ _WRITTEN: dict[Quoting, tuple[str, Callable[[str], str]]] = {
     "arithmetic": ("(${NAME})", str),
     "comment": ("", lambda text: ""),
 }
-"""How a placeholder is written there: as a reference to its variable, and as the value itself."""
+"""How a placeholder is written inside each kind of quotes: as a reference to its variable, and as the value."""
 Item = str | list[str]
-"""One text, or several that are dropped together."""
+"""One text, or several that are left out together."""
 Values = Mapping[str, Any]
-"""The arguments of a call by name; what is missing, or null, is not in it."""
+"""The arguments of a call by name, without those that are missing or null."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a template has to know about a parameter."""
+    """What a template needs to know about a parameter."""
 
     name: str
     type: str
-    """As in JSON Schema, or `path`."""
+    """The type as in JSON Schema, or `path`."""
     may_be_missing: bool = False
     """It is optional and has no default."""
     allow_dash: bool = False
@@ -57,21 +57,21 @@ Parameters = Mapping[str, Parameter]
 class Placeholder:
     name: str
     start: int
-    """Characters from the beginning of the text."""
+    """Its position, in characters from the beginning of the text."""
     end: int
     source: str
-    """The placeholder as it is written in the file."""
+    """The placeholder as written in the file."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """Why a template cannot be used, or why it should not."""
+    """Why a template cannot, or should not, be used."""
 
     text: str
     source: str = ""
-    """The placeholder that it is about, as written in the file; empty for the whole template."""
+    """The placeholder concerned, as written in the file; empty for the whole template."""
     at: tuple[str | int, ...] = ()
-    """Below the template's own key."""
+    """The path below the template's own key."""
     warning: bool = False
 
 
@@ -82,7 +82,7 @@ def placeholders(text: str) -> tuple[Placeholder, ...]:
 
 
 def flaws_of_names(text: str, known: list[str]) -> Iterator[Flaw]:
-    """Flaws of placeholders that name no parameter. `{{.Name}}` and the like are text for other programs."""
+    """Return flaws for unknown placeholders. `{{.Name}}` and the like are text for other programs."""
     for match in _MEANT.finditer(text):
         inner = _PLACEHOLDER.fullmatch(match[0])
         if inner is None:
@@ -90,33 +90,33 @@ def flaws_of_names(text: str, known: list[str]) -> Iterator[Flaw]:
             yield Flaw(f"{match[0]} is not a placeholder; write {{{{args.{name}}}}}", match[0])
         elif inner["name"] not in known:
             hint = nearest_or_all(inner["name"], known, lambda name: f"{{{{args.{name}}}}}")
-            yield Flaw(f"{match[0]} names no parameter{hint}", match[0])
+            yield Flaw(f"{match[0]} does not name a parameter{hint}", match[0])
 
 
 def filled(text: str, values: Values) -> str:
-    """The text with its placeholders replaced by `values`, which holds all of them."""
+    """Return the text with its placeholders replaced by `values`, which has all of them."""
     return _PLACEHOLDER.sub(lambda match: text_of(values[match["name"]]), text)
 
 
 def text_of(value: Any) -> str:
-    """A value as one text: a string unchanged, anything else as JSON."""
+    """Return a value as one text: a string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def texts_of(value: Any) -> list[str]:
-    """The texts of a list's items, or the one text of any other value."""
+    """Return the texts of a list's items, or the one text of any other value."""
     return [text_of(item) for item in value] if isinstance(value, list) else [text_of(value)]
 
 
 def refuse_nul(values: Values) -> None:
-    """Raises InvalidArgs if a value holds a NUL, which no argument of a program can."""
+    """Raise InvalidArgs if a value contains a NUL, which a program's argument cannot."""
     for name, value in values.items():
         if any("\0" in text for text in texts_of(value)):
-            raise InvalidArgs(f"argument '{name}' holds a NUL character, which no program can be given")
+            raise InvalidArgs(f"argument '{name}' contains a NUL character, which cannot be passed to a program")
 
 
 def _refuse_dash(parameter: Parameter, text: str) -> None:
-    """Raises InvalidArgs if the text would be taken for an option."""
+    """Raise InvalidArgs if the text would be taken for an option."""
     if text.startswith("-") and not parameter.allow_dash:
         raise InvalidArgs(
             f"argument '{parameter.name}' begins with -, so the program would take it for an option: {text[:80]!r}; "
@@ -125,7 +125,7 @@ def _refuse_dash(parameter: Parameter, text: str) -> None:
 
 
 def _take_text(parameters: Parameters) -> bool:
-    """Whether a model can write any text for one of them."""
+    """Whether the model can write any text for one of the parameters."""
     return any(one.type not in _NUMBERS for one in parameters.values())
 
 
@@ -134,10 +134,10 @@ def _words(texts: Sequence[str]) -> list[TemplateWord]:
 
 
 class ArgvTemplate:
-    """Program and arguments. A placeholder is (part of) exactly one argument; a list alone is one for each item."""
+    """Program and arguments. A placeholder is (part of) exactly one argument; a list becomes one for each item."""
 
     def __init__(self, items: Sequence[Item], parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
-        """`held` are variables of the environment that hold a value. Call `render` only if `flaws` holds no error."""
+        """`held` are environment variables that contain a value. Call `render` only if `flaws` has no errors."""
         self._groups = [[item] if isinstance(item, str) else item for item in items]
         self._parameters = parameters
         self._held = held
@@ -166,11 +166,11 @@ class ArgvTemplate:
         if all(flaw.warning for flaw in flaws) and _take_text(self._parameters):
             flaws += [Flaw(f"a value could get there: {why}") for index, why in against if index is None]
         if not self._flat[0]:
-            flaws.append(Flaw("the program's name is empty", at=(0,)))
+            flaws.append(Flaw("the program name is empty", at=(0,)))
         return tuple(flaws)
 
     def render(self, values: Values) -> list[str]:
-        """Program and arguments. Raises InvalidArgs for a value that would be taken for an option, or evaluated."""
+        """Return program and arguments. Raises InvalidArgs for a value that would be an option or be evaluated."""
         given = [
             group for group in self._groups if all(one.name in values for text in group for one in placeholders(text))
         ]
@@ -179,8 +179,8 @@ class ArgvTemplate:
         if len(texts) < len(self._flat):
             without = next(refusals(words, partial(in_code, self._held), fed=False), None)
             if without is not None or not words:
-                why = without[1] if without is not None else "no program is left"
-                raise InvalidArgs(f"give the optional arguments, too: without them, {why}")
+                why = without[1] if without is not None else "there is no program left to run"
+                raise InvalidArgs(f"give the optional arguments as well: without them, {why}")
         return [
             item
             for at, text in enumerate(texts)
@@ -188,17 +188,17 @@ class ArgvTemplate:
         ]
 
     def command_line(self, values: Values) -> str:
-        """The command as one line, for rules and for the user."""
+        """Return the command as one line, for rules and for the user."""
         return shlex.join(self.render(values))
 
     def _flaws_of(self, text: str) -> Iterator[Flaw]:
         yield from flaws_of_names(text, list(self._parameters))
         if "\0" in text:
-            yield Flaw("an argument cannot hold a NUL character")
+            yield Flaw("an argument cannot contain a NUL character")
         for found in placeholders(text):
             parameter = self._parameters.get(found.name)
             if parameter is not None and parameter.type == "array" and found.source != text:
-                said = f"{found.source} is a list, which must be the whole item to become one for each"
+                said = f"{found.source} is a list, which must be the whole item to become one argument for each"
                 yield Flaw(said, found.source)
 
     def _render(self, text: str, values: Values, *, guarded: bool) -> list[str]:
@@ -228,10 +228,10 @@ class _Slot:
 
 
 class ShellTemplate:
-    """The author's line, with the place of each placeholder."""
+    """The author's line for bash, with the place of each placeholder."""
 
     def __init__(self, text: str, parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
-        """`held`: see ArgvTemplate. Call `render` and `command_line` only if `flaws` holds no error."""
+        """`held`: see ArgvTemplate. Call `render` and `command_line` only if `flaws` has no errors."""
         self._text = text
         self._parameters = parameters
         known = [one for one in placeholders(text) if one.name in parameters]
@@ -246,7 +246,7 @@ class ShellTemplate:
     def flaws(self) -> tuple[Flaw, ...]:
         flaws = list(flaws_of_names(self._text, list(self._parameters)))
         if "\0" in self._text:
-            flaws.append(Flaw("a command cannot hold a NUL character"))
+            flaws.append(Flaw("a command cannot contain a NUL character"))
         elsewhere: list[Flaw] = []
         against: dict[_Slot, list[str]] = {slot: list(_why_not(slot, self._parameters)) for slot in self._slots}
         for (start, end), why in self._script.refusals():
@@ -265,18 +265,18 @@ class ShellTemplate:
         return tuple(dict.fromkeys(flaws))
 
     def render(self, values: Values) -> str:
-        """The script for bash. Raises InvalidArgs for a value that would be taken for an option."""
+        """Return the script for bash. Raises InvalidArgs for a value that would be taken for an option."""
         self._refuse_dashes(values)
         used = [name for name in self._variables if name in values]
         assigned = [f"{self._variables[name]}={self._assigned(name, values)}\n" for name in used]
         return "".join(assigned) + self._filled(values, self._reference)
 
     def command_line(self, values: Values) -> str:
-        """The line with the values in it, as rules see it; never run."""
+        """Return the line with its values, as rules see it; it is never run."""
         return self._filled(values, _literal)
 
     def _filled(self, values: Values, written: Callable[[_Slot, Values], str]) -> str:
-        """The text with each slot written, or left out if its value is missing, with its word if that is droppable."""
+        """Return the text with each slot filled; a slot without a value, or its droppable word, is left out."""
         edits: list[tuple[int, int, _Slot | None]] = []
         for slot in self._slots:
             if slot.place.drops and slot.found.name not in values:
@@ -306,7 +306,7 @@ class ShellTemplate:
         return shlex.quote(text_of(value))
 
     def _refuse_dashes(self, values: Values) -> None:
-        """Raises InvalidArgs if the first value of a word that is not empty begins with a dash."""
+        """Raise InvalidArgs if the first non-empty value of a word begins with a dash."""
         begun: set[tuple[int, int]] = set()
         for slot in self._slots:
             if not slot.place.leads or slot.found.name not in values or slot.place.word in begun:
@@ -319,7 +319,7 @@ class ShellTemplate:
 
 
 def _literal(slot: _Slot, values: Values) -> str:
-    """The value itself, in the author's quotes."""
+    """Return the value itself, in the author's quotes."""
     value = values[slot.found.name]
     if isinstance(value, list):
         return shlex.join(texts_of(value))
@@ -327,7 +327,7 @@ def _literal(slot: _Slot, values: Values) -> str:
 
 
 def _why_not(slot: _Slot, parameters: Parameters) -> Iterator[str]:
-    """Why the place is wrong for this parameter, as phrases."""
+    """Return why the place is wrong for this parameter, as phrases."""
     place, parameter = slot.place, parameters[slot.found.name]
     if place.refused:
         yield place.refused
@@ -339,11 +339,11 @@ def _why_not(slot: _Slot, parameters: Parameters) -> Iterator[str]:
     if parameter.type == "array" and not place.whole:
         yield "a list must be a word of its own, without quotes, to become one argument for each item"
     if parameter.may_be_missing and not place.drops:
-        yield "there is no argument that could be dropped if it is missing; give it a default"
+        yield "there is no argument to leave out if it is missing; give it a default"
 
 
 def _variables(text: str, names: list[str]) -> dict[str, str]:
-    """For each parameter a variable that the line does not use."""
+    """Return, for each parameter, a variable that the line does not use."""
     out: dict[str, str] = {}
     for name in dict.fromkeys(names):
         variable = "arg_" + name.replace("-", "_")

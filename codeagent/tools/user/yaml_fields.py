@@ -1,4 +1,4 @@
-"""What the models of YAML files share: strict sections, the words for what does not fit them, and `inputs:`."""
+"""The common parts of the models of YAML files: strict sections, their error messages, and `inputs:`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from codeagent.tools.user.yaml_text import Path, YamlReport
 INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 Fields = TypeVar("Fields", bound=BaseModel)
 Sections = Mapping[str, type[BaseModel]]
-"""The models of nested sections by the key that holds them; the empty key is that of the whole."""
+"""The models of nested sections by their key; the empty key is that of the whole."""
 _SHAPES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -34,7 +34,7 @@ class YamlSection(BaseModel):
 
 
 def _version(value: Any) -> Any:
-    """Take `version: 1` for a text."""
+    """Accept `version: 1` as text."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -42,18 +42,20 @@ Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | 
 
 
 class InputFields(YamlSection):
-    """One input; whoever runs the recipe gives it, never the model."""
+    """An input, given by the user who runs the recipe, never by the model."""
 
     name: str = Field(pattern=f"^{INPUT_NAME}$", description="What `{{inputs.name}}` stands for.")
     type: InputType = Field(default="string", description="`path` is a path that stays in the workspace.")
     required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
     default: Any = Field(default=None, description="Used if it is not given.")
-    description: str = Field(default="", description="What to give, for the user.")
-    choices: list[str] | None = Field(default=None, min_length=1, description="Of the type choice: what may be given.")
+    description: str = Field(default="", description="Tells the user what to give.")
+    choices: list[str] | None = Field(
+        default=None, min_length=1, description="For the type choice: the values to choose from."
+    )
 
 
 def declared_inputs(fields: Sequence[InputFields], path: Path, report: YamlReport) -> tuple[RecipeInput, ...]:
-    """The inputs of a file; whatever is wrong with them is reported."""
+    """Return the inputs of a file; problems are reported."""
     out: dict[str, RecipeInput] = {}
     for at, one in enumerate(fields):
         here = (*path, at)
@@ -64,7 +66,7 @@ def declared_inputs(fields: Sequence[InputFields], path: Path, report: YamlRepor
             report.error((*here, "choices") if one.choices else here, said)
         has_default = one.default is not None
         if has_default and one.required:
-            report.error((*here, "required"), "what is required has no default")
+            report.error((*here, "required"), "a required input cannot have a default")
         required = one.required if one.required is not None else not has_default
         made = RecipeInput(one.name, one.type, required, None, one.description, tuple(one.choices or ()))
         out[one.name] = replace(made, default=_default(one, made, here, report))
@@ -84,7 +86,7 @@ def _default(one: InputFields, made: RecipeInput, here: Path, report: YamlReport
 def validated(
     model: type[Fields], value: Any, report: YamlReport, sections: Sections, path: Path = ()
 ) -> Fields | None:
-    """Return the value at the path as the model; None if it does not fit, and everything that does not is reported."""
+    """Return the value at the path as the model; None if it is not valid, with every problem reported."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -94,7 +96,7 @@ def validated(
 
 
 def _report_invalid(error: ErrorDetails, path: Path, report: YamlReport, sections: Sections) -> None:
-    """Report an error that pydantic found below the path."""
+    """Report an error that pydantic found at or below the path."""
     own = tuple(error["loc"])
     if error["type"] == "missing":
         report.error((*path, *own[:-1]), f"{own[-1]} is missing")

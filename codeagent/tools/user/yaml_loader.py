@@ -66,9 +66,9 @@ class YamlLoader:
         always_ask: str | None = None,
         inputs: Values = MappingProxyType({}),
     ) -> None:
-        """`builtins` are what `builtin:` may name. `always_ask`: as of the bash tool.
+        """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
 
-        `inputs`: at any time those of the recipe whose step is running.
+        `inputs` returns those of the recipe whose step is running.
         """
         self._running = inputs
         self._outputs = outputs
@@ -88,7 +88,7 @@ class YamlLoader:
             mentioned = _NAMES.findall(text) if _BUILTIN_KEY.search(text) else []
             return self._broken((ToolProblem(f"{file.shown}:{error.line}", str(error)),), mentioned)
         if not found:
-            return Loaded((), (ToolProblem(f"{file.shown}:1", "it defines no tool", "warning"),))
+            return Loaded((), (ToolProblem(f"{file.shown}:1", "it does not define a tool", "warning"),))
         tools: list[Tool[Any]] = []
         problems: list[ToolProblem] = []
         names: dict[str, str] = {}
@@ -115,14 +115,14 @@ class YamlLoader:
         )
 
     def _broken(self, problems: Iterable[ToolProblem], named: Iterable[str]) -> Loaded:
-        """What a file with errors gives: its problems, and which of the tools `named` are built in."""
+        """Return the result for a file with errors: its problems, and which of the tools `named` are built in."""
         names = dict.fromkeys(named)
         return Loaded((), tuple(problems), unnarrowed=tuple(name for name in names if name in self._builtins))
 
     def _tool(
         self, file: ToolFile, path: Path, value: Any, shared: tuple[RecipeInput, ...], report: YamlReport
     ) -> Tool[Any] | None:
-        """The tool; None if there is an error. `shared` are the inputs of the file."""
+        """Make a tool; None if there is an error. `shared` are the inputs of the file."""
         if not isinstance(value, dict):
             report.error(path, f"a tool is a mapping, not {kind_of(value)}")
             return None
@@ -145,7 +145,7 @@ class YamlLoader:
             said = "give argv or command, not both" if several else "give one of argv, command and builtin"
             report.error((*path, "command") if several else path, said)
         if not fields.description:
-            report.error(path, "description is missing; the model chooses by the description")
+            report.error(path, "description is missing; the model chooses tools by their description")
         arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
         hosts = reachable_hosts(fields, path, report)
         known = arguments.parameters | {one.name: _as_parameter(one) for one in inputs.declared}
@@ -199,10 +199,10 @@ class YamlLoader:
 
 
 def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any]:
-    """The tool with what the file says about it; the rest stays as it is. A project can only tighten the approval
-    that holds without it (SECURITY.md T17)."""
+    """Apply what the file says about the tool. A project can only tighten the approval that holds without it
+    (SECURITY.md T17)."""
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
-        said = "a project's file cannot allow itself, so it asks; a rule of yours, or the file in your own folder, can"
+        said = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
         report.warn((*path, "approval"), said)
     else:
         tool.permission = fields.approval or tool.permission
@@ -219,10 +219,10 @@ def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, 
 def _entries(
     document: YamlDocument, report: YamlReport
 ) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...], tuple[ToolGroup, ...]]:
-    """The tools of a document, each with its path, the inputs that they share, and its toolsets."""
+    """Return the tools of a document, each with its path, their shared inputs, and its toolsets."""
     value = document.value
     if isinstance(value, dict) and "steps" in value:
-        report.error(("steps",), "a file with steps is a recipe: put it into .codeagent/commands; tools stay here")
+        report.error(("steps",), "a file with steps is a recipe: move it to .codeagent/commands")
         return [], (), ()
     if not (isinstance(value, dict) and ("tools" in value or "toolsets" in value)):
         return [((), value)], (), ()
@@ -242,7 +242,7 @@ def _group(one: ToolsetFields, origin: str) -> ToolGroup:
 
 
 def _narrowed_names(value: Any) -> Iterator[str]:
-    """Yield the names of the built-in tools that the entries of a file seem to narrow, however broken they are."""
+    """Yield the names of the built-in tools that the entries of a file seem to narrow, even if they are broken."""
     match value:
         case dict():
             named = value.get("name", value.get("builtin"))
@@ -262,7 +262,7 @@ def _as_parameter(one: RecipeInput) -> Parameter:
 
 
 def _check_names(value: dict[str, Any], shared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
-    """Check the placeholders of a tool that is broken elsewhere, so that everything is reported at once."""
+    """Check the placeholders of a tool with other errors, so that everything is reported at once."""
     lists = [value.get("parameters", []), value.get("inputs", [])]
     if not all(isinstance(one, list) for one in lists):
         return
@@ -298,11 +298,11 @@ def _check_environment(fields: ToolFields, parameters: Parameters, path: Path, r
         if re.fullmatch(VARIABLE_NAME, name) is None:
             report.error(here, f"{name!r} is not the name of a variable")
         if "\0" in text:
-            report.error(here, "a variable cannot hold a NUL character")
+            report.error(here, "a variable cannot contain a NUL character")
         for flaw in flaws_of_names(text, list(parameters)):
             report.flaw(here, flaw)
         if placeholders(text) and DECIDES.fullmatch(name):
-            report.error(here, f"{name} decides what is run, so it must not hold an argument")
+            report.error(here, f"{name} controls what is run, so it must not contain an argument")
 
 
 def _check_folder(fields: ToolFields, path: Path, report: YamlReport) -> None:

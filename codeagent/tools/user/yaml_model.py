@@ -1,4 +1,4 @@
-"""The keys that are allowed in a YAML tool file, and the arguments that its parameters make.
+"""The keys that are allowed in a YAML tool file, and the arguments made from its parameters.
 
 Errors, documentation and the editors' schema come from this one model.
 """
@@ -18,7 +18,7 @@ from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
 MOST_TOOLS = 100
-"""Tools in one file."""
+"""The most tools in one file."""
 AccessWord = Literal["read", "write"]
 ParameterType = Literal["string", "integer", "number", "boolean", "array", "object", "path"]
 PARAMETER_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
@@ -43,7 +43,7 @@ def _argv_item(value: Any) -> str | list[str]:
         return value
     if isinstance(value, bool | int | float):
         raise ValueError("an item is text; put it in quotes")
-    raise ValueError("an item is text, or a list of texts that are dropped together")
+    raise ValueError("an item is text, or a list of texts that are left out together")
 
 
 def _host(value: str) -> str:
@@ -52,13 +52,13 @@ def _host(value: str) -> str:
 
 
 def host_sample(host: str) -> str:
-    """The host with a name in place of each input, the same one for the same input."""
+    """Return the host with a sample name for each input, the same one for the same input."""
     names = {one.name for one in placeholders(host)}
     return filled(host, {name: f"x{hashlib.sha256(name.encode()).hexdigest()[:16]}.x" for name in names})
 
 
 def _paths(value: Any) -> Any:
-    """Take a list of globs for both reading and changing."""
+    """Use a plain list of globs for both reading and changing."""
     if not isinstance(value, list):
         return value
     if _is_texts(value) and all(value):
@@ -67,7 +67,7 @@ def _paths(value: Any) -> Any:
 
 
 def _restrictions(value: Any) -> Any:
-    """Take a list for one of paths."""
+    """Use a plain list as the list of paths."""
     return {"paths": value} if isinstance(value, list) else value
 
 
@@ -98,14 +98,14 @@ ArgvItem = Annotated[
 
 
 class PathRules(YamlSection):
-    """Globs, relative to the workspace, as in rules: `*` stops at `/`, `**` does not."""
+    """Globs relative to the workspace, as in rules: `*` stops at `/`, `**` does not."""
 
     read: list[str] | None = Field(default=None, min_length=1, description="What may be read.")
     write: list[str] | None = Field(default=None, min_length=1, description="What may be changed.")
 
     @property
     def alike(self) -> bool:
-        """The same holds for reading and for changing, so that whichever a tool does not do may be left unsaid."""
+        """Whether the same globs apply to reading and changing, so that a tool that does only one is fine."""
         return self.read == self.write
 
 
@@ -113,19 +113,19 @@ class RestrictionFields(YamlSection):
     paths: Annotated[PathRules | None, BeforeValidator(_paths, json_schema_input_type=PathRules | list[str] | None)] = (
         Field(
             default=None,
-            description="Where the arguments of type path may lead; a list holds for reading and for changing.",
+            description="Where arguments of type path may lead; a plain list applies to reading and changing.",
         )
     )
     commands: list[str] | None = Field(
         default=None,
         min_length=1,
-        description="Beginnings of commands, as `git log`: every command of the line must begin with one of them.",
+        description="Command prefixes, such as `git log`: every command of the line must begin with one of them.",
     )
     hosts: list[Host] | None = Field(default=None, min_length=1, description="What the command may reach; see network.")
 
 
 class ParameterFields(YamlSection):
-    name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="What the model calls it.")
+    name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="The name that the model uses.")
     type: ParameterType | None = Field(
         default=None,
         description="`path` is a text that names a file in the workspace. Default: what the schema says, or string.",
@@ -135,19 +135,19 @@ class ParameterFields(YamlSection):
         default=None, alias="schema", description="Further JSON Schema keywords: enum, minimum, pattern, items, …"
     )
     default: Any = Field(default=None, description="Used if the model leaves it out.")
-    value: Any = Field(default=None, description="Only with builtin: always this; the model does not see it.")
-    description: str = Field(default="", description="What to give, for the model.")
-    allow_dash: bool = Field(default=False, description="The value may begin with - and so look like an option.")
+    value: Any = Field(default=None, description="Only with builtin: a fixed value, which the model does not see.")
+    description: str = Field(default="", description="Tells the model what to give.")
+    allow_dash: bool = Field(default=False, description="The value may begin with -, and so look like an option.")
     access: AccessWord | None = Field(
-        default=None, description="Of a path: which list of restrictions.paths holds. Default: each that is given."
+        default=None, description="For a path: which list of restrictions.paths applies. Default: every given list."
     )
 
 
 class ToolFields(YamlSection):
-    """One tool. Exactly one of argv, command and builtin says what it does."""
+    """A tool. Exactly one of argv, command and builtin says what it does."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="What the model calls.")
-    label: str | None = Field(default=None, description="What the user reads. Default: the name.")
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name that the model calls.")
+    label: str | None = Field(default=None, description="The name shown to the user. Default: name.")
     description: str | None = Field(default=None, description="What it does and when to use it, for the model.")
     builtin: Builtin = Field(
         default=None,
@@ -163,12 +163,12 @@ class ToolFields(YamlSection):
     command: str | None = Field(
         default=None,
         min_length=1,
-        description="A line for bash. {{args.x}} never becomes shell syntax, wherever it stands.",
+        description="A line for bash. {{args.x}} never becomes shell syntax, wherever it is.",
     )
     parameters: list[ParameterFields] = Field(default_factory=list, description="What the model gives.")
     inputs: list[InputFields] = Field(
         default_factory=list,
-        description="What the user gives to the recipe that is running, for {{inputs.x}}; the model does not see it.",
+        description="What the user gives to the running recipe, for {{inputs.x}}; the model does not see it.",
     )
     approval: Literal["auto", "prompt", "deny"] | None = Field(
         default=None, description="auto holds only in your own folder; in a project's file it means prompt."
@@ -176,12 +176,12 @@ class ToolFields(YamlSection):
     restrictions: Annotated[
         RestrictionFields | None,
         BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
-    ] = Field(default=None, description="Limits that hold whatever was allowed; a list is short for paths.")
+    ] = Field(default=None, description="Limits that apply whatever was allowed; a plain list means paths.")
     timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
     mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
     network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
     cwd: str | None = Field(default=None, min_length=1, description="A folder of the workspace. Default: its root.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables; their values may hold placeholders.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables; their values may contain placeholders.")
     max_calls: int | None = Field(default=None, ge=1, description="Calls in one run.")
     hint: str = Field(default="", description="A sentence for the system prompt.")
     documentation: str = Field(
@@ -190,14 +190,14 @@ class ToolFields(YamlSection):
 
 
 class ToolsetFields(YamlSection):
-    """Some tools of one source as a set of their own: those that fit any of the names, tags and paths."""
+    """A toolset of some tools of a source: those that match any of the names, tags and paths."""
 
     name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="What the model turns on.")
     source: str = Field(min_length=1, description="A server, a document or another set, by its name.")
     about: str = Field(default="", description="What the tools are good for, in one line, for the model.")
-    tools: list[str] = Field(default_factory=list, description="Names of tools; `*` and `?` stand for parts.")
-    tags: list[str] = Field(default_factory=list, description="Of the operations in an API document.")
-    paths: list[str] = Field(default_factory=list, description="Of operations, such as `/users/*`.")
+    tools: list[str] = Field(default_factory=list, description="Names of tools; `*` and `?` are wildcards.")
+    tags: list[str] = Field(default_factory=list, description="Tags of operations in an API document.")
+    paths: list[str] = Field(default_factory=list, description="Paths of operations, such as `/users/*`.")
 
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
@@ -207,12 +207,12 @@ class ToolsetFields(YamlSection):
 
 
 class FileFields(YamlSection):
-    """Several tools or toolsets, and what the tools share."""
+    """Several tools or toolsets, and what the tools have in common."""
 
     name: str = Field(default="", description="For readers; it has no effect.")
     version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="For readers; it has no effect.")
-    inputs: list[InputFields] = Field(default_factory=list, description="Of all tools of the file.")
+    inputs: list[InputFields] = Field(default_factory=list, description="The inputs of all tools of the file.")
     tools: list[Any] = Field(default_factory=list, min_length=1, max_length=MOST_TOOLS, description="The tools.")
     toolsets: list[ToolsetFields] = Field(
         default_factory=list,
@@ -245,13 +245,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "restrictions": RestrictionFields,
     "paths": PathRules,
 }
-"""By the key that holds it: what the keys of a tool may be."""
+"""The models of the sections of a tool, by their key."""
 FILE_SECTIONS = SECTIONS | {"": FileFields, "toolsets": ToolsetFields}
 
 
 @dataclass(frozen=True)
 class YamlArguments:
-    """The arguments that a tool takes."""
+    """The arguments of a tool."""
 
     schema: dict[str, Any]
     parameters: dict[str, Parameter]
@@ -260,7 +260,7 @@ class YamlArguments:
 
 
 def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlReport) -> YamlArguments:
-    """The arguments of a tool with a template."""
+    """Return the arguments of a tool with a template."""
     properties: dict[str, Any] = {}
     parameters: dict[str, Parameter] = {}
     paths: dict[str, AccessWord | None] = {}
@@ -291,7 +291,7 @@ def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlRep
 def narrowed_arguments(
     fields: Sequence[ParameterFields], inner: Tool[Any], path: Path, report: YamlReport
 ) -> YamlArguments:
-    """The arguments of a tool made from a built-in one: those listed, or all of them if none is."""
+    """Return the arguments of a tool made from a built-in one: those listed, or all if none is listed."""
     schema = tool_schema(inner)
     known: Mapping[str, Any] = schema.get("properties", {})
     needed: list[str] = schema.get("required", [])
@@ -324,7 +324,7 @@ def narrowed_arguments(
 
 
 def _narrowing(one: ParameterFields, known: dict[str, Any], here: Path, report: YamlReport) -> dict[str, Any]:
-    """What the file adds to a property of a built-in tool."""
+    """Return what the file adds to a property of a built-in tool."""
     kind = "string" if one.type == "path" else one.type
     if kind is not None and known.get("type") not in (None, kind):
         report.error((*here, "type"), f"it is {known['type']} in the built-in tool")
@@ -337,7 +337,7 @@ def _property(one: ParameterFields, here: Path, report: YamlReport) -> dict[str,
     written = dict(one.schema_ or {})
     kind = "string" if one.type == "path" else one.type
     if kind is not None and written.get("type", kind) != kind:
-        report.error((*here, "schema", "type"), f"it says {written['type']}, and type says {one.type}")
+        report.error((*here, "schema", "type"), f"the schema says {written['type']}, but type says {one.type}")
     if kind is None and not (_SAY_THE_TYPE | {"type"}) & written.keys():
         kind = "string"
     schema = ({"type": kind} if kind is not None else {}) | written
@@ -348,12 +348,12 @@ def _property(one: ParameterFields, here: Path, report: YamlReport) -> dict[str,
 
 
 def _with_default(schema: dict[str, Any], one: ParameterFields, here: Path, report: YamlReport) -> dict[str, Any]:
-    """The schema with the parameter's description and default."""
+    """Return the schema with the parameter's description and default."""
     if one.description:
         schema["description"] = one.description
     if "default" in one.model_fields_set:
         if one.required:
-            report.error((*here, "required"), "what is required has no default")
+            report.error((*here, "required"), "a required parameter cannot have a default")
         _check_fits(schema, one.name, one.default, (*here, "default"), report)
         schema["default"] = one.default
     return schema
@@ -376,7 +376,7 @@ def _is_required(one: ParameterFields) -> bool:
 
 
 def _type_of(schema: dict[str, Any]) -> list[str]:
-    """Without null."""
+    """Return the type of a schema, without null."""
     kind = schema.get("type", "mixed")
     kinds = kind if isinstance(kind, list) else [kind]
     return [str(one) for one in kinds if one != "null"] or ["mixed"]

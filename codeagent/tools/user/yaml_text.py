@@ -1,4 +1,4 @@
-"""Reads untrusted YAML into plain values, bounded and of safe types only, and reports problems with their lines."""
+"""Reads untrusted YAML into plain values of safe types, within limits, and reports problems with their lines."""
 
 import math
 import re
@@ -26,10 +26,10 @@ Path = tuple[str | int, ...]
 
 
 class Unreadable(Exception):
-    """The text is not YAML, or must not be used; the message says why."""
+    """The text is not YAML, or is not allowed; the message says why."""
 
     def __init__(self, line: int, why: str) -> None:
-        """`line` from 1."""
+        """`line` counts from 1."""
         super().__init__(why)
         self.line = line
 
@@ -41,18 +41,18 @@ class YamlDocument:
     value: Any
     """dict, list, str, int, float, bool or None; keys are strings."""
     lines: dict[Path, int]
-    """The line, from 1, at which each value or its key begins."""
+    """The line, from 1, on which each value or its key begins."""
 
     def line(self, path: Path) -> int:
-        """The line of the value at `path`, or of the nearest one around it."""
+        """Return the line of the value at `path`, or of the nearest one around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 def documents(data: bytes) -> tuple[YamlDocument, ...]:
-    """Every document that is not empty. Raises Unreadable at the first thing that is not allowed."""
-    import yaml  # heavy, and only needed for tools of this kind
+    """Return every document that is not empty. Raises Unreadable at the first thing that is not allowed."""
+    import yaml  # heavy, and only needed for YAML tools
 
     if len(data) > LARGEST:
         raise Unreadable(1, f"the file is larger than {LARGEST >> 10} KiB")
@@ -74,7 +74,7 @@ def documents(data: bytes) -> tuple[YamlDocument, ...]:
 
 
 def front_matter(file: ToolFile) -> tuple[YamlDocument | None, str]:
-    """The YAML between two lines of ---, and the text below it; None if the file does not begin with one.
+    """Return the YAML between two lines of ---, and the text below; None if the file does not begin with ---.
 
     Raises Unreadable.
     """
@@ -119,7 +119,7 @@ def _refuse_bombs(events: Iterator[Any]) -> None:
 
 
 class _Construction:
-    """Builds the values of one document; the value of an alias counts each time."""
+    """Builds the values of one document; the value of an alias is counted at each use."""
 
     def __init__(self) -> None:
         import yaml
@@ -217,7 +217,7 @@ class YamlReport:
         return f"{self._shown}:{self._document.line(path)}"
 
     def error(self, path: Path, text: str, *, source: str = "") -> None:
-        """`source` is what to look for in the lines below the key, to point at the very line."""
+        """`source` is text to look for in the lines below the key, to find the exact line."""
         self._add(path, text, source, warning=False)
 
     def warn(self, path: Path, text: str, *, source: str = "") -> None:

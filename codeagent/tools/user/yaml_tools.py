@@ -36,7 +36,7 @@ _LONGEST_RULE = 200
 
 
 class BuiltinTool(Tool[OpenArgs]):
-    """Does what the inner tool does; rules about the inner tool that deny or ask apply to it, too."""
+    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as well."""
 
     Args = OpenArgs
     source = "yaml"
@@ -51,9 +51,9 @@ class BuiltinTool(Tool[OpenArgs]):
         path: tuple[str, AccessWord] | None,
         inputs: ToolInputs,
     ) -> None:
-        """`path` is the argument that the restrictions are about. The caller sets whatever differs from the inner tool.
+        """`path` is the argument that is restricted. The caller sets everything that differs from the inner tool.
 
-        The model neither sees nor sets what is preset in the arguments.
+        The model neither sees nor sets the preset arguments.
         """
         self.name, self.schema, self.origin = fields.name, arguments.schema, origin
         self.label, self.description, self.permission = inner.label, inner.description, inner.permission
@@ -107,13 +107,13 @@ class BuiltinTool(Tool[OpenArgs]):
         return self._inner.talk(self._checked(args, ctx.workspace), ctx)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> BaseModel:
-        """Raises InvalidArgs, Denied."""
+        """Return the inner tool's arguments. Raises InvalidArgs or Denied."""
         try:
             inner = self._inner_args(args)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
             said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
-            raise InvalidArgs(f"the arguments do not fit {self._inner.name}: {'; '.join(said)}") from None
+            raise InvalidArgs(f"the arguments are not valid for {self._inner.name}: {'; '.join(said)}") from None
         self._inputs.require()
         restrictions = self._restrictions.with_inputs(self._inputs)
         if self._path is not None:
@@ -125,7 +125,7 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
     def _given(self, args: OpenArgs) -> BaseModel | None:
-        """The inner tool's arguments; None if they do not fit: then the call fails before it does anything."""
+        """Return the inner tool's arguments; None if they are not valid, as the call then fails at its start."""
         try:
             return self._inner_args(args)
         except ValidationError:
@@ -151,7 +151,7 @@ def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTrack
 
 
 class CommandTool(Tool[OpenArgs]):
-    """Runs a command. It runs alone, as bash does: nothing is known about what it touches."""
+    """Runs a command, alone as with bash, because it is not known what it touches."""
 
     Args = OpenArgs
     effect = "anything"
@@ -171,7 +171,7 @@ class CommandTool(Tool[OpenArgs]):
         always_ask: str | None = None,
         inputs: ToolInputs,
     ) -> None:
-        """`always_ask` is why no mode may answer for the user, only one of their rules.
+        """`always_ask` is why only a rule, and never a mode, may answer for the user.
 
         The caller sets what the file says about the tool.
         """
@@ -188,7 +188,7 @@ class CommandTool(Tool[OpenArgs]):
         self._always_ask = always_ask
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """The arguments in the order of the parameters, then the inputs, each quoted as in a shell if it must be; one
+        """Return the arguments in the order of the parameters, then the inputs, quoted for a shell if needed; one
         that is missing in the middle is `''`."""
         values, hosts = self._values(args), self._hosts()
         names = (*self._arguments.parameters, *(one.name for one in self._inputs.declared))
@@ -207,7 +207,7 @@ class CommandTool(Tool[OpenArgs]):
         return ApprovalKey("command", parts, sensitive="; ".join(why) or None, network=bool(hosts), does=does)
 
     def proposal(self, args: OpenArgs) -> str:
-        """A rule for exactly this call."""
+        """Return a rule for exactly this call."""
         key = self.approval_key(args)
         network = "network: " if key.network else ""
         rule = f"{self.name}({network}{key.parts[0]})"
@@ -240,7 +240,7 @@ class CommandTool(Tool[OpenArgs]):
         return await run_for_model(command, ctx, self._outputs, self._reads)
 
     def _checked(self, args: OpenArgs, workspace: Workspace) -> str:
-        """The script. Raises ToolError for what is not allowed."""
+        """Return the script. Raises ToolError for what is not allowed."""
         self._inputs.require()
         restrictions, values = self._restrictions.with_inputs(self._inputs), self._values(args)
         for name, access in self._arguments.paths.items():
@@ -256,14 +256,14 @@ class CommandTool(Tool[OpenArgs]):
         return script
 
     def _hosts(self) -> tuple[str, ...]:
-        """What it may reach now; as the file has it if an input does not fit: then the call fails before it runs."""
+        """Return the hosts it may reach now; as in the file if an input is not valid, as the call then fails anyway."""
         try:
             return self._restrictions.with_inputs(self._inputs).hosts
         except Denied:
             return self._restrictions.hosts
 
     def _script(self, values: Values) -> str:
-        """The script for bash; a variable of which an argument is missing is left out. Raises InvalidArgs."""
+        """Return the script for bash; a variable with a missing argument is left out. Raises InvalidArgs."""
         refuse_nul(values)
         lines = [
             f"export {name}={shlex.quote(filled(text, values))}"
@@ -280,7 +280,7 @@ class CommandTool(Tool[OpenArgs]):
         return "\n".join(lines)
 
     def _values(self, args: OpenArgs) -> Values:
-        """The arguments that are given, and the inputs; a list that is not to be several arguments is one text."""
+        """Return the given arguments and the inputs; a list that must not become several arguments is one text."""
         parameters, given = self._arguments.parameters, args.model_extra or {}
         own = {
             name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value

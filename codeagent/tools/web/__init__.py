@@ -1,1 +1,1 @@
-"""Tools that make requests of their own: to one host, a page, a search provider; the user says which hosts."""
+"""Tools that make web requests: to any host, for a page, to a search provider; the user decides which hosts."""

@@ -1,4 +1,4 @@
-"""How the user is asked about hosts, and the rules that answer for them."""
+"""Approval of hosts: the keys that rules are matched against, and proposed rules."""
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import NETWORK, ApprovalKey, Rule
@@ -10,7 +10,7 @@ _LONGEST_RULE = 200
 
 
 def parsed_url(address: str) -> WebUrl:
-    """Raises InvalidArgs."""
+    """Parse an address. Raises InvalidArgs."""
     if references_in(address):
         raise InvalidArgs("a secret cannot be part of the address; put it into headers, query or body")
     try:
@@ -20,9 +20,9 @@ def parsed_url(address: str) -> WebUrl:
 
 
 def host_key(address: str, *, method: str = "", secrets: tuple[str, ...] = ()) -> ApprovalKey:
-    """What rules about a request are matched against: its host, behind the method if there is one.
+    """Return what rules about a request are matched against: its host, after the method if there is one.
 
-    A rule that denies or asks may name the host alone, or the whole address. No mode answers for the user.
+    A rule that denies or asks may name just the host, or the whole address. Modes never answer for the user.
     """
     try:
         url = WebUrl.parse(address)
@@ -39,7 +39,7 @@ def host_key(address: str, *, method: str = "", secrets: tuple[str, ...] = ()) -
 
 
 def host_proposal(tool: str, address: str, key: ApprovalKey) -> str:
-    """A rule that allows the same to the same host; empty if none can be written."""
+    """Return a rule that allows the same for the same host; empty if that is not possible."""
     rule = f"{tool}({NETWORK}{key.parts[0]})"
     if key.opaque or len(rule) > _LONGEST_RULE:
         return ""

@@ -1,7 +1,7 @@
-"""Sends the requests of tools: only to addresses that were checked, within caps, and redirected only by hand.
+"""Sends the requests of tools: only to checked addresses, within limits, with redirects handled here.
 
-A host is resolved once for each request, all its addresses are checked, and only those are connected to; a redirect is
-a request of its own. Nothing is known here of approval: a redirect to another host is not followed but handed back.
+A host is resolved once per request, all its addresses are checked, and only these are connected to; a redirect is a
+request of its own. This module does not know about approval: a redirect to another host is returned, not followed.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 MOST_REDIRECTS = 5
 LARGEST_BODY = 8 << 20
-"""Bytes of a response that are read, after its encoding was undone."""
+"""Bytes read of a response, after decoding."""
 LARGEST_REQUEST = 8 << 20
 SECONDS = 60.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HARMLESS = frozenset({"accept", "accept-language", "user-agent", "range", "if-none-match", "if-modified-since"})
-"""Headers that another origin of the same host may see; all others may be credentials."""
+"""Headers that another origin of the same host may get; all others may be credentials."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WebRequest:
     method: str
     url: WebUrl
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Checked with `checked_headers`."""
+    """The headers, checked with `checked_headers`."""
     body: bytes | None = field(default=None, repr=False)
 
 
@@ -45,26 +45,26 @@ class WebResponse:
     """What came back."""
 
     url: WebUrl
-    """Of the last request: redirects were followed to it."""
+    """The address of the last request, after redirects."""
     status: int
     headers: ResponseHeaders
     body: bytes = field(repr=False)
     complete: bool = True
-    """False if the body was longer than what was asked for."""
+    """False if the body was longer than requested."""
     redirect: WebUrl | None = None
     """Where it leads if it was not followed."""
 
 
 Follow = Callable[[WebUrl], bool]
-"""Tells whether a redirect may be followed to this address, of the same host."""
+"""Says whether a redirect to this address of the same host may be followed."""
 
 
 class _Enough(Exception):
-    """The body is as long as it may be: the rest is not read."""
+    """The body has reached its limit, so the rest is not read."""
 
 
 class WebClient:
-    """Sends requests, each over a connection of its own that ends with it."""
+    """Sends requests, each over a connection of its own."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class WebClient:
         allowed: Callable[[Address], bool] = is_public,
         remedy: str = "the user may add {place} to web.private_hosts in their configuration",
     ) -> None:
-        """`private`: hosts that, as the user said, may be at addresses that are not public.
+        """`private`: hosts that the user allows to be at addresses that are not public.
 
-        `remedy`: how the user says so of `{place}`, a host with its port. Raises ValueError if one is not a host.
+        `remedy`: how the user can allow `{place}`, a host with its port. Raises ValueError if one is not a host.
         """
         self._private = tuple(map(HostRule.configured, private))
         self._environment = environment
@@ -92,7 +92,7 @@ class WebClient:
         largest: int = LARGEST_BODY,
         seconds: float = SECONDS,
     ) -> WebResponse:
-        """The last response, whatever its status. Raises Denied, Failed, TimedOut, InvalidArgs."""
+        """Send a request and return the last response, of any status. Raises Denied, Failed, TimedOut, InvalidArgs."""
         if request.body is not None and len(request.body) > LARGEST_REQUEST:
             raise InvalidArgs(f"the body is larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
         try:
@@ -156,7 +156,7 @@ class WebClient:
         return WebResponse(request.url, status, headers, found, complete, _redirect(request.url, status, headers))
 
     async def _route(self, url: WebUrl) -> "Route":
-        """The route to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
+        """Return the route to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
         from codeagent.net.http import Route  # as above
 
         proxy, private = self._proxy(), any(rule.matches(url.host, url.port) for rule in self._private)
@@ -178,7 +178,7 @@ class WebClient:
 
 
 def _redirect(url: WebUrl, status: int, headers: ResponseHeaders) -> WebUrl | None:
-    """Raises Failed for one that leads to anything but a web address."""
+    """Return where a response redirects to. Raises Failed for anything but a web address."""
     location = headers.get("location")
     if status not in _REDIRECTS or not location:
         return None

@@ -1,4 +1,4 @@
-"""The `web_fetch` tool: a page as Markdown, kept for a short while so that reading on needs no second request."""
+"""The `web_fetch` tool: returns a page as Markdown, kept for a while so that reading on does not need a request."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from codeagent.tools.web.result import NOT_ORDERS, body_text, head_of, result_of
 
 LARGEST_PAGE = 4 << 20
 LONGEST_PART = 30_000
-"""Characters that one call gets."""
+"""Characters that a call returns."""
 _KEPT_SECONDS = 900.0
 _MOST_KEPT = 16 << 20
 """Characters of all pages together."""
@@ -32,16 +32,16 @@ class WebFetchArgs(ToolArgs):
 
 @dataclass(frozen=True)
 class _Page:
-    """A page that was fetched."""
+    """A fetched page."""
 
     head: str
     text: str
     at: float
-    """Of the monotonic clock."""
+    """When it was fetched, by the monotonic clock."""
 
 
 class WebFetch(Tool[WebFetchArgs]):
-    """Asked about for every host, in every mode, unless a rule allows the host."""
+    """Needs approval for every host, in every mode, unless a rule allows the host."""
 
     name = "web_fetch"
     label = "Fetch"

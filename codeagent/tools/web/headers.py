@@ -1,4 +1,4 @@
-"""The headers of requests, guarded, and of responses: what their body is and how it is read as text."""
+"""Checks the headers of requests, and reads those of responses: the kind of body, and its text."""
 
 import codecs
 import re
@@ -14,17 +14,17 @@ _OURS = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
     "proxy-authorization", "proxy-connection", "http2-settings",
 })  # fmt: skip
-"""Headers that say where the request goes and where it ends."""
+"""Headers that determine where a request goes and where it ends."""
 _TEXT = re.compile(
     r"text/|application/(?:[a-z0-9.+-]*\+)?(?:json|xml|yaml|javascript|x-ndjson|x-www-form-urlencoded)\b"
 )
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.I)
 _NOT_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
-"""Encodings that fail whatever the body is, take quadratic time, or read what it says in another way."""
+"""Encodings that always fail, take quadratic time, or change the meaning of the body."""
 
 
 def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
-    """The headers, if all may be sent. Raises InvalidArgs, without repeating a value: it may be a secret."""
+    """Return the headers, if all may be sent. Raises InvalidArgs without quoting a value, which may be a secret."""
     if len(given) > _MOST:
         raise InvalidArgs(f"more than {_MOST} headers; nothing was sent")
     for name, value in given.items():
@@ -50,11 +50,11 @@ class ResponseHeaders:
 
     @property
     def kind(self) -> str:
-        """The media type without its parameters, in lower case; empty if the server names none."""
+        """The media type without parameters, in lower case; empty if the server did not name one."""
         return self.get("content-type").partition(";")[0].strip().lower()
 
     def text(self, body: bytes) -> str | None:
-        """The body as text; None if it is not text."""
+        """Return the body as text; None if it is not text."""
         if self.kind and _TEXT.match(self.kind) is None:
             return None
         if not self.kind and b"\0" in body[:1024]:

@@ -25,7 +25,7 @@ Scalar = str | int | float | bool
 
 
 class HttpRequestArgs(ToolArgs):
-    """`json` is the name on the wire; the field cannot have it, because pydantic's own models do."""
+    """`json` is the name on the wire; the field needs another one, because pydantic's models have a `json` method."""
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
     url: str
@@ -45,7 +45,7 @@ class HttpRequestArgs(ToolArgs):
 
 
 class HttpRequest(Tool[HttpRequestArgs]):
-    """Asked about for every host, in every mode, unless a rule allows the method and the host."""
+    """Needs approval for every host, in every mode, unless a rule allows the method and the host."""
 
     name = "http_request"
     label = "HTTP request"
@@ -61,7 +61,7 @@ class HttpRequest(Tool[HttpRequestArgs]):
         self._secrets = secrets
 
     def access(self, args: HttpRequestArgs, workspace: Workspace) -> Access:
-        """What changes something elsewhere runs alone, in its place in the order."""
+        """Return the access: a request that changes something elsewhere runs alone, in order."""
         return SHARED if args.method in ("GET", "HEAD", "OPTIONS") else EXCLUSIVE
 
     def time_limit(self, args: HttpRequestArgs) -> float | None:
@@ -97,7 +97,7 @@ class HttpRequest(Tool[HttpRequestArgs]):
         return await asyncio.to_thread(result_of, response, self._secrets.clean)
 
     async def _body(self, args: HttpRequestArgs, headers: dict[str, str], url: WebUrl) -> bytes | None:
-        """The body; its type is added to the headers if they have none."""
+        """Return the body; its type is added to the headers if they have none."""
         if args.data is None and args.body is None:
             return None
         kind = "text/plain; charset=utf-8" if args.data is None else "application/json"
@@ -108,7 +108,7 @@ class HttpRequest(Tool[HttpRequestArgs]):
 
 
 def _with_query(url: WebUrl, query: dict[str, Any]) -> WebUrl:
-    """Raises InvalidArgs if the address becomes too long."""
+    """Return the address with the query. Raises InvalidArgs if it becomes too long."""
     pairs = [(name, one) for name, value in query.items() for one in (value if isinstance(value, list) else [value])]
     added = "&".join(f"{quote(name, safe='')}={quote(_plain(value), safe='')}" for name, value in pairs)
     joined = "&".join(part for part in (url.query, added) if part)

@@ -1,4 +1,4 @@
-"""Turns a page into Markdown, in a process of its own: a page can be made to keep a parser busy for hours.
+"""Turns a page into Markdown in a separate process, because a hostile page can keep a parser busy for hours.
 
 Run as a program, it reads HTML from standard input, takes the page's address and a time limit as arguments, and ends
 once it has used more processor time or memory than a page needs.
@@ -14,10 +14,10 @@ from contextlib import suppress
 from codeagent.tools.web.url import WebUrl
 
 SECONDS = 20.0
-"""Of processor time."""
+"""Seconds of processor time."""
 _MOST_MEMORY = 1 << 30
 _MOST_TEXT = 4 << 20
-"""Characters; links that are made absolute can make a page a thousand times as long."""
+"""Characters of the result; making links absolute can make a page a thousand times longer."""
 _TOO_DEEP = 3
 """The exit status for a page that is nested too deeply."""
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "form", "button")
@@ -29,9 +29,9 @@ class NotConverted(Exception):
 
 
 async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
-    """Return the page's text as Markdown, without what nobody sees; links are absolute.
+    """Return the visible text of a page as Markdown; links are absolute.
 
-    `seconds` of processor time are enough for it. Raises NotConverted.
+    It may use `seconds` of processor time. Raises NotConverted.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -54,8 +54,8 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
 
 
 def converted(html: str, url: WebUrl) -> str:
-    """Return what `markdown_of` does. Blocks, without bounds. Raises RecursionError, bs4's ParserRejectedMarkup."""
-    from bs4 import BeautifulSoup  # only the program itself needs them
+    """Convert a page as `markdown_of` does, without limits. Blocks. Raises RecursionError, ParserRejectedMarkup."""
+    from bs4 import BeautifulSoup  # needed only in the separate process
     from markdownify import MarkdownConverter
 
     soup = BeautifulSoup(html, "html.parser")
@@ -79,8 +79,8 @@ def _absolute(reference: str, url: WebUrl) -> str:
 
 
 def _main(url: WebUrl, seconds: float) -> int:
-    signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends the process
-    with suppress(ValueError, OSError):  # not every system limits memory
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal ends the process
+    with suppress(ValueError, OSError):  # not every system can limit memory
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     html = sys.stdin.buffer.read().decode("utf-8", "replace")
     try:

@@ -24,28 +24,28 @@ _LONGEST_SNIPPET = 500
 
 @dataclass(frozen=True)
 class SearchProvider:
-    """How a provider of web searches is asked, and where its results are."""
+    """How to query a provider of web searches, and where its results are."""
 
     url: str
-    """Empty: the user gives the address of their own."""
+    """The address; empty if the user has to give their own."""
     key: str = ""
-    """The secret with its key; empty if it takes none."""
+    """The name of the secret with its key; empty if it does not need one."""
     header: str = ""
-    """Carries the key."""
+    """The header with the key."""
     prefix: str = ""
-    """Before the key, as in `Bearer `."""
+    """The text before the key, such as `Bearer `."""
     query: str = "q"
-    """The parameter, or the field of the JSON body, that holds the query."""
+    """The parameter, or the field of the JSON body, for the query."""
     count: str = ""
-    """The one for the number of results."""
+    """The parameter or field for the number of results."""
     fixed: str = ""
-    """Added to the address."""
+    """Parameters added to the address."""
     posts: bool = False
-    """The query is posted as JSON."""
+    """Whether the query is posted as JSON."""
     results: tuple[str, ...] = ("results",)
     """The keys that lead to the list of results."""
     marked: tuple[str, str] | None = None
-    """A field of every answer, and its value: such an answer without the first of `results` found nothing."""
+    """A field that every answer has, and its value; without the first key of `results`, nothing was found."""
     snippet: str = "content"
 
 
@@ -78,7 +78,7 @@ class WebSearchArgs(ToolArgs):
 
 
 class WebSearch(Tool[WebSearchArgs]):
-    """Asked about, because the query leaves this machine; a rule may allow it."""
+    """Needs approval, because the query leaves this machine; a rule may allow it."""
 
     name = "web_search"
     label = "Web search"
@@ -137,7 +137,7 @@ class WebSearch(Tool[WebSearchArgs]):
 
 
 def _found(answer: Any, provider: SearchProvider) -> Any:
-    """The results in an answer. Raises KeyError, TypeError."""
+    """Return the results in an answer. Raises KeyError, TypeError."""
     if provider.marked is not None and provider.results[0] not in answer:
         name, value = provider.marked
         return [] if answer[name] == value else answer[provider.results[0]]

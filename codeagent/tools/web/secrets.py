@@ -1,4 +1,4 @@
-"""Secrets by reference: `${secret:NAME}` is filled in when a request is sent, and only for hosts it is meant for."""
+"""Secrets by reference: `${secret:NAME}` is filled in when a request is sent, and only for the secret's hosts."""
 
 import asyncio
 import re
@@ -15,13 +15,13 @@ from codeagent.tools.web.url import WebUrl
 REFERENCE = re.compile(r"\$\{secret:([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SHORTEST = 8
-"""Characters; the redactor leaves shorter texts alone, so that a shorter secret would be printed."""
+"""Characters of the shortest secret; the redactor ignores shorter texts, so these would be printed."""
 FindSecret = Callable[[str], str | None]
-"""Returns the value of a variable, or of the key kept for it. May block. Raises ConfigError."""
+"""Returns the value of a variable, or of the stored key for it. May block. Raises ConfigError."""
 
 
 def references_in(*values: Any) -> tuple[str, ...]:
-    """The names of the secrets that texts, lists and objects refer to, each once."""
+    """Return the names of the secrets that texts, lists and objects refer to, each once."""
     found: dict[str, None] = {}
     for value in values:
         match value:
@@ -37,7 +37,7 @@ def references_in(*values: Any) -> tuple[str, ...]:
 
 
 class SecretBook:
-    """The secrets that requests may carry, each bound to hosts; a value is masked before it is used."""
+    """The secrets for requests, each bound to hosts; values are registered for masking before they are used."""
 
     def __init__(self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor) -> None:
         """`bound` is hosts, as in rules, by the name of a secret. Raises ValueError for a host that is not one."""
@@ -47,12 +47,12 @@ class SecretBook:
         self._learned: set[str] = set()
 
     async def filled(self, value: Any, url: WebUrl) -> Any:
-        """The value with every reference in its texts filled in, for a request to `url`. Raises Denied."""
+        """Return the value with all references in its texts filled in, for a request to `url`. Raises Denied."""
         values = {name: await self.value(name, url) for name in references_in(value)}
         return _replaced(value, values) if values else value
 
     async def value(self, name: str, url: WebUrl) -> str:
-        """Raises Denied unless the secret is bound to the host, has a value, and would not be sent in plain text."""
+        """Return a secret. Raises Denied unless it is bound to the host, has a value, and would be sent encrypted."""
         if _NAME.fullmatch(name) is None:
             raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
         rules = self._bound.get(name, ())
@@ -77,12 +77,12 @@ class SecretBook:
         return found
 
     def clean(self, text: str) -> str:
-        """Mask what a server sends back of a secret."""
+        """Mask secrets in what a server sends back."""
         return self._redactor.clean(text)
 
 
 def basic(login: str) -> str:
-    """The credentials of HTTP's basic authentication for `user:password`."""
+    """Return the credentials of HTTP basic authentication for `user:password`."""
     return b64encode(login.encode()).decode("ascii")
 
 

@@ -1,7 +1,7 @@
-"""The addresses of requests: parsed strictly, so that no two parsers can read one differently, and spelled in one way.
+"""Addresses of requests, parsed so strictly that two parsers cannot disagree, and normalised to one spelling.
 
-A host is a name with two labels or more, or an address as it is always written. Decimal, octal and hexadecimal
-spellings of an address are not hosts, nor are user names, blanks or backslashes part of an address.
+A host is a name with at least two labels, or an address in its usual form. Decimal, octal and hexadecimal forms,
+user names, blanks and backslashes are refused.
 """
 
 import re
@@ -23,20 +23,20 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True)
 class WebUrl:
-    """An address of HTTP, without its fragment."""
+    """An HTTP address, without its fragment."""
 
     scheme: str
     host: str
-    """As `core.hosts.host_name` gives it, or `localhost`."""
+    """The host as `core.hosts.host_name` returns it, or `localhost`."""
     port: int
     path: str
-    """Begins with `/`; percent-encoded where it must be."""
+    """The path, which begins with `/` and is percent-encoded if needed."""
     query: str = ""
-    """Without its `?`."""
+    """The query, without its `?`."""
 
     @classmethod
     def parse(cls, text: str) -> "WebUrl":
-        """Raises ValueError, with the reason as a sentence for the model."""
+        """Parse an address. Raises ValueError, with the reason as a sentence for the model."""
         if len(text) > LONGEST_URL:
             raise ValueError(f"the address is longer than {LONGEST_URL} characters")
         if (match := _URL.fullmatch(text)) is None or _CONTROL.search(text):
@@ -60,7 +60,7 @@ class WebUrl:
 
     @property
     def place(self) -> str:
-        """The host as rules and the user name it: with its port unless it is one of the web's."""
+        """The host as rules and the user write it, with its port unless it is the default."""
         return self.host if self.port in WEB_PORTS else f"{self.host}:{self.port}"
 
     @property
@@ -68,7 +68,7 @@ class WebUrl:
         return self.scheme, self.host, self.port
 
     def joined(self, reference: str) -> "WebUrl":
-        """The address that a reference on this page leads to. Raises ValueError."""
+        """Return the address that a reference on this page leads to. Raises ValueError."""
         return WebUrl.parse(urljoin(str(self), reference.strip()))
 
 

@@ -1,4 +1,4 @@
-"""The set `web`: requests, pages and, if a provider is configured, searches."""
+"""The toolset `web`: requests, pages and, if a provider is configured, searches."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +24,8 @@ def web_tools(
 ) -> tuple[Tool[Any], ...]:
     """Make the tools of the set.
 
-    `bound`: the hosts that each secret may be sent to. `search`: one of PROVIDERS; None: no searches. `search_url`: of
-    a provider that has no address of its own.
+    `bound`: the hosts that each secret may be sent to. `search`: one of PROVIDERS, or None without searches.
+    `search_url`: the address for a provider that does not have one.
     """
     secrets = SecretBook(bound, find, redactor)
     tools: list[Tool[Any]] = [HttpRequest(client, secrets), WebFetch(client, secrets.clean)]

@@ -31,7 +31,7 @@ def tool_of(box: Toolbox, always_ask: str | None = None) -> Python:
 
 
 def test_a_nul_in_the_code_is_refused_with_how_to_write_it() -> None:
-    with pytest.raises(ValidationError, match=r"cannot hold a NUL character; write \\0 in a string"):
+    with pytest.raises(ValidationError, match=r"cannot contain a NUL character; write \\0 in a string"):
         PythonArgs(code="print('a\0b')")
 
 

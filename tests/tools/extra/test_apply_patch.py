@@ -112,7 +112,7 @@ async def test_line_numbers_of_other_diffs_and_a_shell_s_wrapping_are_passed_ove
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (("*** Update File: src/a.py", "@@ class Z:", "-x", "+y"), "the line 'class Z:' behind @@ is not there"),
+        (("*** Update File: src/a.py", "@@ class Z:", "-x", "+y"), "the line 'class Z:' after @@ is not there"),
         (
             ("*** Update File: src/a.py", "@@", "-    def k(self):", "+x"),
             "(?s)context is not there; the nearest.*def f",
@@ -169,7 +169,7 @@ async def test_a_failure_half_way_puts_everything_back(box: ExtraBox, monkeypatc
     [
         ("*** Update File: x", "the first line of the patch must be"),
         ("*** Begin Patch\n*** Add File: x\n+y", "it may have been cut off"),
-        (patch(), "the patch names no file"),
+        (patch(), "the patch does not name a file"),
         (patch("*** Add File: x", "y"), "line 3 of the patch should be a line of the new file"),
         (patch("*** Update File: x", "@@", " y"), "this part changes nothing"),
         (patch("*** Update File: x"), "line 3 of the patch should be a line with '@@'"),

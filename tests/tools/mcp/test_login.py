@@ -233,7 +233,7 @@ async def test_only_an_address_of_the_web_is_ever_shown(url: str, store: MemoryS
         config = ServerConfig("one", url="https://x/mcp")
         login = await begin_login(config, store, lambda name, value: None, shown.append, callback)
         assert login.auth.context.redirect_handler is not None
-        with pytest.raises(Exception, match="not one of the web"):
+        with pytest.raises(Exception, match="not a web address"):
             await login.auth.context.redirect_handler(url)
     assert shown == []
 

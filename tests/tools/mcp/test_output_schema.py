@@ -78,4 +78,4 @@ def test_an_error_needs_no_structured_result_and_a_text_that_fits_stays_as_it_is
     answer = {"content": [{"type": "text", "text": "1"}], "structuredContent": {"x": 1}}
     assert text_of(result_of("s", answer, promised(POINT).misfits).content) == "1"
     told = text_of(result_of("s", {"content": []}, promised(POINT).misfits).content)
-    assert "not what s promised: it is missing" in told
+    assert "does not match the schema of s: it is missing" in told

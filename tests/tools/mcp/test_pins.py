@@ -109,7 +109,7 @@ async def test_pins_that_cannot_be_read_withhold_every_tool(tmp_path: Path) -> N
     (tmp_path / "pins").write_text("a file in place of the folder")
     async with hostile("Server", tmp_path) as setting:
         assert setting.names == []
-        assert "what they said is not known" in setting.problems
+        assert "it is not known what they said before" in setting.problems
 
 
 async def test_a_server_that_was_ended_by_the_user_is_started_again(tmp_path: Path) -> None:

@@ -117,16 +117,16 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         ["2: limits.max_turns: it should be greater than or equal to 1"],
     ),
     ("---\ndescription: x\n---\n\n", "look.md", ["2: there is no prompt below the front matter"]),
-    ("one\ntwo {{inputs.x}}", "look.md", ["2: {{inputs.x}} names no input; there are none"]),
+    ("one\ntwo {{inputs.x}}", "look.md", ["2: {{inputs.x}} does not name an input; there are none"]),
     (
         "---\ninputs:\n- name: topic\n---\n{{inputs.topc}}",
         "look.md",
         [
             "3: inputs[0]: topic is not used in a prompt",
-            "5: {{inputs.topc}} names no input; did you mean {{inputs.topic}}?",
+            "5: {{inputs.topc}} does not name an input; did you mean {{inputs.topic}}?",
         ],
     ),
-    ("{{steps.a.text}}", "look.md", ["1: {{steps.a.text}} names no step before this one"]),
+    ("{{steps.a.text}}", "look.md", ["1: {{steps.a.text}} does not name an earlier step"]),
     ("hello", "help.md", ["1: name: /help is built in; give the recipe another name"]),
     ("hello", "two words.md", ["1: name: 'two words' is not a name; use 1 to 64 letters, digits, _ or -"]),
     (
@@ -149,7 +149,7 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
     (
         "steps:\n- {id: a, prompt: 'x {{steps.b.text}}'}\n- {id: b, prompt: y}\n",
         "x.yaml",
-        ["2: steps[0].prompt: {{steps.b.text}} names no step before this one"],
+        ["2: steps[0].prompt: {{steps.b.text}} does not name an earlier step"],
     ),
     ("steps:\n- {prompt: x, tool: [y]}\n", "x.yaml", ["2: steps[0].tool: no such key; did you mean tools?"]),
 )
@@ -298,5 +298,5 @@ def test_a_recipe_that_is_not_there_is_named_with_those_that_are(folders: tuple[
         find_recipe(book, "reviw")
     assert str(refused.value).split("\n  ") == [
         "there is no recipe reviw; did you mean review?",
-        f"{own}/commands/broken.md:1: {{{{inputs.x}}}} names no input; there are none",
+        f"{own}/commands/broken.md:1: {{{{inputs.x}}}} does not name an input; there are none",
     ]

@@ -51,8 +51,8 @@ def test_only_functions_can_be_marked(thing: object) -> None:
         ({"max_calls": 1.5}, "max_calls is a number above 0, not 1.5"),
         ({"output_limit": "all"}, "output_limit is a number above 0, not 'all'"),
         ({"sandbox": 1}, "sandbox is True or False, not 1"),
-        ({"hint": 3}, "hint is a text, not 3"),
-        ({"aproval": "auto"}, "register_tool takes no 'aproval'; it takes name, label, description, approval, "),
+        ({"hint": 3}, "hint is a string, not 3"),
+        ({"aproval": "auto"}, "register_tool has no argument 'aproval'; it takes name, label, description, approval, "),
     ],
 )
 def test_what_it_is_told_wrong_is_said_at_once(said: dict[str, object], problem: str) -> None:

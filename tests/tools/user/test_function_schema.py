@@ -82,7 +82,7 @@ REFUSED = [
         "x: str = None",
         ["the default of 'x', None, does not fit its type: Input should be a valid string; write x: … | None = None"],
     ),
-    ("a: ToolContext, b: ToolContext", ["a and b both take the ToolContext; only one parameter may"]),
+    ("a: ToolContext, b: ToolContext", ["a and b are both a ToolContext; only one parameter may be"]),
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_type_that_json_schema_cannot_say_is_refused_by_name(signature: str) -
 
 def test_a_function_without_a_docstring_is_refused_unless_it_is_described_otherwise() -> None:
     [said] = reasons("x: int", "")
-    assert said == "it has no docstring; the model reads there what the tool does and when to use it"
+    assert said == "it has no docstring, which tells the model what the tool does and when to use it"
     assert function_schema(made("x: int", ""), "Another text.").description == "Another text."
 
 

@@ -346,7 +346,7 @@ async def test_a_command_has_its_own_time_limit(author: Author) -> None:
         await author.text(awaited("await ctx.run('sleep 60', timeout=0.05)", "ctx: ToolContext"))
 
 
-@pytest.mark.parametrize(("command", "said"), [("''", "the command is empty"), ("'a\\0b'", "cannot hold a NUL")])
+@pytest.mark.parametrize(("command", "said"), [("''", "the command is empty"), ("'a\\0b'", "cannot contain a NUL")])
 async def test_a_command_that_none_can_run_is_refused(author: Author, command: str, said: str) -> None:
     ready(author)
     with pytest.raises(InvalidArgs, match=said):

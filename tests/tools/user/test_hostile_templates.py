@@ -61,7 +61,7 @@ def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
         ("${x@P}bash -c {{args.x}}", "a program that is not fixed"),
         ("{bash,-c} {{args.x}}", "cannot be parsed"),
         ("env $FLAGS {{args.x}}", "a program that is not fixed"),
-        ("bash $FLAGS {{args.x}}", "it is not fixed what bash is given before"),
+        ("bash $FLAGS {{args.x}}", "it is not fixed which arguments bash gets before it"),
         ("/opt/bin/bash -c {{args.x}}", "it would be run as shell code"),
         ("b'a'\\sh -ec {{args.x}}", "it would be run as shell code"),
         ("sudo -u root {{args.x}}", "it would name the program"),
@@ -75,9 +75,9 @@ def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
         ("a[{{args.x}}]=1", "an index is evaluated"),
         ("n={{args.x}}; echo $((n))", "arithmetic evaluates what its variables hold"),
         ("declare -i n={{args.x}}", "assign it first"),
-        ("PATH={{args.x}} ls", "PATH decides what is run"),
-        ("echo \\{{args.x}}", "a backslash in front"),
-        ('echo "$' + '{{args.x}}"', "a dollar sign in front"),
+        ("PATH={{args.x}} ls", "PATH controls what is run"),
+        ("echo \\{{args.x}}", "a backslash before it"),
+        ('echo "$' + '{{args.x}}"', "a dollar sign before it"),
         ("echo $HOME{{args.x}}", "part of the variable's name"),
         ("cat <<{{args.x}}\n{{args.x}}\n", "end mark of a here-document"),
         ("read {{args.x}}", "it would be evaluated by read"),
@@ -231,11 +231,11 @@ def test_what_is_dropped_takes_its_dashes_along() -> None:
         ([["ls", "{{args.o}}"], "{{args.x}}"], "it would name the program"),
         (["sh", ["run.sh", "{{args.o}}"], "{{args.x}}"], "it would name the script that sh runs"),
         (["env", ["cat", "{{args.o}}"], "{{args.x}}"], "it would name the program that env runs"),
-        ([["ls", "{{args.o}}"]], "no program is left"),
+        ([["ls", "{{args.o}}"]], "there is no program left to run"),
     ],
 )
 def test_a_call_without_what_keeps_a_value_a_text_is_refused(items: list[str | list[str]], why: str) -> None:
     argv = ArgvTemplate(items, OPTIONAL)
     assert argv.flaws() == () and argv.render({"x": "a", "o": "b"})
-    with pytest.raises(InvalidArgs, match=f"give the optional arguments, too: without them, {why}"):
+    with pytest.raises(InvalidArgs, match=f"give the optional arguments as well: without them, {why}"):
         argv.render({"x": "touch"})

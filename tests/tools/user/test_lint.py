@@ -41,7 +41,7 @@ def test_a_name_that_says_nothing_is_named(name: str) -> None:
 @for_each("name", ["Bash", "read_", "ask-user", "outputRead", "search-memory", "joblist"])
 def test_a_name_close_to_that_of_a_built_in_tool_is_named(name: str) -> None:
     [text] = said(name)
-    assert "easily mixed up with a built-in tool" in text
+    assert "easily confused with a built-in tool" in text
 
 
 @for_each("description", ["Counts.", "Word count", "count the words"])
@@ -52,7 +52,7 @@ def test_a_description_has_to_be_a_sentence(description: str) -> None:
 
 def test_parameters_without_a_description_are_listed_in_one_line() -> None:
     [text] = said(path={"type": "string"}, limit={"type": "integer", "description": ""}, deep=DESCRIBED)
-    assert text == "no description of 'path', 'limit' in word_count; say what belongs there"
+    assert text == "word_count does not describe 'path', 'limit'; say what belongs there"
 
 
 def test_a_long_list_is_cut() -> None:

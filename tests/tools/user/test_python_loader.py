@@ -95,7 +95,10 @@ ERRORS = [
     ),
     (HEAD + "@register_tool(approval='yes')\ndef f(): ...\n", "approval is one of auto, prompt, deny, not 'yes'"),
     (HEAD + "@register_tool(timeout=0)\ndef f(): ...\n", f"{SHOWN}:2: ValueError: timeout is a number above 0, not 0"),
-    (HEAD + "@register_tool(nam='x')\ndef f(): ...\n", f"{SHOWN}:2: TypeError: register_tool takes no 'nam'; it takes"),
+    (
+        HEAD + "@register_tool(nam='x')\ndef f(): ...\n",
+        f"{SHOWN}:2: TypeError: register_tool has no argument 'nam'; it takes",
+    ),
     (HEAD + "@register_tool(mode='slow')\ndef f(): ...\n", "mode is one of direct, background, stateful, not 'slow'"),
     (HEAD + "\n@register_tool\ndef f(x): 'Tells it.'\n", f"{SHOWN}:4: f: parameter 'x' has no type hint, as in x: str"),
     (HEAD + "@register_tool\n\ndef f(x: int): ...\n", f"{SHOWN}:4: f: it has no docstring"),
@@ -111,7 +114,7 @@ ERRORS = [
     ),
     (
         HEAD + "@register_tool(sandbox=True)\ndef f(ctx: ToolContext): 'Tells.'\n",
-        "sandbox=True runs it where there is no ToolContext; leave out one of the two",
+        "with sandbox=True there is no ToolContext; leave out one of the two",
     ),
     (
         HEAD + "@register_tool(sandbox=True)\nasync def f():\n    'Tells.'\n    yield\n",
@@ -142,14 +145,14 @@ def test_one_error_keeps_the_whole_file_out(author: Author) -> None:
 
 def test_a_file_without_tools_is_a_warning(author: Author) -> None:
     [warning] = author.warnings("x = 1\n")
-    assert str(warning) == f"{SHOWN}:1: no function is marked with @register_tool, so it adds no tool"
+    assert str(warning) == f"{SHOWN}:1: none of its functions is marked with @register_tool, so it adds none"
 
 
 def test_lint_names_the_line_of_the_function(author: Author) -> None:
     body = "\n\n@register_tool\ndef run(x: int):\n    '''Does what it has to.\n\n    Args:\n        y: Gone.\n    '''\n"
     assert [str(warning) for warning in author.warnings(HEAD + body)] == [
         f"{SHOWN}:5: the name run does not say what the tool does; the model chooses by the name",
-        f"{SHOWN}:5: no description of 'x' in run; say what belongs there",
+        f"{SHOWN}:5: run does not describe 'x'; say what belongs there",
         f"{SHOWN}:5: the docstring of run describes 'y', which it does not take",
     ]
 

@@ -128,7 +128,7 @@ def test_the_second_that_narrows_a_built_in_tool_is_refused(box: InputBox) -> No
 
 async def test_without_a_recipe_a_needed_input_denies_the_call_and_a_default_is_used(box: InputBox) -> None:
     tool = box.tool(HEAD + "inputs: [{name: x}, {name: y, default: two}]\nargv: [p, '{{inputs.x}}', '{{inputs.y}}']\n")
-    with pytest.raises(Denied, match="the input 'x' is not given: the user runs a recipe with it, as text"):
+    with pytest.raises(Denied, match="the input 'x' is missing: the user runs a recipe with it, as text"):
         await box.call(tool)
     box.inputs["x"] = "one"
     assert await box.shown(tool) == "exec -- p one two"
@@ -137,7 +137,7 @@ async def test_without_a_recipe_a_needed_input_denies_the_call_and_a_default_is_
 async def test_an_input_of_another_type_is_refused(box: InputBox) -> None:
     tool = box.tool(HEAD + "inputs: [{name: n, type: integer}]\ncommand: echo $(({{inputs.n}} + 1))\n")
     box.inputs["n"] = "1; touch P"
-    with pytest.raises(Denied, match=r"the input 'n' is not what this tool takes: .* as a whole number"):
+    with pytest.raises(Denied, match=r"the input 'n' is not valid for this tool: .* as a whole number"):
         await box.call(tool)
 
 
@@ -160,17 +160,17 @@ def test_the_model_neither_sees_nor_sets_an_input(box: InputBox) -> None:
         ("parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{args.p}}/**']\n",
          "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
         ("parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{inputs.q}}/**']\n",
-         "{{inputs.q}} names no input; there are none"),
+         "{{inputs.q}} does not name an input; there are none"),
         ("inputs: [{name: x}]\nargv: [git, '{{inputs.x}}']\nrestrictions: {commands: ['git {{inputs.y}}']}\n",
-         "restrictions.commands: {{inputs.y}} names no input; there are x"),
+         "restrictions.commands: {{inputs.y}} does not name an input; there are x"),
         ("parameters: [{name: p}]\nargv: [git, '{{args.p}}']\nrestrictions: {commands: ['git {{args.p}}']}\n",
          "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
         ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.y}}.example.org']\n",
-         "network: {{inputs.y}} names no input; there are x"),
+         "network: {{inputs.y}} does not name an input; there are x"),
         ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.x}}.example.org']\nrestrictions: {hosts: [a.b]}\n",
          "{{inputs.x}}.example.org is not among restrictions.hosts"),
         ("inputs: [{name: x}]\nparameters: [{name: x}]\nargv: [p, '{{args.x}}']\n", "there is an input of that name"),
-        ("inputs: [{name: x}]\nargv: [p, '{{inputs.y}}']\n", "{{inputs.y}} names no parameter; there are x"),
+        ("inputs: [{name: x}]\nargv: [p, '{{inputs.y}}']\n", "{{inputs.y}} does not name a parameter; there are x"),
         ("inputs: [{name: x}]\ncommand: 'bash -c \"{{inputs.x}}\"'\n", "is not allowed here"),
         ("builtin: 1\n", "write true, or the name of a built-in tool"),
         ("builtin: true\n", "there is no built-in tool show"),
@@ -184,7 +184,7 @@ def test_what_cannot_be_an_input_is_refused_when_the_file_is_loaded(tmp_path: Pa
 
 def test_a_recipe_among_the_tools_is_sent_to_its_place(box: InputBox) -> None:
     (error,) = box.errors("name: x\nsteps: [{prompt: y}]\n")
-    assert error == "t.yaml:2: steps: a file with steps is a recipe: put it into .codeagent/commands; tools stay here"
+    assert error == "t.yaml:2: steps: a file with steps is a recipe: move it to .codeagent/commands"
 
 
 @given(st.text(alphabet="ab./*?\\ ~\0[]{}-", max_size=12))
@@ -206,11 +206,11 @@ async def test_an_input_decides_the_beginning_of_a_command_and_is_one_plain_word
     checked = tool._checked(OpenArgs(command="make test -j2"), box.workspace)  # type: ignore[attr-defined]  # as below
     assert checked.command == "make test -j2"
     for line in ("make deploy", "make", "make testing", "make test; make deploy"):
-        with pytest.raises(Denied, match="is not among what this tool may run: make test"):
+        with pytest.raises(Denied, match=r"this tool may not run .*, only make test"):
             tool._checked(OpenArgs(command=line), box.workspace)  # type: ignore[attr-defined]  # of a BuiltinTool
     for wide in ("*", "te?t", "test deploy", "", "a;b", "$(x)", "'"):
         box.inputs["x"] = wide
-        with pytest.raises(Denied, match=r"the input 'x' is .* which is not a plain word"):
+        with pytest.raises(Denied, match=r"the input 'x' is .* not a plain word"):
             tool._checked(OpenArgs(command="make deploy"), box.workspace)  # type: ignore[attr-defined]  # as above
 
 
@@ -235,5 +235,5 @@ def test_the_inputs_of_a_tool_that_is_broken_elsewhere_are_known(box: InputBox) 
     loaded = box.load(shared + "argv: [p, '{{inputs.x}}', '{{inputs.y}}', '{{inputs.z}}'], timeout: soon}\n")
     assert [problem.text.partition(",")[0] for problem in loaded.problems] == [
         "a number is expected",
-        "{{inputs.z}} names no parameter; there are y",
+        "{{inputs.z}} does not name a parameter; there are y",
     ]

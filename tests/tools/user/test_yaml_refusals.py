@@ -52,7 +52,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ("{}\n", ["words.yaml:1: name is missing"]),
     ("name: a b\n", ["words.yaml:1: name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -"]),
     (HEAD, ["words.yaml:1: give one of argv, command and builtin"]),
-    ("name: x\nargv: [ls]\n", ["words.yaml:1: description is missing; the model chooses by the description"]),
+    ("name: x\nargv: [ls]\n", ["words.yaml:1: description is missing; the model chooses tools by their description"]),
     (HEAD + "argv: [ls]\ncommand: ls\n", ["words.yaml:4: command: give argv or command, not both"]),
     (HEAD + "argv: ls\n", ["words.yaml:3: argv: a list is expected, not a string"]),
     (HEAD + "argv: []\n", ["words.yaml:3: argv: it is empty"]),
@@ -85,7 +85,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls, '{{args.p}}']\nparameters:\n- name: p\n  required: true\n  default: five\n",
-        ["words.yaml:6: parameters[0].required: what is required has no default"],
+        ["words.yaml:6: parameters[0].required: a required parameter cannot have a default"],
     ),
     (
         HEAD + "argv: [ls, '{{args.p}}']\nparameters:\n- {name: p, schema: {minimum: x}}\n",
@@ -107,7 +107,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls, '{{args.p}}']\nparameters:\n- {name: p, type: integer, schema: {type: string}}\n",
-        ["words.yaml:5: parameters[0].schema.type: it says string, and type says integer"],
+        ["words.yaml:5: parameters[0].schema.type: the schema says string, but type says integer"],
     ),
     (
         HEAD + "argv: [ls, '{{args.p}}']\nparameters: [{name: p, value: 3}]\n",
@@ -116,7 +116,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     # placeholders
     (
         HEAD + ARGS + "command: |\n  echo one\n  echo {{args.q}}\n",
-        ["words.yaml:6: command: {{args.q}} names no parameter; there are p"],
+        ["words.yaml:6: command: {{args.q}} does not name a parameter; there are p"],
     ),
     (HEAD + ARGS + "argv: [echo, '{{p}}']\n", ["words.yaml:4: argv[1]: {{p}} is not a placeholder; write {{args.p}}"]),
     (
@@ -131,12 +131,12 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + ARGS + "argv: [bash, -c, 'ls {{args.p}}']\n",
         [
             "words.yaml:4: argv[2]: {{args.p}} is not allowed here: "
-            "it would be run as shell code; put it behind, and use it there as $1"
+            "it would be run as shell code; put it after that, and use it there as $1"
         ],
     ),
     (
         HEAD + "parameters: [{name: p, type: array}]\nargv: [ls, 'a{{args.p}}']\n",
-        ["words.yaml:4: argv[1]: {{args.p}} is a list, which must be the whole item to become one for each"],
+        ["words.yaml:4: argv[1]: {{args.p}} is a list, which must be the whole item to become one argument for each"],
     ),
     (
         HEAD + ARGS + "command: echo $(({{args.p}} + 1))\n",
@@ -149,7 +149,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + ARGS + "command: |\n  cat <<'EOF'\n  {{args.p}}\n  EOF\n",
         [
             "words.yaml:6: command: {{args.p}} is not allowed here: "
-            "a here-document with a quoted end mark is taken as it is; remove the quotes from the mark"
+            "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
         ],
     ),
     (
@@ -160,7 +160,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + "parameters: [{name: p, required: false}]\ncommand: x={{args.p}}\n",
         [
             "words.yaml:4: command: {{args.p}} is not allowed here: "
-            "there is no argument that could be dropped if it is missing; give it a default"
+            "there is no argument to leave out if it is missing; give it a default"
         ],
     ),
     # folder, environment, network, restrictions
@@ -172,7 +172,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     (HEAD + "argv: [ls]\nenv: {A: 1}\n", ["words.yaml:4: env.A: a text is expected, not a number; put it in quotes"]),
     (
         HEAD + ARGS + "argv: [ls, '{{args.p}}']\nenv: {PATH: '{{args.p}}'}\n",
-        ["words.yaml:5: env.PATH: PATH decides what is run, so it must not hold an argument"],
+        ["words.yaml:5: env.PATH: PATH controls what is run, so it must not contain an argument"],
     ),
     (HEAD + "argv: [ls]\nnetwork: 5\n", ["words.yaml:4: network: write true, false, or a list of host names"]),
     (
@@ -204,7 +204,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [rm, x]\nrestrictions: {commands: [git log]}\n",
-        ["words.yaml:4: restrictions.commands: 'rm x' is not among what this tool may run: git log"],
+        ["words.yaml:4: restrictions.commands: this tool may not run 'rm x', only git log"],
     ),
     (
         HEAD + "command: git log $(ls)\nrestrictions: {commands: [git log, ls]}\n",
@@ -280,7 +280,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "words.yaml:4: parameters[0].name: "
         "'9x' is not a name; use 1 to 64 letters, digits, _ or -, and no digit or - first",
         f"words.yaml:5: parameters[0].type: write {TYPES}, not 'strng'",
-        "words.yaml:6: argv[0]: {{args.q}} names no parameter; there are 9x",
+        "words.yaml:6: argv[0]: {{args.q}} does not name a parameter; there are 9x",
         "words.yaml:7: timeout: a number is expected, not a string",
     ]
 

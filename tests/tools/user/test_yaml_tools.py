@@ -284,7 +284,7 @@ def test_only_the_users_own_file_may_allow_itself(box: Box) -> None:
     loaded = box.load(text)
     assert loaded.tools[0].permission == "prompt"
     assert [str(one) for one in loaded.problems] == [
-        "t.yaml:4: approval: a project's file cannot allow itself, so it asks; "
+        "t.yaml:4: approval: a project's file cannot allow its own tools; "
         "a rule of yours, or the file in your own folder, can"
     ]
 
@@ -346,7 +346,7 @@ async def test_sub_commands_that_a_value_chooses_are_held_against_the_list(box: 
         "parameters: [{name: sub}]\nargv: [git, '{{args.sub}}']\nrestrictions: {commands: [git log, git status]}\n"
     )
     assert await box.script(text, sub="log") == "exec -- git log"
-    with pytest.raises(Denied, match="'git push' is not among what this tool may run: git log, git status"):
+    with pytest.raises(Denied, match="this tool may not run 'git push', only git log, git status"):
         await box.script(text, sub="push")
 
 
@@ -413,7 +413,7 @@ class TestBuiltin:
     async def test_arguments_that_do_not_fit_together_are_a_result(self, box: Box) -> None:
         tool = box.tool("name: run\nbuiltin: bash\nparameters: [{name: command}]\n")
         with pytest.raises(
-            InvalidArgs, match="the arguments do not fit bash: command: Value error, the command is empty"
+            InvalidArgs, match="the arguments are not valid for bash: command: Value error, the command is empty"
         ):
             await box.call(tool, command=" ")
         assert key(tool, command=" ").opaque
