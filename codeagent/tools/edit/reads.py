@@ -94,6 +94,8 @@ class ReadTracker:
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
         shown = []
+        if not text.strip():
+            return {}
         output = text.split("\n")
         for path in self._named(command, output):
             data = self._content(path)
@@ -249,12 +251,15 @@ def text_lines(text: str) -> list[str]:
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
     """Return which of a file's lines are in the output, with their number or as a run that the file has only once."""
-    if any(lines) and "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output)):
+    fits = len(lines) <= len(output) and any(lines)
+    if fits and "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output)):
         return [(1, len(lines))]
     runs: list[Lines] = []
+    wanted = set(output)
     places: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        places.setdefault(line, []).append(at)
+        if line in wanted:
+            places.setdefault(line, []).append(at)
     done = 0
     while done < len(output):
         number = _numbered_line(path, lines, output[done])

@@ -159,6 +159,17 @@ def test_a_run_of_lines_in_the_output_is_known(lines: list[str], data: st.DataOb
     assert printed_lines("f", lines, ["==> f <==", *lines[first : last + 1], ""]) == [(first + 1, last + 1)]
 
 
+def test_a_command_that_printed_nothing_reads_no_file(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have made one of millions of lines: see `tests/security/test_floods.py`."""
+    put(workspace.root, "numbers", "1\n2\n")
+    tracker = ReadTracker(workspace)
+    assert tracker.printed("cat numbers", "1\n2\n") != {}, "the control"
+    monkeypatch.setattr(ReadTracker, "_content", lambda *_: pytest.fail("it was read"))
+    assert tracker.printed("seq 2 > numbers", "\n") == {}
+
+
 def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_again(workspace: LocalWorkspace) -> None:
     seen = ReadTracker(workspace)
     gone = seen.read("a.txt", b"1\n2\n", [(1, 2)], 2)
