@@ -125,12 +125,14 @@ def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
 
 
 def _written(path: Path, text: str) -> Path:
+    """Write a file that everybody may read, unless it is there; two containers may be made at once."""
     if path.is_symlink() or not path.exists() or path.read_text(encoding="ascii") != text:
-        path.unlink(missing_ok=True)
-        fd = create_file(path, 0o444)
+        new = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
+        fd = create_file(new, 0o444)
         with os.fdopen(fd, "w", encoding="ascii") as file:
             file.write(text)
             os.fchmod(fd, 0o444)
+        new.replace(path)
     return path
 
 

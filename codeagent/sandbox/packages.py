@@ -7,13 +7,13 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.disk.opens import open_below, open_folder, read_regular
+from codeagent.disk.opens import open_folder, read_regular
 from codeagent.disk.private import make_private_folder, write_private
 
 INSIDE = "/var/cache/codeagent"
@@ -131,7 +131,7 @@ class PackageCache:
         """Take each out of the cache in one step, so that no package manager sees a half; then remove them."""
         removed = self.folder / _REMOVED
         removed.mkdir(mode=_TO_REMOVE, exist_ok=True)
-        with _entered(self.folder / _FILES, _TO_LIST) as files, _entered(removed, _TO_REMOVE) as target:
+        with _entered(self.folder / _FILES, _TO_REMOVE) as files, _entered(removed, _TO_REMOVE) as target:
             for path in paths:
                 with suppress(OSError):  # also if another session was faster
                     _take_out(files, path, target)
@@ -247,11 +247,11 @@ def _take_out(files: int, path: Names, target: int) -> None:
 
 @contextmanager
 def _inside(files: int, path: Names) -> Iterator[int]:
-    folder = open_below(files, path)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+    """Enter what `path` below the open folder `files` leads to. Raises OSError."""
+    with ExitStack() as entered:
+        for name in path:
+            files = entered.enter_context(_entered(name, _TO_REMOVE, files))
+        yield files
 
 
 def _move(folder: int, name: str, target: int) -> str:

@@ -92,7 +92,7 @@ def _unreadable(files: Path) -> None:
     (files / "go" / "a" / "b" / "c").mkdir(parents=True)
     for number in range(12):
         (files / "go" / "a" / "b" / "c" / str(number)).touch()
-    for folder in ("go/a/b/c", "go/a/b", "go/a"):
+    for folder in ("go/a/b/c", "go/a/b", "go/a", "."):
         (files / folder).chmod(0)
 
 
@@ -132,8 +132,9 @@ def test_links_are_removed_and_what_they_lead_to_is_neither_counted_nor_touched(
     cache: PackageCache, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
-    outside.mkdir(mode=0o500)
+    outside.mkdir()
     (outside / "keys").write_bytes(b"x" * 20 * ENTRY)
+    outside.chmod(0o500)
     for name in ("link", "pip/link", "uv/a/b"):
         link = cache.folder / "files" / name
         link.parent.mkdir(parents=True, exist_ok=True)

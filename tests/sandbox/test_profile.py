@@ -2,8 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from codeagent.sandbox import launch
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments, profile_hash, seccomp_filter
 
 SPEC = ContainerSpec(
@@ -92,3 +96,20 @@ def test_what_hides_its_arguments_is_said_to_be_missing() -> None:
 
 def test_only_four_socket_families_are_left() -> None:
     assert sorted(rule["args"][0]["valueTwo"] for rule in rules("socket")) == [1, 2, 10, 16]
+
+
+def test_the_small_files_of_containers_may_be_made_by_two_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, others = launch.create_file, [1, 2]
+
+    def late(name: Path, mode: int) -> int:
+        if others:
+            others.pop()
+            launch.state_files(tmp_path, 1000, 1000)
+        return create(name, mode)
+
+    monkeypatch.setattr(launch, "create_file", late)
+    empty, passwd, _ = launch.state_files(tmp_path, 1000, 1000)
+    assert (empty.read_text(), passwd.stat().st_mode & 0o777) == ("", 0o444)
+    assert len(list((tmp_path / "sandbox").iterdir())) == 3
