@@ -103,7 +103,7 @@ class CodeagentApp(GuardedApp):
         await before.remove_children()
         await self.push_screen(self.chat)
 
-    def outlives(self, error: BaseException) -> bool:
+    def survives(self, error: BaseException) -> bool:
         """Show an error that nothing caught as a line in the conversation, and close the page above it."""
         if not self._running or not self.chat.is_mounted:
             return False

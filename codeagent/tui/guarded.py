@@ -102,7 +102,7 @@ class GuardedApp(App[None]):
     def get_driver_class(self) -> type[Driver]:
         return TerminalDriver
 
-    def outlives(self, error: BaseException) -> bool:
+    def survives(self, error: BaseException) -> bool:
         """Report an uncaught error so that the app can continue; False if the app has to end."""
         return False
 
@@ -111,25 +111,25 @@ class GuardedApp(App[None]):
         dispatch = child._dispatch_message
 
         async def guarded(message: Message) -> None:
-            with self._outliving():
+            with self._surviving():
                 await dispatch(message)
 
         child._dispatch_message = guarded  # type: ignore[method-assign]  # all its messages go through here
         super()._register_child(parent, child, before, after)
 
     async def _dispatch_message(self, message: Message) -> None:
-        with self._outliving():
+        with self._surviving():
             await super()._dispatch_message(message)
 
     @contextlib.contextmanager
-    def _outliving(self) -> Iterator[None]:
+    def _surviving(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if not self._goes_on(error):
+            if not self._continues_after(error):
                 raise
 
-    def _goes_on(self, error: BaseException) -> bool:
+    def _continues_after(self, error: BaseException) -> bool:
         """Whether the error was reported and the app continues; too many in a short time end it."""
         self.crash = self.crash or error
         if self.ended_by is not None:
@@ -139,14 +139,14 @@ class GuardedApp(App[None]):
         if len(self._errors) == _MOST_ERRORS and now - self._errors[0] < _WITHIN:
             return False
         try:
-            return self.outlives(error)
+            return self.survives(error)
         except Exception:  # reporting failed, so there is nothing to continue with
             return False
 
     def _handle_exception(self, error: Exception) -> None:
         """Report an error instead of Textual, whose traceback shows the values of all variables, including secrets."""
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if self._goes_on(cause):
+        if self._continues_after(cause):
             return
         if self.ended_by is None:
             self.ended_by = cause

@@ -47,6 +47,6 @@ async def test_a_recording_that_is_interrupted_is_cancelled(tmp_path: Path) -> N
 
 
 async def test_a_screen_that_ends_before_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.tui.app.CodeagentApp.outlives", lambda self, error: False)
+    monkeypatch.setattr("codeagent.tui.app.CodeagentApp.survives", lambda self, error: False)
     with pytest.raises(CodeagentError, match=r"could not be recorded \(SystemError\)"):
         await recording(tmp_path, asyncio.Event(), asyncio.Event(), breaks=True)

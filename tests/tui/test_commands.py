@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
-from codeagent.tui.parts.meant import CommandInput, PromptInput, ShellInput, UnknownInput, understand
+from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, UnknownInput, parse_input
 
 
 def called(text: str) -> tuple[str, str]:
-    said = understand(text, COMMANDS)
+    said = parse_input(text, COMMANDS)
     assert isinstance(said, CommandInput)
     return said.row.name, said.arguments
 
 
 def refused(text: str) -> str:
-    said = understand(text, COMMANDS)
+    said = parse_input(text, COMMANDS)
     assert isinstance(said, UnknownInput | CommandInput)
     return mistyped(said.text) if isinstance(said, UnknownInput) else wrong_argument(said.row, said.arguments)
 
@@ -41,7 +41,7 @@ def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, arg
 
 @pytest.mark.parametrize("text", ["fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x"])
 def test_what_is_not_a_command_is_a_prompt(text: str) -> None:
-    assert isinstance(understand(text, COMMANDS), PromptInput)
+    assert isinstance(parse_input(text, COMMANDS), PromptInput)
 
 
 def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
@@ -61,7 +61,7 @@ def test_a_refusal_shows_control_characters_instead_of_sending_them() -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_command_a_refusal_in_one_line_or_a_prompt(text: str) -> None:
-    said = understand("/" + text, COMMANDS)
+    said = parse_input("/" + text, COMMANDS)
     assert isinstance(said, PromptInput | ShellInput) or "\n" not in refused("/" + text)
 
 

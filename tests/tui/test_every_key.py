@@ -32,7 +32,7 @@ from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
-from codeagent.tui.parts.meant import CommandInput, understand
+from codeagent.tui.parts.typed_input import CommandInput, parse_input
 from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 from tests.tui.boundary_scenes import PLAN, paused
 from tests.tui.fake_rewind import FakeRewind
@@ -152,7 +152,7 @@ def show(page: Callable[[], Screen[Any]]) -> Step:
 
 
 def command(line: str) -> Step:
-    said = understand(f"/{line}", COMMANDS)
+    said = parse_input(f"/{line}", COMMANDS)
     assert isinstance(said, CommandInput)
     return lambda walker: slash.run(walker.app.chat, said.row, said.arguments)
 

@@ -23,8 +23,8 @@ from codeagent.tui.pages.escape import AGAIN, SAID, Escape, Meaning, Situation
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
-from codeagent.tui.parts.meant import CommandInput, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.parts.status import Header, StatusLine
+from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, UnknownInput
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch

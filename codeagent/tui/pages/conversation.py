@@ -17,10 +17,10 @@ from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.find_bar import FindBar
-from codeagent.tui.parts.meant import UnknownInput, understand
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
 from codeagent.tui.parts.todo import TodoView
+from codeagent.tui.parts.typed_input import UnknownInput, parse_input
 from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
@@ -107,7 +107,7 @@ class ConversationParts:
     async def look_for(self, text: str, composer: Composer) -> None:
         """Send the text again if its command is a recipe that was just written; else say what it may have meant."""
         await self.offer_recipes(composer)
-        if isinstance(understand(text, composer.commands), UnknownInput):
+        if isinstance(parse_input(text, composer.commands), UnknownInput):
             self._state.status.set(notice=mistyped(text, composer.commands))
         else:
             composer.action_send()

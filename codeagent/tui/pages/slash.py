@@ -27,7 +27,7 @@ from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.marked_list import PickerRow
-from codeagent.tui.parts.meant import CommandInput, understand
+from codeagent.tui.parts.typed_input import CommandInput, parse_input
 
 _NETWORK = "Sandbox: what commands with network access may reach"
 _ANOTHER_KEY = "another key"
@@ -87,7 +87,7 @@ async def palette(chat: ChatScreen, argument: str) -> None:
     running = chat.outbox.running
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
     line = await _pick(chat, "Commands", palette_rows(chat.themes.themes.names(), models, running=running))
-    if isinstance(chosen := understand(line or "", COMMANDS), CommandInput):
+    if isinstance(chosen := parse_input(line or "", COMMANDS), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
 

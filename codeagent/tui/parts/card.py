@@ -30,7 +30,7 @@ from codeagent.tui.parts.card_frame import CardFrame, CardLine
 from codeagent.tui.parts.card_keys import keep_label, keeps, letters_of
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
-from codeagent.tui.parts.guard import TOO_SOON, Gate, Guard, allows
+from codeagent.tui.parts.guard import TOO_SOON, Guard, ReadGate, allows
 from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.waiting import Waiting
 from codeagent.tui.state import UiState
@@ -65,7 +65,7 @@ class Card(CardFrame):
         self._clock = clock
         self._now = now
         self._guard = Guard(clock)
-        self._gate = Gate(self.pane)
+        self._gate = ReadGate(self.pane)
         self._waiting = Waiting()
         self._content: CardContent | None = None
         self._means: dict[str, LazyMeaning] = {}

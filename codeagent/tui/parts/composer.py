@@ -12,7 +12,6 @@ from textual.widgets.text_area import EditResult
 
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.meant import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, named, understand
 from codeagent.tui.parts.prompt_text import PromptText, harmless
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
@@ -23,6 +22,15 @@ from codeagent.tui.parts.suggestions import (
     file_choices,
     input_choices,
     unfinished_at,
+)
+from codeagent.tui.parts.typed_input import (
+    CommandInput,
+    PromptInput,
+    ShellInput,
+    TypedInput,
+    UnknownInput,
+    find_command,
+    parse_input,
 )
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
 
@@ -38,7 +46,7 @@ class Composer(PromptText):
     class Submitted(Message):
         """The complete text that was sent; an empty prompt if nothing was typed. An unknown command is not sent."""
 
-        def __init__(self, meant: Meant) -> None:
+        def __init__(self, meant: TypedInput) -> None:
             super().__init__()
             self.meant = meant
 
@@ -163,7 +171,7 @@ class Composer(PromptText):
 
     def _send(self, *, later: bool) -> None:
         expand = self._chips.expand
-        match understand(self.typed, self.commands):
+        match parse_input(self.typed, self.commands):
             case None:
                 if not later:
                     self.post_message(self.Submitted(PromptInput("")))
@@ -172,7 +180,7 @@ class Composer(PromptText):
                 self.post_message(self.Submitted(unknown))
                 return
             case CommandInput(row, arguments):
-                meant: Meant = CommandInput(row, expand(arguments))
+                meant: TypedInput = CommandInput(row, expand(arguments))
             case ShellInput(command, shared):
                 meant = ShellInput(expand(command), shared)
             case PromptInput(text):
@@ -324,7 +332,7 @@ class Composer(PromptText):
         self._keep_up()
         if self._word is None or (self._word.kind == "input" and not self.choices.moved):
             return False
-        if self._word.kind == "command" and not self.choices.moved and named(self._word.query, self.commands):
+        if self._word.kind == "command" and not self.choices.moved and find_command(self._word.query, self.commands):
             return False
         return self.choices.chosen is not None
 

@@ -85,7 +85,7 @@ def _on_top(pane: LinePane, x: int, y: int) -> bool:
         return False
 
 
-class Gate:
+class ReadGate:
     """Open for questions that were on screen to the last line once, even if they are shown differently later."""
 
     def __init__(self, pane: LinePane) -> None:

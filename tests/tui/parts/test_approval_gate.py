@@ -5,7 +5,7 @@ from textual.widgets import Static
 
 from codeagent.core.display import UnknownBlock
 from codeagent.tui.parts.approval_body import asked, pieces
-from codeagent.tui.parts.guard import TOO_SOON, Gate
+from codeagent.tui.parts.guard import TOO_SOON, ReadGate
 from codeagent.tui.parts.line_pane import LinePane
 from tests.effort import FACTOR, times
 from tests.tui.parts.cards import CardApp, asking, command, edit
@@ -74,7 +74,7 @@ async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(si
     opened_at_once = 0
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        pane, gate = app.card.query_one(LinePane), Gate(app.card.query_one(LinePane))
+        pane, gate = app.card.query_one(LinePane), ReadGate(app.card.query_one(LinePane))
         height = pane.scrollable_content_region.height
         for seed in range(COMMANDS):
             question = command(random_command(seed), f"b{seed}")

@@ -36,11 +36,11 @@ class UnknownInput:
     text: str
 
 
-Meant = PromptInput | ShellInput | CommandInput | UnknownInput
+TypedInput = PromptInput | ShellInput | CommandInput | UnknownInput
 """What typed text may be."""
 
 
-def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
+def parse_input(typed: str, commands: Iterable[Action]) -> TypedInput | None:
     """Return the meaning of typed text; None for blank text or an empty shell command.
 
     If the first word has a second slash it is a path, so the text is a prompt. Text with a space before its slash is a
@@ -49,7 +49,7 @@ def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
     text = typed.strip("\n").rstrip()
     if not text.strip():
         return None
-    if text.strip() in _LEAVE and (leave := named("exit", commands)) is not None:
+    if text.strip() in _LEAVE and (leave := find_command("exit", commands)) is not None:
         return CommandInput(leave, "")
     if text.startswith("!"):
         shared = not text.startswith("!!")
@@ -58,10 +58,10 @@ def understand(typed: str, commands: Iterable[Action]) -> Meant | None:
     word, *rest = text.split(maxsplit=1)
     if not text.startswith("/") or "/" in word[1:] or ":" in word:
         return PromptInput(text)
-    row = named(word[1:], commands)
+    row = find_command(word[1:], commands)
     return UnknownInput(text) if row is None else CommandInput(row, "".join(rest).strip())
 
 
-def named(word: str, commands: Iterable[Action]) -> Action | None:
+def find_command(word: str, commands: Iterable[Action]) -> Action | None:
     """Return the command of that name or alias."""
     return next((row for row in commands if word == row.name or word in row.aliases), None)

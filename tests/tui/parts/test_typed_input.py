@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.meant import CommandInput, Meant, PromptInput, ShellInput, UnknownInput, understand
+from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, TypedInput, UnknownInput, parse_input
 
 HELP = Action("command.help", "keys")
 NEW = Action("command.new", "a new session", aliases=("clear",))
@@ -33,10 +33,10 @@ COMMANDS = (HELP, NEW, EXIT)
         ("exit the loop early", PromptInput("exit the loop early")),
     ],
 )
-def test_it_is_understood(typed: str, said: Meant) -> None:
-    assert understand(typed, COMMANDS) == said
+def test_it_is_understood(typed: str, said: TypedInput) -> None:
+    assert parse_input(typed, COMMANDS) == said
 
 
 @pytest.mark.parametrize("typed", ["", "  \n\t", "!", "!! ", "\n"])
 def test_nothing_is_said(typed: str) -> None:
-    assert understand(typed, COMMANDS) is None
+    assert parse_input(typed, COMMANDS) is None
