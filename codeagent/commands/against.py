@@ -34,13 +34,13 @@ from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 _COMMANDS = ("bash", "python")
-"""Tools that would run on this machine without a sandbox."""
+"""Tools that would run on this machine if there were no sandbox."""
 _LONGEST = 300
-"""Characters of a call or a text that are shown."""
+"""Characters shown of a call or a text."""
 _MOST_NAMED = 20
-"""Changed files that are listed."""
+"""How many changed files are listed."""
 _GOES_ON = (0, 4)
-"""Exit codes of a prompt after which the next one is sent: done, or something was denied."""
+"""The exit codes of a prompt after which the next one is sent: it was done, or something was denied."""
 
 
 def compare(args: argparse.Namespace, store: SessionStore, session_id: str) -> Coroutine[Any, Any, int]:
@@ -92,7 +92,7 @@ async def _compare(args: argparse.Namespace, store: SessionStore, session_id: st
 
 
 def _empty_folder() -> Path:
-    """Raises CodeagentError."""
+    """Make a folder for the copy. Raises CodeagentError."""
     try:
         return Path(tempfile.mkdtemp(prefix="codeagent-replay-")).resolve()
     except OSError as error:
@@ -162,11 +162,11 @@ def _settings(args: argparse.Namespace, copy: Path) -> Settings:
 
 
 class _Steering:
-    """Says what the user said while the model worked, after as many batches as then."""
+    """Repeats what the user said while the model was working, after the same number of batches."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.due: list[tuple[int, Steer | Interrupt]] = []
-        """Of the prompt that is running."""
+        """Texts of the running prompt: the number of batches after which each is sent, and the act."""
         self._agent = runtime.agent
         runtime.agent.observe(self._observe)
 
@@ -177,7 +177,7 @@ class _Steering:
 
 def _notes(recorded: Outline) -> Iterable[str]:
     if recorded.since > 1:
-        yield f"the files are as they were at prompt {recorded.since}: until then the agent changed nothing"
+        yield f"the files are as they were at prompt {recorded.since}: the agent had not changed any until then"
     yield from (f"not repeated: {what}" for what in recorded.not_repeated)
     yield from (f"not in the copy: {what}" for what in recorded.left_out)
 
@@ -200,9 +200,9 @@ class Comparison:
     recorded: SessionStats
     new: SessionStats
     copy: str | None
-    """Where the copy is kept; None if it was removed, because nothing in it was changed."""
+    """Where the copy is kept; None if it was removed because nothing in it was changed."""
     changed: tuple[str, ...]
-    """Paths in the copy."""
+    """Paths in the copy that changed."""
     notes: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""What `codeagent sandbox` says and does about the image that a repository describes."""
+"""The part of `codeagent sandbox` about the image that a repository describes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,20 +24,20 @@ _ANSWERS = {
 
 @dataclass(frozen=True)
 class OwnImage:
-    """The image that a repository describes, for people."""
+    """The image that a repository describes, in words for the user."""
 
     file: str
-    """Empty if it cannot be read."""
+    """The file that describes it; empty if it cannot be read."""
     state: str
     """Whether it is used, as a phrase."""
     is_settled: bool = False
-    """The user trusts it as it is, or refused it."""
+    """Whether the user has trusted it as it is now, or refused it."""
     rows: tuple[tuple[str, str], ...] = ()
-    """What it is made of: names and texts."""
+    """What it is made of, as names and texts."""
 
 
 def own_image(workspace: Path) -> OwnImage | None:
-    """Return what this repository describes, None if it is nothing; only parses files."""
+    """Return the image that this repository describes, or None; it only parses files."""
     try:
         found = image_trust(workspace, config_dir())
     except ConfigError as error:
@@ -52,7 +52,9 @@ def own_image(workspace: Path) -> OwnImage | None:
 def own_image_lines(own: OwnImage) -> Iterator[str]:
     yield f"repository  {one_line(f'{own.file}: {own.state}' if own.file else own.state, 300)}"
     for name, text in own.rows:
-        yield f"            {name:<12}{visible(text)}".replace("\n", "\\n")  # whole: it is read to decide about it
+        yield f"            {name:<12}{visible(text)}".replace(
+            "\n", "\\n"
+        )  # in full, because the user decides about it
 
 
 def trust_image(workspace: Path) -> int:

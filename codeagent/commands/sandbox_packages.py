@@ -55,7 +55,7 @@ def _locks(args: argparse.Namespace, spec: SandboxSpec) -> tuple[Lock, ...]:
 
 
 def _internet(lock: Lock) -> Internet:
-    """Only hosts that the user named themselves may have addresses that are not public."""
+    """Return the network for the build: only hosts that the user named may have addresses that are not public."""
     return internet_of(os.environ, any_address) if lock.is_own else internet_of(os.environ)
 
 

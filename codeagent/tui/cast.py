@@ -21,11 +21,11 @@ from codeagent.tui.pages.chat import OpenClient
 Size = tuple[int, int]
 """Columns and rows."""
 Written = tuple[tuple[float, str], ...]
-"""What was written, each with its time in seconds from the beginning."""
+"""The written pieces, each with its time in seconds from the beginning."""
 IDLE = 2.0
-"""Seconds of the longest time in which nothing changes; longer ones are cut."""
+"""Seconds of the longest pause without changes; longer ones are cut."""
 _LOOK_EVERY = 0.5
-"""Seconds between two looks whether the screen has ended."""
+"""Seconds between two checks whether the screen has ended."""
 _ALTERNATE_SCREEN = "\x1b[?1049h\x1b[?25l"
 _LOADED = re.compile(r"\s*@font-face\s*\{[^}]*\}")
 """The fonts that an exported picture would load from the network."""
@@ -41,7 +41,7 @@ class Cast:
     """The screen at the end, as SVG that loads nothing."""
 
     def asciinema(self, title: str, at: float) -> str:
-        """Write it down in asciinema's format, version 2; `at`: seconds since the epoch."""
+        """Return the recording in asciinema's format, version 2; `at` is in seconds since the epoch."""
         width, height = self.size
         head = {"version": 2, "width": width, "height": height, "timestamp": int(at), "idle_time_limit": IDLE}
         rows: list[object] = [head | {"title": title, "env": {"TERM": "xterm-256color"}}]
@@ -59,7 +59,7 @@ class _CastDriver(HeadlessDriver):
 
     @property
     def is_headless(self) -> bool:
-        """Nothing is drawn for a headless driver."""
+        """Return False, as Textual draws nothing for a headless driver."""
         return False
 
     def write(self, data: str) -> None:
@@ -116,7 +116,7 @@ async def record(
     app = _RecordedApp(keep, open_client, options, folders)
     await app.run_async(size=size, mouse=False, auto_pilot=watch)
     if (task := asyncio.current_task()) is not None and task.cancelling():
-        raise asyncio.CancelledError  # Textual takes it for an end like any other
+        raise asyncio.CancelledError  # Textual treats it as an ordinary end
     if app.ended_by is not None or not pictures:
         why = f" ({type(app.ended_by).__name__})" if app.ended_by is not None else ""
         raise CodeagentError(f"the screen could not be recorded{why}; nothing was written") from app.ended_by

@@ -14,7 +14,7 @@ from codeagent.tools.arguments import written
 
 _MOST = 30
 _PLACE = "\0todo"
-"""The key that orders the calls: no path holds a NUL."""
+"""The key that orders the calls; a path can never be equal to it, as it has a NUL."""
 _LONGEST = 200
 
 
@@ -33,7 +33,7 @@ class TodoArgs(ToolArgs):
 
 
 class TodoTool(Tool[TodoArgs]):
-    """Needs no approval: it changes nothing but what the user is shown."""
+    """Does not need approval: it changes only what the user is shown."""
 
     name = "todo"
     label = "To-do list"

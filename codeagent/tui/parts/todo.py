@@ -1,4 +1,4 @@
-"""The model's to-do list above the composer: how far it is, what is being done, and what comes next."""
+"""The model's to-do list above the composer: its progress, what is being done, and what comes next."""
 
 from collections.abc import Sequence
 
@@ -24,12 +24,12 @@ _SIGNS: dict[TodoState, str] = {"pending": "○", "active": "●", "done": "✓"
 
 
 def open_items(items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
-    """Return what is not done, the active items first."""
+    """Return the items that are not done, the active ones first."""
     return tuple(item for state in ("active", "pending") for item in items if item.state == state)
 
 
 def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palette) -> list[Line]:
-    """Draw the title and at most `rows` items that are not done; without rows, the title names the first of them."""
+    """Draw the title and at most `rows` items that are not done; without rows, the title names the first one."""
     left = open_items(items)
     words = f"── todo · {how_far(items)} "
     if rows == 0:
@@ -48,7 +48,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palett
 
 
 class TodoView(Widget):
-    """Hidden while there is nothing to do. A click asks for the whole list."""
+    """Shows the list; hidden while there is nothing to do. A click asks for the whole list."""
 
     DEFAULT_CSS = """
     TodoView {
