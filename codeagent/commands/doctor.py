@@ -170,7 +170,7 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
             found = engine.versions()
     except SandboxError as error:
         return [_unusable("engine", error)]
-    text = f"Docker {found.engine}, API {found.api}, runc {found.runc} at {engine.socket_path}"
+    text = f"{found.name} {found.engine}, API {found.api}, runc {found.runc} at {engine.socket_path}"
     warning = runtime_warning(found.runc)
     return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
 

@@ -120,7 +120,8 @@ def _status(args: argparse.Namespace) -> int:
     if args.json:
         print_json(facts)
         return 0
-    print(f"engine      Docker {versions.engine}, API {versions.api}, runc {versions.runc} at {engine.socket_path}")
+    found = f"{versions.name} {versions.engine}, API {versions.api}, runc {versions.runc}"
+    print(f"engine      {found} at {engine.socket_path}")
     print(f"image       none: {problem}" if image is None else f"image       {image.reference} ({image.origin})")
     for line in () if own is None else own_image_lines(own):
         print(line)

@@ -25,7 +25,7 @@ from codeagent.sandbox.exec import (
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
-from codeagent.sandbox.launch import SelfTest, describe, launch, self_test
+from codeagent.sandbox.launch import SelfTest, describe, launch, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
@@ -310,10 +310,8 @@ class SessionContainer:
             raise
         if self._test.failed:
             self._give_up(container)
-            raise SandboxUnavailable(
-                f"the sandbox failed its self-test: {'; '.join(self._test.failed)}",
-                "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory",
-            )
+            problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
+            raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container
         self._resources.guarded = frozenset(found.name for found in container.protected)
         self._is_idle()

@@ -6,6 +6,7 @@ Only a command's streams bypass docker-py, see `codeagent.sandbox.exec_stream` a
 import asyncio
 import errno
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,8 @@ _FIXED = ((1, 2, 8), (1, 3, 3))
 
 @dataclass(frozen=True)
 class EngineVersions:
+    name: str
+    """`Docker` or `Podman`."""
     engine: str
     api: str
     runc: str | None
@@ -138,7 +141,10 @@ class Engine:
     def versions(self) -> EngineVersions:
         facts = self.call(lambda api: api.version())
         parts = {part["Name"].lower(): part["Version"] for part in facts.get("Components") or []}
-        return EngineVersions(facts.get("Version", "?"), facts.get("ApiVersion", "?"), parts.get("runc"))
+        name = "Podman" if "podman engine" in parts else "Docker"
+        of_podman = parts.get("oci runtime (runc)", "").partition("\n")[0].removeprefix("runc version ")
+        runc = parts.get("runc") or of_podman or None
+        return EngineVersions(name, facts.get("Version", "?"), facts.get("ApiVersion", "?"), runc)
 
     def image(self, reference: str) -> tuple[str, ...] | None:
         """Return the variables (`NAME=value`) that an image sets; None if it is not on this machine."""
@@ -184,9 +190,11 @@ class Engine:
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
         if isinstance(tar, bytes):
-            self.call(lambda api: api.import_image_from_data(tar, **names))
+            answer = self.call(lambda api: api.import_image_from_data(tar, **names))
         else:
-            self.call(lambda api: api.import_image_from_file(tar, **names))
+            answer = self.call(lambda api: api.import_image_from_file(tar, **names))
+        if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
+            self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:
             raise SandboxUnavailable(f"the engine did not keep the image {tag}", "see its log, then try again")
 
@@ -283,8 +291,9 @@ def _split(reference: str) -> tuple[str, str]:
 def engine_socket(docker_host: str | None) -> str:
     """Return the path of the engine's unix socket. Raises SandboxUnavailable for an engine on another machine."""
     if docker_host is None:
-        rootless = f"{os.environ.get('XDG_RUNTIME_DIR', '')}/docker.sock"
-        return USUAL_SOCKET if Path(USUAL_SOCKET).exists() or not Path(rootless).exists() else rootless
+        own = os.environ.get("XDG_RUNTIME_DIR", "")
+        places = (USUAL_SOCKET, f"{own}/podman/podman.sock", f"{own}/docker.sock")
+        return next((place for place in places if Path(place).exists()), USUAL_SOCKET)
     if docker_host.startswith("unix://"):
         return docker_host.removeprefix("unix://")
     raise SandboxUnavailable(
@@ -301,15 +310,20 @@ def local_engine(docker_host: str | None) -> Iterator[Engine]:
         yield engine
 
 
-def probe_socket(path: str) -> None:
-    """Ask whether the engine answers, without loading anything heavy. Raises SandboxUnavailable if it does not."""
+def probe_socket(path: str) -> bool:
+    """Ask whether the engine answers, without loading anything heavy, and return whether it is Podman.
+
+    Raises SandboxUnavailable if it does not answer.
+    """
     probe = socket.socket(socket.AF_UNIX)
     probe.settimeout(PROBE_SECONDS)
     try:
         probe.connect(path)
         probe.sendall(_PING)
-        if not probe.recv(1):
+        answer = probe.recv(4096)
+        if not answer:
             raise ConnectionResetError(errno.ECONNRESET, "it closed the connection without an answer")
+        return b"\nlibpod-" in answer.lower()
     except OSError as error:
         raise unanswered(path, error) from error
     finally:
@@ -330,7 +344,7 @@ def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
         remedy = f"start it (sudo systemctl start docker), {_OFF}"
         return SandboxUnavailable(f"the Docker engine is not running: nothing listens at {path}", remedy)
     if number in (errno.EACCES, errno.EPERM):
-        remedy = "join its group (sudo usermod -aG docker $USER, then log in again) or use rootless Docker"
+        remedy = "join its group (sudo usermod -aG docker $USER, then log in again) or use Podman without root"
         return SandboxUnavailable(f"you may not use the Docker engine: no permission for {path}", remedy)
     if any(isinstance(each, TimeoutError) or "timed out" in str(each).lower() for each in causes):
         remedy = f"restart it (sudo systemctl restart docker), {_OFF}"

@@ -24,12 +24,25 @@ from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
-from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments, seccomp_filter
 from codeagent.sandbox.spec import SandboxSpec
 
 _TEST_SECONDS = 15.0
 _REAP_SECONDS = 3.0
 """How long a start waits for what dead processes left to be removed; that may take longer, beside it."""
+_OWNED = "files written inside are seen outside, with the workspace's owner"
+_SEES_NOTHING = "use an engine on this machine that sees this directory (docker context ls)"
+_OWN_KERNEL = (
+    "gVisor's runsc has a kernel of its own, in which the sandbox's walls cannot be checked: make runc the "
+    "default-runtime in /etc/docker/daemon.json"
+)
+_REFUSALS = (
+    ("bind source path does not exist", _SEES_NOTHING),
+    ("invalid mount config", _SEES_NOTHING),
+    ("container-init binary not found", "install Podman's init program: sudo apt-get install catatonit"),
+    ("in root network namespace", _OWN_KERNEL),
+)
+"""What an engine says when it refuses a container, and what to do about it."""
 _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
 
 
@@ -38,7 +51,7 @@ def launch(
 ) -> Container:
     """Make and start a container, once the `stale` one, given by its id, is gone. Raises SandboxUnavailable."""
     root, engine = resources.opened()
-    probe_socket(engine.socket_path)
+    podman = probe_socket(engine.socket_path)
     try:
         if stale is not None:
             engine.remove(stale)
@@ -64,6 +77,8 @@ def launch(
                 binds=_nameable(_binds(spec, own, resources, image, protected, hidden) + cache.binds) + python,
                 path=path,
                 variables=_variables(spec) + cache.variables,
+                seccomp_file=_filter_file(spec.state_dir) if podman else "",
+                user_namespace="keep-id" if podman and _is_rootless(engine) else "",
                 memory_bytes=spec.memory_bytes,
                 tmp_bytes=spec.tmp_bytes,
                 pids=spec.pids,
@@ -74,10 +89,9 @@ def launch(
         container_id, stdin = engine.run(arguments)
         processes = process_list(engine, container_id)
     except EngineError as refusal:
-        remedy = "codeagent sandbox test shows more; codeagent sandbox build makes another image"
-        if "bind source path does not exist" in str(refusal) or "invalid mount config" in str(refusal):
-            remedy = "use an engine on this machine that sees this directory (docker context ls)"
-        raise SandboxUnavailable(f"the Docker engine refused the sandbox: {refusal}", remedy) from refusal
+        usual = "codeagent sandbox test shows more; codeagent sandbox build makes another image"
+        remedy = next((remedy for said, remedy in _REFUSALS if said in str(refusal)), usual)
+        raise SandboxUnavailable(f"the engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts + cache.mounts
     told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
     warnings = (*_warnings(hidden), *cache.warnings)
@@ -122,6 +136,20 @@ def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
             f"the sandbox's files cannot be kept in {folder} ({error.strerror})",
             "make it writable, or set XDG_STATE_HOME to a folder that is",
         ) from error
+
+
+def _filter_file(state_dir: Path) -> str:
+    """Return the path of a file with the seccomp filter; write it if it is missing. Raises SandboxUnavailable."""
+    try:
+        return str(_written(state_dir / "sandbox" / "seccomp.json", seccomp_filter()))
+    except OSError as error:
+        problem = f"the sandbox's system call filter cannot be kept in {state_dir} ({error.strerror})"
+        raise SandboxUnavailable(problem, "make it writable, or set XDG_STATE_HOME to a folder that is") from error
+
+
+def _is_rootless(engine: Engine) -> bool:
+    """Tell whether the engine runs as an ordinary user, who owns its socket."""
+    return Path(engine.socket_path).stat().st_uid != 0
 
 
 def _written(path: Path, text: str) -> Path:
@@ -276,12 +304,24 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
         (f"commands run as uid {uid}", answers["uid"] == [str(uid)]),
     ]
     if written is not None:
-        checks.append(("files written inside are seen outside, with the workspace's owner", written))
+        checks.append((_OWNED, written))
     checks += [(f"{key} is {value}", answers[key] == [value]) for key, value in _EXPECTED.items()]
     failed = [what for what, holds in checks if not holds]
     failed += [f"writable: {name}" for name in answers["writable"]]
     missing = tuple(tool for tool in ("git", "python3", "rg", "make") if tool not in answers["tool"])
     return SelfTest(tuple(what for what, holds in checks if holds), tuple(failed), missing)
+
+
+def remedy_of(test: SelfTest, engine: Engine) -> str:
+    """Return what to do about a failed self-test."""
+    if {"NoNewPrivs is 1", "Seccomp is 2"} <= {*test.failed}:
+        return _OWN_KERNEL
+    if test.failed == (_OWNED,) and _is_rootless(engine):
+        return (
+            "Docker without root gives what commands write another owner: use Podman without root (systemctl --user "
+            "start podman.socket; export DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock), or Docker with root"
+        )
+    return "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory"
 
 
 def _write(root: PinnedRoot, name: str, text: str) -> int:

@@ -101,11 +101,17 @@ class ContainerSpec:
     cpus: float
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
+    seccomp_file: str = ""
+    """A file with the filter of `seccomp_filter`, for Podman, which takes only a file; empty for the filter itself."""
+    user_namespace: str = ""
+    """`keep-id`: the user's own uid is the same inside; for Podman without root."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """Return the body of `POST /containers/create`."""
     environment = ENVIRONMENT | {"PATH": spec.path} | dict(spec.variables)
+    home = "mode=1777" if spec.seccomp_file else f"mode=0700,uid={spec.uid},gid={spec.gid}"
+    limits = {"core": 0, "nofile": 4096} | ({"nproc": 4096} if spec.seccomp_file else {})
     tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
     devices, terminals = (_READ_ONLY_DEVICES, [_TERMINALS]) if spec.uid == 0 else ({}, [])
     return {
@@ -131,21 +137,18 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "NetworkMode": "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
-            "SecurityOpt": ["no-new-privileges", f"seccomp={seccomp_filter()}"],
+            "SecurityOpt": ["no-new-privileges", f"seccomp={spec.seccomp_file or seccomp_filter()}"],
             "ReadonlyRootfs": True,
-            "Tmpfs": {
-                "/tmp": f"{tmpfs},mode=1777",
-                HOME: f"{tmpfs},mode=0700,uid={spec.uid},gid={spec.gid}",
-                **devices,
-            },
+            "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},{home}", **devices},
             "Mounts": [*(_mount(bind) for bind in spec.binds), *terminals],
             "IpcMode": "private",
+            **({"UsernsMode": spec.user_namespace} if spec.user_namespace else {}),
             "CgroupnsMode": "private",
             "PidsLimit": spec.pids,
             "Memory": spec.memory_bytes,
             "MemorySwap": spec.memory_bytes,
             "NanoCpus": int(spec.cpus * 1e9),
-            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "nofile", "Soft": 4096, "Hard": 4096}],
+            "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()],
             "LogConfig": {"Type": "none", "Config": {}},
             "RestartPolicy": {"Name": "no"},
         },

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
     Engine,
     EngineError,
+    EngineVersions,
     engine_socket,
     is_stray,
     labels,
@@ -22,7 +24,7 @@ from codeagent.sandbox.engine import (
     unanswered,
 )
 from codeagent.sandbox.exec_stream import ExecStream
-from codeagent.sandbox.launch import judge
+from codeagent.sandbox.launch import SelfTest, judge, remedy_of
 from tests.sandboxes import sandbox_spec
 
 
@@ -187,3 +189,57 @@ async def test_a_refusal_to_start_is_told_in_the_engines_own_words(tmp_path: Pat
         await ExecStream.open(Engine(str(tmp_path / "engine")), "abc", tty=False)
     assert (str(caught.value), caught.value.status) == ("Container abc is paused, unpause it first", 409)
     server.close()
+
+
+PODMAN = {
+    "Version": "4.3.1",
+    "ApiVersion": "1.41",
+    "Components": [
+        {"Name": "Podman Engine", "Version": "4.3.1"},
+        {"Name": "OCI Runtime (runc)", "Version": "runc version 1.1.5+ds1\ncommit: 1.1.5"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("header", "podman"), [("Libpod-Api-Version: 4.3.1", True), ("Docker-Experimental: false", False)]
+)
+def test_podman_is_known_by_its_answer(tmp_path: Path, header: str, podman: bool) -> None:
+    path = str(tmp_path / "engine.sock")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(f"HTTP/1.0 200 OK\r\nApi-Version: 1.41\r\n{header}\r\n\r\nOK".encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert probe_socket(path) is podman
+        thread.join()
+
+
+def test_podman_and_its_runc_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "call", lambda self, request: PODMAN)
+    assert Engine("/s").versions() == EngineVersions("Podman", "4.3.1", "1.41", "1.1.5+ds1")
+
+
+@pytest.mark.parametrize(
+    ("failed", "remedy"),
+    [
+        (
+            ("the workspace inside is this workspace", "NoNewPrivs is 1", "Seccomp is 2"),
+            "make runc the default-runtime",
+        ),
+        (("files written inside are seen outside, with the workspace's owner",), "use Podman without root"),
+        (("Seccomp is 2",), "codeagent sandbox test shows all of it"),
+    ],
+)
+def test_a_failed_self_test_says_what_to_do_about_the_engine(
+    failed: tuple[str, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeagent.sandbox.launch._is_rootless", lambda engine: True)
+    assert remedy in remedy_of(SelfTest((), failed), Engine("/s"))

@@ -113,3 +113,16 @@ def test_the_small_files_of_containers_may_be_made_by_two_at_once(
     empty, passwd, _ = launch.state_files(tmp_path, 1000, 1000)
     assert (empty.read_text(), passwd.stat().st_mode & 0o777) == ("", 0o444)
     assert len(list((tmp_path / "sandbox").iterdir())) == 3
+
+
+def test_podman_gets_the_same_walls_in_its_own_words() -> None:
+    """The filter as a file, a home folder without owner, which its tmpfs cannot have, and a limit for its default."""
+    spec = replace(SPEC, seccomp_file="/state/seccomp.json", user_namespace="keep-id")
+    host = create_arguments(spec, {"codeagent": "1"})["HostConfig"]
+    differing = {name for name in host if host[name] != HOST.get(name)}
+    assert differing == {"SecurityOpt", "Tmpfs", "Ulimits", "UsernsMode"}
+    assert host["SecurityOpt"] == ["no-new-privileges", "seccomp=/state/seccomp.json"]
+    assert host["Tmpfs"] == HOST["Tmpfs"] | {HOME: HOST["Tmpfs"]["/tmp"]}
+    assert [limit for limit in host["Ulimits"] if limit not in HOST["Ulimits"]] == [
+        {"Name": "nproc", "Soft": 4096, "Hard": 4096}
+    ]
