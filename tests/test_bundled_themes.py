@@ -4,7 +4,6 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
 from rich.color import Color as RichColor
 from rich.style import Style
 from textual.color import Color
@@ -13,6 +12,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.settings_file import read_entries
 from codeagent.tui.theme_file import BASE_KEYS, TERMINAL_COLOURS, TOKENS, ThemeFile
 from codeagent.tui.themes import Themes
+from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "themes").glob("*.yaml"))
@@ -33,14 +33,14 @@ def test_there_is_a_choice() -> None:
     assert [theme.name for theme in themes if theme.textual.ansi] == ["terminal"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_bundled_theme_sets_every_key_itself(name: str) -> None:
     keys = {entry.key for entry in read_entries(ROOT / "themes" / f"{name}.yaml")}
     styles = {f"palette.{key}" for key in STYLES} | {f"palette.syntax.{token}" for token in TOKENS}
     assert keys >= {"name", "dark", *BASE_KEYS, *styles}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "terminal"])
+@for_each("name", [name for name in NAMES if name != "terminal"])
 def test_every_text_can_be_read_on_every_ground(name: str) -> None:
     theme = Themes().get(name)
     low = {
@@ -51,7 +51,7 @@ def test_every_text_can_be_read_on_every_ground(name: str) -> None:
     assert low == {}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_variable_of_a_bundled_theme_is_a_colour_or_a_style(name: str) -> None:
     variables = Themes().get(name).textual.to_color_system().generate()
     for key, value in variables.items():

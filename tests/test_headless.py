@@ -24,6 +24,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.headless import BROKEN_PIPE, NOBODY, NOBODY_FOR_HOSTS, Headless, Output, Streams, write_all_to
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
+from tests.table import for_each
 
 
 class PlayedAgent:
@@ -223,10 +224,8 @@ async def test_json_prints_one_object_at_the_end() -> None:
     assert report["tool_stats"]["tools"]["read"]["successful"] == 2
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"), [("done", 0), ("failed", 1), ("limit", 3), ("denied", 4), ("interrupted", 130)]
-)
-@pytest.mark.parametrize("output", ["text", "json", "jsonl"])
+@for_each(("reason", "code"), [("done", 0), ("failed", 1), ("limit", 3), ("denied", 4), ("interrupted", 130)])
+@for_each("output", ["text", "json", "jsonl"])
 async def test_the_exit_code_says_how_the_run_ended(reason: str, code: int, output: Output) -> None:
     assert (await play(ended(reason), output=output))[0] == code
 
@@ -347,7 +346,7 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     assert (await playing)[0] == 130
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 )
 async def test_a_signal_aborts_the_run_which_then_ends_properly(number: signal.Signals, code: int) -> None:

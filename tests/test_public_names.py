@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import codeagent
+from tests.table import for_each
 
 PUBLIC = [
     *("AddContext", "Agent", "Allow", "Deny", "Denied", "Event", "Failed", "InvalidArgs", "Modify", "NotFound"),
@@ -18,7 +19,7 @@ def test_the_public_names_are_pinned() -> None:
     assert codeagent.__all__ == PUBLIC
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@for_each("name", PUBLIC)
 def test_every_public_name_can_be_used(name: str) -> None:
     assert getattr(codeagent, name) is not None
 

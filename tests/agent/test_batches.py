@@ -12,14 +12,15 @@ from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
 from codeagent.core.tool import Access
 from tests.agent.doubles import Turn, do, of, scene
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("text", ["sequential", "parallel", "batched:1", "batched:7"])
+@for_each("text", ["sequential", "parallel", "batched:1", "batched:7"])
 def test_a_strategy_reads_as_it_is_written(text: str) -> None:
     assert str(Strategy.parse(text)) == text
 
 
-@pytest.mark.parametrize("text", ["batched:0", "batched", "batched:-1", "batched:x", "", "Parallel"])
+@for_each("text", ["batched:0", "batched", "batched:-1", "batched:x", "", "Parallel"])
 def test_anything_else_is_a_configuration_error(text: str) -> None:
     with pytest.raises(ConfigError):
         Strategy.parse(text)

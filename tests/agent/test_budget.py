@@ -23,6 +23,7 @@ from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.core.tool import Preview
 from tests.agent.doubles import MemoryJournal, Scene, Turn, do, of, scene
 from tests.agent.watching import heard, notices, paused, to_the_end, until, watched
+from tests.table import for_each
 
 
 def working(turns: int, **fields: object) -> Scene:
@@ -31,7 +32,7 @@ def working(turns: int, **fields: object) -> Scene:
     return scene(*calls, Turn("done"), attended=True, **fields)  # type: ignore[arg-type]  # passed on by name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "budget", "shown"),
     [
         ("$2", Budget("usd", 2), "$2"),
@@ -49,7 +50,7 @@ def test_a_budget_is_written_as_people_write_it(text: str, budget: Budget, shown
     assert str(budget) == shown
 
 
-@pytest.mark.parametrize("text", ["", "2", "$", "-1 tokens", "0 min", "ten batches", "5 calls", "$1e9x", "2 weeks"])
+@for_each("text", ["", "2", "$", "-1 tokens", "0 min", "ten batches", "5 calls", "$1e9x", "2 weeks"])
 def test_what_is_no_budget_is_an_error_that_shows_what_one_looks_like(text: str) -> None:
     with pytest.raises(ConfigError, match="use \\$2, 200k tokens, 30 min or 10 batches"):
         Budget.parse(text)

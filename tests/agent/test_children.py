@@ -40,6 +40,7 @@ from tests.agent.family import HELPER, ChildJournal, Family, ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import until
 from tests.effort import times
+from tests.table import for_each
 
 OTHER = AgentDefinition("other", "helps otherwise", parallel=True)
 
@@ -135,7 +136,7 @@ _TURNS = "reached its limit max_turns = 2 before it was done"
 _NOTHING = "failed: the answer was empty, several times over; the session is kept: ask again, or choose another model"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turns", "limits", "kind", "message"),
     [
         ([Turn(error=ModelError("no credit", kind="auth"))], {}, "failed", "failed: no credit"),

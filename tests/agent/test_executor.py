@@ -20,6 +20,7 @@ from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker
 from tests.agent.doubles import Do, Doing, MemoryOutputs, Place, Turn, do, of, scene
 from tests.fakes import FakeSandbox
+from tests.table import for_each
 
 
 async def one(turn: Turn, **options: object) -> ToolResultAdded:
@@ -98,7 +99,7 @@ class Odd(Doing):
         return returned  # type: ignore[no-any-return]  # whatever it is
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("what", "told"),
     [
         ("text", "returned str in place of a ToolResult"),

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from codeagent.agent.prompt import PromptEnvironment, system_prompt
 from codeagent.core.ports import Skill
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.catalog import ToolRegistry
+from tests.table import for_each
 
 HERE = PromptEnvironment("/acme", "Linux x86_64", "docker")
 names = st.lists(st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True), unique=True, max_size=12)
@@ -89,7 +89,7 @@ def test_one_more_tool_leaves_the_definitions_in_front_of_it_as_they_were(given_
     assert json.dumps([vars(one) for one in longer]).startswith(json.dumps([vars(one) for one in shorter])[:-1])
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 9])
+@for_each("count", [0, 1, 2, 9])
 def test_one_more_skill_leaves_every_byte_in_front_of_its_line_as_it_was(count: int) -> None:
     skills = [skill(f"skill-{number}") for number in range(count + 1)]
     old, new = (system_prompt([], "text", HERE, some) for some in (skills[:-1], skills))

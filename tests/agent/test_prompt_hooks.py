@@ -27,6 +27,7 @@ from codeagent.core.redact import Redactor
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.effort import times
+from tests.table import for_each
 
 NEVER = "secret"
 
@@ -48,7 +49,7 @@ def sent(s: Scene) -> str:
     return "\n".join(str(request.messages) for request in s.model.requests)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "reason"),
     [
         (Deny("not on a Friday"), "not on a Friday"),

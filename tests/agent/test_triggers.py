@@ -18,6 +18,7 @@ from codeagent.tools.extra.triggers import AddTimer
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import long
 from tests.agent.trigger_doubles import START, ManualClock, Waiting, call
+from tests.table import for_each
 
 TIMER = call("add_timer", prompt="look at the build", seconds=60, repeat=True, max_count=5)
 
@@ -153,7 +154,7 @@ async def test_a_run_that_was_stopped_is_not_begun_again_by_what_it_was_told() -
     await w.agent.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "why"),
     [
         ({"seconds": 3, "repeat": True}, f"a trigger fires at most every {SHORTEST:g} s"),
@@ -194,7 +195,7 @@ def test_a_schedule_has_the_words_of_cron_in_local_time(words: str, after: str, 
     assert next_time(words, datetime.fromisoformat(after).timestamp()) == datetime.fromisoformat(due).timestamp()
 
 
-@pytest.mark.parametrize("words", ["* * * * * *", "61 * * * *", "x", "0 0 31 2 *"])
+@for_each("words", ["* * * * * *", "61 * * * *", "x", "0 0 31 2 *"])
 def test_what_is_no_schedule_is_refused(words: str) -> None:
     with pytest.raises(Failed, match="schedule"):
         next_time(words, START)

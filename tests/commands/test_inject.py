@@ -9,6 +9,7 @@ from codeagent.core.acts import Act, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import ToolStarted, TurnStarted
 from tests.session.eventlogs import Log
+from tests.table import for_each
 
 
 class Recorder:
@@ -21,7 +22,7 @@ class Recorder:
         self.told.append(act)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("steer@tool:1=look = here", Injection(Steer("look = here"), "tool.started", 1)),
@@ -35,7 +36,7 @@ def test_what_is_accepted(text: str, expected: Injection) -> None:
     assert Injection.parse(text) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "steer", "steer@tool:1", "steer@tool:1=", "steer@tool:0=x", "steer@tool=x", "steer@call:1=x", "x@tool:1=y"],
 )

@@ -152,7 +152,7 @@ DATA: dict[str, dict[str, object]] = {
 """What scripts read in `data`, by `code`."""
 
 
-@pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: notice.code)
+@for_each("notice", NOTICES)
 def test_a_notice_that_is_acted_on_is_in_json_what_scripts_and_old_logs_know(notice: AnyNotice) -> None:
     event = replace(notice, seq=1, ts=2.0, session="s", agent="main")
     line = event_json(event, Redactor({}))
@@ -168,7 +168,7 @@ def test_every_notice_that_is_acted_on_is_in_the_contract() -> None:
     assert codes == set(DATA) == {notice.code for notice in NOTICES}
 
 
-@pytest.mark.parametrize("data", [{"mode": "of a newer version"}, {"other": 1}, {}, None])
+@for_each("data", [{"mode": "of a newer version"}, {"other": 1}, {}, None])
 def test_a_notice_with_other_data_is_kept_as_plain_words(data: object) -> None:
     line = {"seq": 1, "ts": 2.0, "session": "s", "type": "notice", "code": "mode.changed", "text": "x"}
     event = parse_event(line if data is None else line | {"data": data})
@@ -182,7 +182,7 @@ def test_a_record_without_its_envelope_is_no_event(field: str) -> None:
         parse_event({name: value for name, value in line.items() if name != field})
 
 
-@pytest.mark.parametrize("kind", [[], {}, None, 5, ["turn.started"]])
+@for_each("kind", [[], {}, None, 5, ["turn.started"]])
 def test_a_record_whose_type_is_not_text_is_no_event(kind: object) -> None:
     with pytest.raises(ValueError, match="type"):
         parse_event({"seq": 1, "ts": 2.0, "session": "s", "type": kind, "turn": 1})

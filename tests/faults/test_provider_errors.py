@@ -356,7 +356,7 @@ async def test_the_providers_pause_is_read(server: Server, name: str, lane: Lane
     assert [error.retry_after for error in errors] == [*pauses.values()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "seconds"),
     [
         (None, None),

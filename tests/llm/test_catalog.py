@@ -13,6 +13,7 @@ import pytest
 
 from codeagent.llm import catalog, litellm_model
 from codeagent.llm.catalog import context_window, entry, has_price, routed_provider
+from tests.table import for_each
 
 
 @pytest.fixture
@@ -43,9 +44,7 @@ def test_the_window_and_the_price_are_known_with_and_without_the_provider() -> N
     assert context_window("nobody/knows") is None and not has_price("nobody/knows")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "\x00", "fallback_generalizations", "a" * 10_000, "\n", "gpt-5\t", "zzz/zzz", "ü"]
-)
+@for_each("name", ["", "\x00", "fallback_generalizations", "a" * 10_000, "\n", "gpt-5\t", "zzz/zzz", "ü"])
 def test_a_name_that_no_model_has_is_not_found(name: str) -> None:
     assert entry(name) == {}
 

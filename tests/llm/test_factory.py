@@ -9,6 +9,7 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.llm.factory import Wire, lane, open_model
 from tests.llm.asking import ask
+from tests.table import for_each
 
 
 async def test_a_script_is_named_by_its_file(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_the_demo_has_a_name() -> None:
     assert open_model("demo").name == "demo"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "api_base", "wire", "taken"),
     [
         ("openai/gpt-5-mini", None, "auto", "native"),

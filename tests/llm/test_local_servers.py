@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import pytest
-
 from codeagent.llm.local_servers import LocalServer, ask_ports
+from tests.table import for_each
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"data": [{"id": "qwen3"}, {"id": "gpt-oss"}]}'
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -48,7 +47,7 @@ async def test_one_on_ipv6_alone_is_found_too() -> None:
         assert server.api_base == f"http://[::1]:{port}/v1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"HTTP/1.1 301 Moved\r\nLocation: http://203.0.113.9/v1/models\r\n\r\n",
@@ -63,7 +62,6 @@ async def test_one_on_ipv6_alone_is_found_too() -> None:
         b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
         b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20),
     ],
-    ids=lambda answer: repr(answer[:60]),
 )
 async def test_anything_else_that_listens_is_no_server(answer: bytes) -> None:
     async with listening(answer) as port:

@@ -11,6 +11,7 @@ from codeagent.llm import litellm_model
 from codeagent.llm.catalog import entry
 from codeagent.llm.providers import Target, key_variables, native_target, providers, resolve_target
 from tests.llm.provider_table import environment, sent
+from tests.table import for_each
 
 OWN = "http://own.example:8080/v1"
 KEYS = {name: f"sk-{name.lower()}" for row in providers().values() for name in row.keys}
@@ -101,7 +102,7 @@ async def test_the_url_is_the_one_litellm_posts_to(name: str, variables: dict[st
     assert endpoint.headers["Authorization"] == one.headers["authorization"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "variables", "headers"),
     [
         ("openai/gpt-4.1", {"OPENAI_API_KEY": "k"}, {"Authorization": "Bearer k"}),
@@ -146,7 +147,7 @@ def test_the_headers_carry_the_key_and_who_asks(name: str, variables: dict[str, 
     assert endpoint.headers == headers | {"Content-Type": "application/json", "Accept": "application/json"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "api_base", "format_", "url"),
     [
         ("anthropic/claude-sonnet-4-5", None, "anthropic", "https://api.anthropic.com/v1/messages"),
@@ -167,7 +168,7 @@ def test_the_format_follows_from_the_model_and_the_server(
     assert endpoint is not None and (endpoint.format, endpoint.url) == (format_, url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "api_base", "url"),
     [
         ("groq/x", "http://h/v1/", "http://h/v1/chat/completions"),
@@ -189,7 +190,7 @@ def test_a_key_is_not_part_of_what_a_target_looks_like() -> None:
     assert "sk-openai" not in repr(native("openai/gpt-5", **KEYS))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0", "azure/gpt-5", "vertex_ai/gemini-3-pro", "ollama/qwen3"),

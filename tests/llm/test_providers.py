@@ -12,9 +12,10 @@ from codeagent.llm.catalog import context_window, entry, spellings
 from codeagent.llm.providers import OFFERED, key_variables, try_key
 from tests.effort import part
 from tests.llm import provider_table
+from tests.table import for_each
 
 
-@pytest.mark.parametrize("name", OFFERED)
+@for_each("name", OFFERED)
 def test_what_is_offered_exists_calls_tools_and_needs_a_known_key(name: str) -> None:
     assert entry(*spellings(name))["supports_function_calling"] and (context_window(name) or 0) >= 100_000
     assert key_variables(name, None)
@@ -32,7 +33,7 @@ async def test_the_table_is_what_the_installed_litellm_says() -> None:
     assert provider_table.text(kept) == provider_table.FILE.read_text()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "variables"),
     [
         ("claude-sonnet-4-5", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")),
@@ -69,10 +70,10 @@ async def provider(status: int) -> AsyncIterator[tuple[str, list[str]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "outcome"), [(200, "accepted"), (401, "refused"), (403, "refused"), (500, "unknown"), (302, "unknown")]
 )
-@pytest.mark.parametrize(
+@for_each(
     ("variable", "base", "path", "header"),
     [
         ("ANTHROPIC_API_KEY", "ANTHROPIC_API_BASE", "GET /v1/models ", "x-api-key: sk-canary"),

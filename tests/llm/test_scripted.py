@@ -12,6 +12,7 @@ from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMe
 from codeagent.core.model import TextPiece
 from codeagent.llm.scripted import ScriptedError, ScriptedModel, Turn, load_script, parse_script
 from tests.llm.asking import Heard, ask, request, result
+from tests.table import for_each
 
 USER = UserMessage.from_text("hi")
 CALL = ToolCall(id="call_0001", name="bash", arguments="{}")
@@ -57,7 +58,7 @@ async def test_a_turn_may_stop_at_the_limit() -> None:
     assert heard.closed == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "kind", "retryable"),
     [
         (401, "auth", False),
@@ -99,7 +100,7 @@ async def test_an_expectation_sees_the_newest_input_alone() -> None:
         await ask(ScriptedModel([Turn(text="a", expect="hi")]), asked)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "problem"),
     [
         ([USER, ANSWER, result(CALL, "x")], "call call_0002 has no result"),
@@ -174,7 +175,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert second.error == ScriptedError(status=529, message="m", retry_after=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("{", "the script s is not JSON"),

@@ -16,6 +16,7 @@ from codeagent.llm.providers import Target, native_target
 from codeagent.llm.usage import estimated_usage, off_peak_rates, read_usage, to_usage, tokens, with_cost
 from tests.effort import FACTOR, part
 from tests.llm.asking import request
+from tests.table import for_each
 
 
 def test_usage_is_read_where_the_provider_sent_figures() -> None:
@@ -144,7 +145,7 @@ def test_every_token_of_a_long_prompt_costs_more() -> None:
     assert short is not None and long is not None and long > 1.9 * short
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("now", "quiet"),
     [
         ("2026-11-20 03:59", False),

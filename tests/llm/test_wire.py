@@ -22,6 +22,7 @@ from codeagent.core.messages import (
 from codeagent.llm.wire import Family, may_think, thinking_arguments, to_messages, to_tools
 from tests.llm.asking import BASH, READ, request, result
 from tests.servers import openai_problems
+from tests.table import for_each
 
 USER = UserMessage.from_text("hi")
 CALL = ToolCall(id="call_0001", name="read", arguments='{"path": "a"}')
@@ -69,15 +70,15 @@ def test_an_answer_without_text_has_no_content() -> None:
     assert wire("anthropic", USER, answer, result(CALL, "x"))[1]["content"] is None
 
 
-@pytest.mark.parametrize("arguments", ['{"path":', "", "[1]", "nonsense", '{"a":1}{"b":2}', "[" * 100_000])
+@for_each("arguments", ['{"path":', "", "[1]", "nonsense", '{"a":1}{"b":2}', "[" * 100_000])
 def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) -> None:
     call = ToolCall(id="call_0001", name="read", arguments=arguments)
     sent = wire("openai", USER, AssistantMessage(calls=(call,)), result(call, "invalid", is_error=True))
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-@pytest.mark.parametrize("name", ["", " ", "read file", "größe", "read.file\x1b]52", "a" * 65, "\x00"])
-@pytest.mark.parametrize("family", ["openai", "anthropic"])
+@for_each("name", ["", " ", "read file", "größe", "read.file\x1b]52", "a" * 65, "\x00"])
+@for_each("family", ["openai", "anthropic"])
 def test_a_name_no_provider_takes_back_is_replaced(family: Family, name: str) -> None:
     call = ToolCall(id="call_0001", name=name)
     sent = wire(family, USER, AssistantMessage(calls=(call,)), result(call, "Tool not found", is_error=True))
@@ -193,14 +194,14 @@ def test_thinking_is_not_asked_for_in_the_middle_of_a_turn_that_began_without(
     assert may_think([*asked, AssistantMessage(text="done"), UserMessage.from_text("more")])
 
 
-@pytest.mark.parametrize(("tokens", "limit"), [(500, 64_000), (30_000, 64_000), (90_000, 32_000), (5000, 4000)])
+@for_each(("tokens", "limit"), [(500, 64_000), (30_000, 64_000), (90_000, 32_000), (5000, 4000)])
 def test_the_limit_of_an_answer_is_above_its_budget_of_thought(tokens: int, limit: int) -> None:
     facts = {"supports_reasoning": True, "max_output_tokens": limit}
     sent = thinking_arguments(tokens, "anthropic", 8192, facts)
     assert 1024 <= sent["thinking"]["budget_tokens"] < sent["max_tokens"] <= limit
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "word"),
     [
         ({}, "none"),

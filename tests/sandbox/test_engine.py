@@ -26,6 +26,7 @@ from codeagent.sandbox.engine import (
 from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.launch import SelfTest, judge, remedy_of
 from tests.sandboxes import sandbox_spec
+from tests.table import for_each
 
 
 def complaint(path: Path) -> SandboxUnavailable:
@@ -131,7 +132,7 @@ GOOD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         ("interface", ["lo", "eth0"]), ("writable", [".git"]), ("uid", ["0"]), ("CapEff", ["00000000a80425fb"]),

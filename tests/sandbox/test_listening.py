@@ -8,6 +8,7 @@ from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.exec import ports_in
 from tests.sandboxes import Ran, run
+from tests.table import for_each
 
 SERVER = (
     "import socket, sys, time\n"
@@ -21,7 +22,7 @@ def test_an_answer_that_was_cut_short_names_no_port() -> None:
     assert ports_in(b"1F90\n0050\n") == frozenset()
 
 
-@pytest.mark.parametrize("answer", [b"", b"x\ndone\n", b"FFFFF\ndone\n", b"-1\ndone\n", b"\xff\ndone\n"])
+@for_each("answer", [b"", b"x\ndone\n", b"FFFFF\ndone\n", b"-1\ndone\n", b"\xff\ndone\n"])
 def test_an_answer_that_no_kernel_gives_names_no_port(answer: bytes) -> None:
     assert ports_in(answer) == frozenset()
 

@@ -7,13 +7,12 @@ import pytest
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.mounts import PinnedRoot, SecretScan, refuse_unsuitable
+from tests.table import for_each
 
 HOME = Path("/home/somebody")
 
 
-@pytest.mark.parametrize(
-    "root", ["/", "/usr", "/etc", "/var", "/home", "/tmp", "/proc/1", "/sys/fs", "/dev/shm", "/home/somebody"]
-)
+@for_each("root", ["/", "/usr", "/etc", "/var", "/home", "/tmp", "/proc/1", "/sys/fs", "/dev/shm", "/home/somebody"])
 def test_a_directory_that_is_no_workspace_is_refused(root: str) -> None:
     with pytest.raises(SandboxUnavailable):
         refuse_unsuitable(Path(root), HOME, ())

@@ -9,6 +9,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.tools.agents import AgentLoader
 from codeagent.tools.builtin.agent import AgentTool
 from codeagent.tools.folders import Loaded, ToolFile
+from tests.table import for_each
 
 
 def load(text: str, name: str = "reviewer.md") -> Loaded:
@@ -60,7 +61,7 @@ def test_a_model_as_another_program_calls_it_is_that_of_the_parent(model: str, w
     assert (loaded.agents[0].model, bool(loaded.problems)) == (None, warned)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "problem"),
     [
         ("no front matter", "1: it must begin with a line of ---, then name: and description:, then --- again"),
@@ -90,7 +91,7 @@ def test_the_tool_names_the_agents_that_there_are_now() -> None:
     assert "Agents: reviewer (reviews); general (" in tool.description
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 5, 10, 40])
+@for_each("number", [1, 2, 3, 5, 10, 40])
 def test_however_many_agents_there_are_their_list_stays_short(number: int) -> None:
     children = Children()
     children.definitions = tuple(AgentDefinition(f"agent-{each:02}", "reviews " * 40) for each in range(number))

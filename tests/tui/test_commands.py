@@ -1,11 +1,11 @@
 """A slash command is found by its name, and an unknown one is reported, never guessed."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
 from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, UnknownInput, parse_input
+from tests.table import for_each
 
 
 def called(text: str) -> tuple[str, str]:
@@ -20,7 +20,7 @@ def refused(text: str) -> str:
     return mistyped(said.text) if isinstance(said, UnknownInput) else wrong_argument(said.row, said.arguments)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name", "argument"),
     [
         ("/help", "help", ""),
@@ -39,7 +39,7 @@ def test_a_name_an_alias_or_a_bare_word_is_the_command(text: str, name: str, arg
     assert called(text) == (name, argument)
 
 
-@pytest.mark.parametrize("text", ["fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x"])
+@for_each("text", ["fix /help", "/etc/hosts is wrong", " /help", "exit now", "//x"])
 def test_what_is_not_a_command_is_a_prompt(text: str) -> None:
     assert isinstance(parse_input(text, COMMANDS), PromptInput)
 

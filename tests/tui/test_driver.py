@@ -12,6 +12,7 @@ from textual._xterm_parser import XTermParser
 from codeagent.tui.driver import KeyReader
 from codeagent.tui.parts.line_input import tell_alt_enter_from_enter
 from tests.effort import times
+from tests.table import for_each
 
 KEYS = {
     "\x1by": "alt+y",
@@ -79,7 +80,7 @@ def read(pieces: Iterable[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sent", KEYS)
+@for_each("sent", KEYS)
 def test_each_key_is_told_as_what_it_is(sent: str) -> None:
     assert read([sent]) == [name for name in [KEYS[sent]] if name]
 
@@ -88,7 +89,7 @@ def test_the_same_key_with_alt_twice_in_one_read_is_two_keys_with_alt() -> None:
     assert read(["\x1by\x1by"]) == ["alt+y", "alt+y"]
 
 
-@pytest.mark.parametrize("after", ["h", "ello", "\x1b[A", "\x1b", "\r"])
+@for_each("after", ["h", "ello", "\x1b[A", "\x1b", "\r"])
 def test_what_follows_a_key_with_alt_leaves_it_alone(after: str) -> None:
     assert read(["\x1by" + after])[0] == "alt+y"
     assert read(["\x1by" + after])[1:] == read([after])
@@ -119,7 +120,7 @@ def test_a_key_with_alt_types_no_character_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize("sent", ["\x1b[99;1;1;1;1z", "\x1b[121:89;4u", "\x1b[99999999999u", "\x1b[1;2\r"])
+@for_each("sent", ["\x1b[99;1;1;1;1z", "\x1b[121:89;4u", "\x1b[99999999999u", "\x1b[1;2\r"])
 def test_a_sequence_that_nobody_knows_types_nothing_and_the_next_key_is_read(sent: str) -> None:
     assert read([sent, "y"]) in (["y"], ["enter", "y"])
 

@@ -20,6 +20,7 @@ from codeagent.tui.commands import ACTIONS, COMMANDS
 from codeagent.tui.keymap import SCOPES, TYPED, BadKey, Keymap, KeymapError, load_keymap, shown, spelled
 from codeagent.tui.pages.slash import handler
 from codeagent.tui.parts.card_keys import keeps, letters_of
+from tests.table import for_each
 
 UNBOUND = ("card", "boundary", "plan", "summary")
 """Scopes of cards, which take no focus: keys reach them without Bindings."""
@@ -103,7 +104,7 @@ def test_any_text_is_a_key_in_one_spelling_or_refused(text: str) -> None:
     assert shown(key)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "key", "seen"),
     [
         ("Shift+Ctrl+A", "ctrl+shift+a", "Ctrl+Shift+A"),
@@ -140,7 +141,7 @@ def test_every_binding_with_an_id_is_of_the_table() -> None:
     assert bound == {action.id for action in KEYS if action.scope not in UNBOUND}
 
 
-@pytest.mark.parametrize("row", ACTIONS, ids=lambda row: row.id)
+@for_each("row", ACTIONS)
 def test_every_row_has_what_it_does(row: Action) -> None:
     """A function of the pages, an action of each class that binds it, or a letter that is a card's alone.
 

@@ -15,6 +15,7 @@ from codeagent.core.messages import AssistantMessage, UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
+from tests.table import for_each
 from tests.tui.scripts import (
     EDIT,
     MOVES,
@@ -165,7 +166,7 @@ def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> Non
     assert batch.cards[0].state == "done"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "becomes"),
     [
         ("denied", "denied"),

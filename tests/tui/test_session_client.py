@@ -31,6 +31,7 @@ from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
 from codeagent.tui.transcript.blocks import Remark
+from tests.table import for_each
 from tests.tui.fake_launcher import INFO, SESSION, FakeLauncher
 from tests.tui.job_scenes import TOOLBOX, background
 from tests.tui.scripts import Recording, looked_around, running_tests
@@ -393,7 +394,7 @@ async def test_what_is_not_text_is_refused_while_it_starts_and_changes_nothing()
     await client.close()
 
 
-@pytest.mark.parametrize("about", ["status", "cost", "context", "config", "tools"])
+@for_each("about", ["status", "cost", "context", "config", "tools"])
 async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
     launcher = FakeLauncher()
     client, _, _ = await opened(launcher)

@@ -26,6 +26,7 @@ from codeagent.core.events import RunFinished
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage
 from codeagent.core.policy import HookEvent, ToolHookEvent
 from codeagent.core.tool import ToolResult
+from tests.table import for_each
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
 RESULT = ToolResult.from_text("no", error=ErrorInfo(kind="failed", message="no"))
@@ -67,7 +68,7 @@ def test_every_event_has_its_words_and_those_that_judge_have_answers() -> None:
     assert set(get_args(ToolHookEvent)) < set(EVENTS)
 
 
-@pytest.mark.parametrize("event", ALLOWED)
+@for_each("event", ALLOWED)
 def test_each_event_takes_its_own_decisions_and_no_others(event: HookEvent) -> None:
     taken = set()
     for decision, more in WHOLE.items():
@@ -79,13 +80,13 @@ def test_each_event_takes_its_own_decisions_and_no_others(event: HookEvent) -> N
     assert taken == ALLOWED[event]
 
 
-@pytest.mark.parametrize("printed", [b"", b"\n \n"])
-@pytest.mark.parametrize("event", ALLOWED)
+@for_each("printed", [b"", b"\n \n"])
+@for_each("event", ALLOWED)
 def test_no_output_allows(event: HookEvent, printed: bytes) -> None:
     assert parse_answer(event, printed) == AnswerAllow(decision="allow")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "printed",
     [
         "{}",

@@ -4,7 +4,6 @@ import asyncio
 import json
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolResult
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
+from tests.table import for_each
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
 
@@ -217,7 +217,7 @@ async def test_a_hook_for_some_tools_is_not_called_for_others() -> None:
     assert seen == ["bash"] * 4 + ["bash_output"] * 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "shown", "told"),
     [
         (True, True, []),

@@ -10,6 +10,7 @@ from codeagent.llm.protocols.formats import TextProtocol
 from codeagent.llm.protocols.protocol import ParsedCall
 from tests.effort import part
 from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
+from tests.table import for_each
 
 LS = ParsedCall("bash", '{"command": "ls"}')
 OBJECT = '{"name": "bash", "arguments": {"command": "ls"}}'
@@ -287,7 +288,7 @@ def test_malformed_arguments_are_passed_on_as_they_are(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("protocol", "block"),
     [
         (HERMES, f"<tool_call>{OBJECT}</tool_call>"),

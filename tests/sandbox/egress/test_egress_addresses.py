@@ -7,6 +7,7 @@ import pytest
 
 from codeagent.net.addresses import is_ours, is_public
 from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxying
+from tests.table import for_each
 
 _NEAR = """
 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.255.255.254 169.254.0.1
@@ -23,12 +24,12 @@ _FAR = """
 """
 
 
-@pytest.mark.parametrize("text", NOT_PUBLIC)
+@for_each("text", NOT_PUBLIC)
 def test_an_address_that_is_near_or_special_is_not_public(text: str) -> None:
     assert not is_public(ipaddress.ip_address(text))
 
 
-@pytest.mark.parametrize("text", _FAR.split())
+@for_each("text", _FAR.split())
 def test_an_address_of_the_internet_is_public(text: str) -> None:
     assert is_public(ipaddress.ip_address(text))
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from codeagent.core.cancel import CancelToken
 from codeagent.core.ports import Reply
 from codeagent.core.sanitize import visible
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
+from tests.table import for_each
 from tests.tools.mcp.setting import answer_of, hostile
 
 
@@ -82,7 +81,7 @@ async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_a
         assert '["state", {"action": "accept", "content": {"name": "Ada"}}]' in await answer_of(setting, text="x")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("about", "answer"),
     [
         ({"type": "number"}, "nan"),

@@ -9,6 +9,7 @@ import pytest
 
 from codeagent.core.tool import Failed
 from codeagent.tools.mcp.mentions import offered_texts, read_mentions
+from tests.table import for_each
 from tests.tools.mcp.hostile import EVIL
 from tests.tools.mcp.real_servers import servers_or_skip
 from tests.tools.mcp.setting import hostile, serving
@@ -42,7 +43,7 @@ class Server:
         return {"messages": [{"role": "user", "content": said}, {"role": "assistant", "content": said}]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "uris"),
     [
         ("compare @github:issue://1 with (@github:file:///a.txt).", ["issue://1", "file:///a.txt"]),
@@ -72,7 +73,7 @@ async def test_more_than_five_resources_are_refused() -> None:
         await read_mentions(" ".join(f"@github:{number}" for number in range(6)), [Server()])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "arguments"),
     [
         ("pr=7", {"pr": "7"}),
@@ -119,7 +120,7 @@ async def test_only_what_can_be_typed_is_offered() -> None:
     ]
 
 
-@pytest.mark.parametrize("listed", [7, "x", {}, ["x", 7, {"name": 7, "required": True}, {"required": True}]])
+@for_each("listed", [7, "x", {}, ["x", 7, {"name": 7, "required": True}, {"required": True}]])
 async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(listed: Any) -> None:
     server = Server(listed=[{"name": "odd", "arguments": listed}])
     assert (await read_mentions("/github:odd", [server])).endswith(") the text")

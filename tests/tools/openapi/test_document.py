@@ -15,6 +15,7 @@ from codeagent.tools.openapi.plan import Plan, plan_of
 from codeagent.tools.openapi.reading import BadDocument, read_text
 from codeagent.tools.openapi.source import chosen, listed_operations, longest_name
 from codeagent.tools.schema import faults_of, problems_of
+from tests.table import for_each
 
 SHOP: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -55,9 +56,7 @@ def planned(document: ApiDocument) -> dict[str, Plan]:
     return {one.name: plan_of(document, one) for one in document.operations()[0]}
 
 
-@pytest.mark.parametrize(
-    "text", [json.dumps(SHOP), json.dumps(SHOP, indent=1), yaml.safe_dump(SHOP), "\ufeff" + json.dumps(SHOP)]
-)
+@for_each("text", [json.dumps(SHOP), json.dumps(SHOP, indent=1), yaml.safe_dump(SHOP), "\ufeff" + json.dumps(SHOP)])
 def test_a_document_is_the_same_from_json_yaml_and_an_object(text: str) -> None:
     assert ApiDocument.read(text.encode()).root == ApiDocument(SHOP).root
 
@@ -127,7 +126,7 @@ def test_a_body_is_written_out_once_without_what_only_the_server_sets() -> None:
     ].security == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("only", "names"),
     [
         (["tag:people"], ["get_users_id"]),
@@ -141,7 +140,7 @@ def test_filters_of_a_kind_add_up_and_kinds_narrow(only: list[str], names: list[
     assert [one.name for one in chosen(ApiDocument(SHOP).operations()[0], only)] == names
 
 
-@pytest.mark.parametrize("only", ["tag:", "colour:red", "people", "tag:nobody"])
+@for_each("only", ["tag:", "colour:red", "people", "tag:nobody"])
 def test_a_filter_that_is_not_one_or_fits_nothing_is_refused(only: str) -> None:
     with pytest.raises(BadDocument, match=r"not a filter|no operation matches"):
         chosen(ApiDocument(SHOP).operations()[0], [only])
@@ -160,7 +159,7 @@ def alias_bomb() -> str:
     return "\n".join(["a0: &a0 x", *levels])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         ('{"swagger": "2.0"}', "Swagger 2.0"),
@@ -186,7 +185,6 @@ def alias_bomb() -> str:
         ("? [a]\n: b", "a key is not text"),
         ("\x80", "not"),
     ],
-    ids=lambda value: value[:12].encode("unicode_escape").decode(),
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadDocument, match=why):
@@ -201,7 +199,7 @@ def test_yaml_keeps_keys_and_dates_as_they_are_written_and_merges() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("reference", "why"),
     [
         ("other.yaml#/a", "another document, other.yaml#/a; put it beside"),

@@ -13,6 +13,7 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.plan import Plan, plan_of
 from codeagent.tools.openapi.writing import body_of, headers_of, path_of, query_of
+from tests.table import for_each
 
 _LIST = ["blue", "black", "brown"]
 _OBJECT = {"R": 100, "G": 200, "B": 150}
@@ -32,7 +33,7 @@ def parameter(place: str, style: str | None = None, explode: bool | None = None,
     return {name: value for name, value in given.items() if value is not None}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("style", "explode", "value", "written"),
     [
         ("form", False, "", "color="),
@@ -57,7 +58,7 @@ def test_a_query_has_each_style(style: str | None, explode: bool | None, value: 
     assert query_of(plan(parameter("query", style, explode)), {"color": value}) == written
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("style", "explode", "value", "written"),
     [
         ("simple", False, "blue", "blue"),
@@ -105,7 +106,7 @@ def test_no_value_leaves_its_place_in_the_path(value: str) -> None:
     assert not set(path) & set("?#\\ \r\n") and path.isascii()
 
 
-@pytest.mark.parametrize("value", [".", "..", "", None, []])
+@for_each("value", [".", "..", "", None, []])
 def test_a_path_value_that_would_name_another_path_is_refused(value: object) -> None:
     with pytest.raises(InvalidArgs, match="another path"):
         path_of(plan(parameter("path", required=True), path="/v1/{color}"), {"color": value})

@@ -12,6 +12,7 @@ from codeagent.tools.web.client import MOST_REDIRECTS, WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
 from codeagent.tools.web.url import WebUrl
 from tests.sandbox.egress.test_egress_addresses import NOT_PUBLIC
+from tests.table import for_each
 from tests.tools.web.serving import FlippingNames, Reply, Seen, Site, serving
 
 _FAR, _NEAR = "127.0.0.2", "127.0.0.1"
@@ -182,7 +183,7 @@ async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusa
         await WebClient({"https_proxy": "socks5://x.example"}).send(get("https://far.example/"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {"Host": "evil.example"},

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tools.web.url import WebUrl
+from tests.table import for_each
 
 _SPELLINGS = r"""
 ftp://example.org/ file:///etc/passwd gopher://example.org/ //example.org/ example.org http:/example.org http://
@@ -18,15 +19,13 @@ http://ⓔxample.org/ https://exam%70le.org/ http://example.org.%2e/ http://-a.e
 _REFUSED = _SPELLINGS.split()
 
 
-@pytest.mark.parametrize(
-    "text", [*_REFUSED, "https://a.example/\r\nX: y", "https://a.exa mple/", "http://a.example\t/"]
-)
+@for_each("text", [*_REFUSED, "https://a.example/\r\nX: y", "https://a.exa mple/", "http://a.example\t/"])
 def test_what_another_parser_could_read_as_another_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not an address|not a host"):
         WebUrl.parse(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "read"),
     [
         ("HTTPS://API.Example.ORG:443/a?b=c#d", "https://api.example.org/a?b=c"),

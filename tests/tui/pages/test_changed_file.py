@@ -1,12 +1,12 @@
 """What a session made of one file: lines where there are lines, words where there are none."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock, cut
 from codeagent.tui.pages.changes import changed_file
+from tests.table import for_each
 
 TEXT = Node("file", b"a\nb\n")
 
@@ -18,7 +18,7 @@ def test_a_text_is_compared_by_lines() -> None:
     assert view.notes == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("then", "now", "words"),
     [
         (None, TEXT, "a new file"),
@@ -37,7 +37,7 @@ def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, wor
     assert view.diff is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("then", "now", "words"),
     [
         (None, Node("link", b"to/x"), ("a new link to to/x",)),

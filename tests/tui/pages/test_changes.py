@@ -9,6 +9,7 @@ from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.state import UiState
+from tests.table import for_each
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 from tests.tui.replay import ReplayClient
@@ -92,7 +93,7 @@ async def test_a_hunk_is_taken_back_after_a_yes_and_what_is_left_is_shown() -> N
         assert "hunk 1 of 1" in page.app.shown
 
 
-@pytest.mark.parametrize("key", ["n", "escape", "enter", "x", "j", "]"])
+@for_each("key", ["n", "escape", "enter", "x", "j", "]"])
 async def test_any_key_but_yes_takes_nothing_back_and_does_nothing_else(key: str) -> None:
     page = Page()
     async with page.app.run_test(size=(80, 24)) as pilot:

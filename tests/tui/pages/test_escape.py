@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.pages.escape import AGAIN, Escape, Meaning, Situation
+from tests.table import for_each
 from tests.tui.pages.stand_in import Clock
 
 IDLE = Situation()
@@ -12,7 +13,7 @@ WORKING = Situation(busy=True)
 NEW = Situation("paused", busy=True, new=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("situation", "meaning"),
     [
         (Situation(busy=True, finding=True), "close_find"),

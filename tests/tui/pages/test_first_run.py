@@ -6,6 +6,7 @@ from textual import events
 from codeagent.core.errors import ConfigError
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.tui.pages.opening import FirstRun
+from tests.table import for_each
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
 SERVER = ModelRow("ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434")
@@ -79,7 +80,7 @@ async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_b
         assert drawer.kept == {"OPENROUTER_API_KEY": f"sk-or-{SECRET}"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "said"),
     [
         ("", "nothing was pasted yet"),

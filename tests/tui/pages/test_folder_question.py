@@ -1,14 +1,13 @@
 """A folder that is no project is worked in only after a yes that was meant."""
 
-import pytest
-
 from codeagent.tui.pages.opening import GIT, FolderQuestion
+from tests.table import for_each
 from tests.tui.pages.stand_in import Clock, StandIn
 
 TEXT = "this is your home folder, not a project"
 
 
-@pytest.mark.parametrize("key", ["enter", "n", "escape", "ctrl+c"])
+@for_each("key", ["enter", "n", "escape", "ctrl+c"])
 async def test_everything_but_y_means_no(key: str) -> None:
     app = StandIn()
     async with app.run_test() as pilot:

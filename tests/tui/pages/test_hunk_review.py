@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from codeagent.core.display import DiffBlock, HunkAnswer, cut, landed
 from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.parts.guard import TOO_SOON
+from tests.table import for_each
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
 LINES = [f"line {at}" for at in range(1, 61)]
@@ -122,7 +123,7 @@ async def test_on_a_screen_too_small_to_show_anything_nothing_is_applied() -> No
         assert review.answers == "none yet"
 
 
-@pytest.mark.parametrize("key", ["enter", "space", "R", "e"])
+@for_each("key", ["enter", "space", "R", "e"])
 async def test_no_key_counts_in_the_first_half_second(key: str) -> None:
     review = Review(changed(5))
     async with review.app.run_test(size=(80, 24)) as pilot:

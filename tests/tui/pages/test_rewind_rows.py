@@ -1,6 +1,5 @@
 """The moments of a conversation as a list, and the prompt that returns to the composer."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from codeagent.core.checkpoints import ChangedFile, Changes, Point
 from codeagent.core.sanitize import one_line
 from codeagent.tui.pages.rewind import point_rows, prompt_said, prompts_since, way_rows
 from codeagent.tui.transcript.blocks import PromptBlock
+from tests.table import for_each
 
 LABEL = 200
 
@@ -26,7 +26,7 @@ def test_prompts_are_counted_from_the_moment_on() -> None:
     assert [prompts_since(points, point) for point in points] == [3, 2, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cause", "files", "keys"),
     [
         ("prompt", 2, ["both", "files", "conversation"]),

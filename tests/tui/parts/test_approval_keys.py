@@ -1,4 +1,3 @@
-import pytest
 from rich.cells import cell_len
 
 from codeagent.tui.keymap import Keymap
@@ -7,6 +6,7 @@ from codeagent.tui.parts.approval_body import asked
 from codeagent.tui.parts.card_content import CardView
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 from tests.tui.parts.cards import edit
 
 
@@ -28,7 +28,7 @@ def said(width: int, **how: bool | str) -> str:
     return "\n".join(line.strip.text for line in keys(**how).rows(width, Palette()))  # type: ignore[arg-type]  # by name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("width", "text"),
     [
         (110, " y  allow once   a  allow for this session  › n  deny   r  deny, because…   A  all of them…   t  split"),
@@ -43,8 +43,8 @@ def test_keys_are_said_in_as_many_words_as_fit_two_rows(width: int, text: str) -
     assert said(width) == text
 
 
-@pytest.mark.parametrize("focused", [True, False])
-@pytest.mark.parametrize("several", [True, False])
+@for_each("focused", [True, False])
+@for_each("several", [True, False])
 def test_eighty_columns_have_room_for_every_answer(focused: bool, several: bool) -> None:
     text = said(76, beyond=True, several=several, focused=focused)
     lead = "" if focused else "Alt+"
@@ -74,7 +74,7 @@ def test_what_allows_is_greyed_while_it_is_off_and_nothing_is_struck_out() -> No
     assert grey == ["y", "allow once", "a", "allow for this session", "p", "always allow like this…"]
 
 
-@pytest.mark.parametrize("width", range(9, 120))
+@for_each("width", range(9, 120))
 def test_saying_no_is_always_offered(width: int) -> None:
     for beyond in (False, True):
         for focused in (False, True):

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -10,6 +9,7 @@ from codeagent.tui.parts.boundary import outline, pause_choices, paused_pieces, 
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled, letters_of
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused, PausedCall
+from tests.table import for_each
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
 WIDE = 76
@@ -21,7 +21,7 @@ def rows(paused: Paused, width: int = WIDE, *, marked: int = 0, problem: str = "
     return [found.strip.text.rstrip() for piece in pieces for found in piece(width, Palette())]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "words"),
     [
         (CALL, "runs"),
@@ -37,7 +37,7 @@ def test_every_state_of_a_call_has_words(call: PausedCall, words: str) -> None:
     assert state_of(call) == words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("paused", "words"),
     [
         (Paused("step", "paused before batch 3", 3, (CALL,)), "paused before batch 3 · 1 call"),
@@ -104,8 +104,8 @@ def test_a_long_plan_says_how_much_more_there_is() -> None:
     assert (len(found), found[-1]) == (7, "… 14 more above")
 
 
-@pytest.mark.parametrize("stepping", [True, False])
-@pytest.mark.parametrize("why", ["step", "asked"])
+@for_each("stepping", [True, False])
+@for_each("why", ["step", "asked"])
 def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> None:
     paused = Paused(why, "", 3, (CALL,))  # type: ignore[arg-type]  # one of the words
     row = ChoiceRow()

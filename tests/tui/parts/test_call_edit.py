@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.checks import CallEdit, call_edit, fits_line
 from codeagent.tui.rendering.marked import unseen
+from tests.table import for_each
 
 TEXTS = st.text(
     st.sampled_from('a\n\t \u202e\u200b\xa0\u2800é漢\U000e0041\ud800\x1b"\\') | st.characters(), max_size=30
@@ -29,7 +30,7 @@ def test_a_command_alone_is_edited_as_it_is() -> None:
     assert json.loads(edit.arguments("pytest -q 'ü'")) == {"command": "pytest -q 'ü'"}
 
 
-@pytest.mark.parametrize("command", ["a\nb", "a\tb", "a\x1b[2J", "a\u202e", "a\xa0b", "a\u2800"])
+@for_each("command", ["a\nb", "a\tb", "a\x1b[2J", "a\u202e", "a\xa0b", "a\u2800"])
 def test_what_one_line_does_not_show_is_edited_outside(command: str) -> None:
     edit = edit_of("bash", command=command)
     assert (edit.kind, fits_line(edit.text), edit.suffix) == ("command", False, ".sh")
@@ -52,12 +53,12 @@ def test_json_comes_back_as_it_was_and_shows_all_of_itself(arguments: dict[str, 
     assert given_back == {"path": "a", **{f"x{key}": value for key, value in arguments.items()}}
 
 
-@pytest.mark.parametrize("arguments", ["", "{", "[1]", "null", '"x"', "[" * 100_000])
+@for_each("arguments", ["", "{", "[1]", "null", '"x"', "[" * 100_000])
 def test_what_is_no_object_cannot_be_edited(arguments: str) -> None:
     assert call_edit("bash", arguments) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("{", "not JSON: Expecting property name enclosed in double quotes on line 1, column 2"),

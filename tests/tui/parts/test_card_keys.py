@@ -1,14 +1,13 @@
-import pytest
-
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_content import CardChoice
 from codeagent.tui.parts.card_keys import labelled, letters_of
+from tests.table import for_each
 
 OWN = Keymap({"card.once": ("o", "f5"), "card.all": ("ctrl+y",)})
 OTHERS = ("t", "pagedown")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pressed", "meant"),
     [
         ("y", "y"),
@@ -28,9 +27,7 @@ def test_a_key_means_the_same_alone_and_with_alt(pressed: str, meant: str) -> No
     assert letters_of("card", Keymap(), OTHERS).get(pressed, "") == meant
 
 
-@pytest.mark.parametrize(
-    ("pressed", "meant"), [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")]
-)
+@for_each(("pressed", "meant"), [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")])
 def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, meant: str) -> None:
     assert letters_of("card", OWN, OTHERS).get(pressed, "") == meant
 

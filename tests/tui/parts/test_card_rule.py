@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from codeagent.core.policy import Rule
 from codeagent.tui.parts.card_content import Check
 from codeagent.tui.parts.checks import check_rule
 from codeagent.tui.rendering.marked import unseen
+from tests.table import for_each
 from tests.tui.parts.cards import asking, command, edit
 
 PYTEST = command("pytest  -q tests")
@@ -27,7 +27,7 @@ def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
     assert check_rule(rule, PYTEST, keep=True).says[0] == "always, in this folder"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("", "write what to allow, such as bash(git status*)"),
@@ -56,7 +56,7 @@ def test_letters_that_look_like_others_are_named() -> None:
     assert "does not match" in refused.problem and refused.odd == "1 non-ASCII letter: U+0443"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "waiting",
     [
         command("pytest && rm -rf build"),

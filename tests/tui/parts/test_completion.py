@@ -1,9 +1,8 @@
 """What can be completed at the cursor."""
 
-import pytest
-
 from codeagent.tui.actions import Action
 from codeagent.tui.parts.suggestions import Unfinished, command_choices, file_choices, unfinished_at
+from tests.table import for_each
 
 COMMANDS = (
     Action("command.config", "settings"),
@@ -13,7 +12,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "expected"),
     [
         ("/", Unfinished("command", 0, "")),

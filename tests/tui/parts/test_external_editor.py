@@ -13,6 +13,7 @@ import pytest
 from textual.app import App
 
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor, editor_command
+from tests.table import for_each
 
 
 class Lending(App[None]):
@@ -88,7 +89,7 @@ def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, 
     assert editor_command({"EDITOR": "sh"}, tmp_path) != [str(planted)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "words"),
     [
         ({}, "No editor is set"),

@@ -1,6 +1,5 @@
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from codeagent.core.policy import Answer as AnswerWord
 from codeagent.core.policy import Decision
 from codeagent.tui.parts.card_content import Send
 from codeagent.tui.parts.guard import QUIET, REPEAT, Guard, allows
+from tests.table import for_each
 
 
 class Clock:
@@ -63,6 +63,6 @@ def test_no_key_ever_counts_within_half_a_second_of_a_question_or_of_typing(step
             assert clock.now - closed >= QUIET - 1e-9
 
 
-@pytest.mark.parametrize("word", get_args(AnswerWord))
+@for_each("word", get_args(AnswerWord))
 def test_every_answer_that_lets_a_call_happen_has_to_be_read_for(word: AnswerWord) -> None:
     assert allows(Send((SkipCall("c"), Answer("a", Decision(word))))) == (word in ("once", "session", "rule"))

@@ -28,10 +28,8 @@ def test_a_clean_workspace_has_no_count() -> None:
     assert drawn(80, changes=0).startswith(" acme-api  main  ")
 
 
-@pytest.mark.parametrize("width", range(1, 140))
-@pytest.mark.parametrize(
-    "workspace", ["acme-api", "a-very-long-name-of-a-repository-that-somebody-chose", "資料庫資料庫資料庫"]
-)
+@for_each("width", range(1, 140))
+@for_each("workspace", ["acme-api", "a-very-long-name-of-a-repository-that-somebody-chose", "資料庫資料庫資料庫"])
 def test_it_never_is_wider_than_the_screen(width: int, workspace: str) -> None:
     assert cell_len(drawn(width, workspace=workspace, branch="feature/something-long-as-well")) <= max(width, 2)
 

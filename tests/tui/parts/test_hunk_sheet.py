@@ -1,11 +1,11 @@
 """What a user answers to each hunk, and what their own lines become."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.display import DiffBlock
 from codeagent.tui.parts.hunk_pane import HunkSheet
+from tests.table import for_each
 
 TEXT = st.text("ab\n", max_size=20)
 
@@ -36,7 +36,7 @@ def test_any_lines_can_be_written_and_are_what_the_text_becomes(before: str, aft
     assert found.result == "\n".join(out)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after", "shown", "written", "result"),
     [
         ("a\nb\n", "a\nc\n", "c", "1\n2", "a\n1\n2\n"),
@@ -81,8 +81,6 @@ def test_own_lines_stay_while_the_hunk_is_left_out() -> None:
     assert found.text(0) == "mine"
 
 
-@pytest.mark.parametrize(
-    ("line", "can"), [("a\tb é", True), ("a\u200bb", False), ("a\x1b[m", False), ("\u3164", False)]
-)
+@for_each(("line", "can"), [("a\tb é", True), ("a\u200bb", False), ("a\x1b[m", False), ("\u3164", False)])
 def test_only_what_is_seen_can_be_written_in_place(line: str, can: bool) -> None:
     assert sheet("x\n", f"{line}\ny\n").can_be_written_here(0) is can

@@ -1,13 +1,13 @@
 """What is pasted is kept exactly, and nothing of it acts on the terminal."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.parts.prompt_text import Chips, harmless, is_long
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "long"),
     [
         ("x" * 1_000, False),

@@ -1,8 +1,8 @@
-import pytest
 from rich.cells import cell_len
 
 from codeagent.tui.parts.rows import Part, RuleRow
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 
 
 def edge(left: tuple[str, ...], right: tuple[str, ...], width: int) -> str:
@@ -26,6 +26,6 @@ def test_a_long_name_is_cut_in_the_middle() -> None:
     assert text.endswith("module.py ─ waiting 2 s ─╮")
 
 
-@pytest.mark.parametrize("width", range(2, 90))
+@for_each("width", range(2, 90))
 def test_an_edge_is_as_wide_as_its_card(width: int) -> None:
     assert cell_len(edge(("edit", "src/資料/dates.py", "+3 −1"), ("1 of 3", "waiting 12 s"), width)) == width

@@ -18,6 +18,7 @@ from codeagent.tui.parts.status import (
     with_notice_cut,
 )
 from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status
+from tests.table import for_each
 
 FULL = Status(
     phase="working",
@@ -35,7 +36,7 @@ def said(status: Status, width: int, now: float = 114.0) -> str:
     return " · ".join(part.text for part in fit(status_parts(status, now), width))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "words"),
     [
         (Status(phase="starting"), "starting"),
@@ -64,7 +65,7 @@ def test_a_wide_line_says_everything() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("width", "line"),
     [
         (77, "working 14 s · esc pause · 18.2k/200k ctx · $0.041 · cache 82% · ? keys"),
@@ -78,7 +79,7 @@ def test_what_matters_least_goes_first_where_the_line_is_short(width: int, line:
     assert said(FULL, width) == line
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phase", "halt", "hint"),
     [
         ("working", "", "esc pause"),
@@ -143,13 +144,13 @@ def test_a_window_that_is_not_known_is_left_out() -> None:
     assert "18.2k ctx" in said(replace(FULL, context_window=None), 120)
 
 
-@pytest.mark.parametrize("width", range(1, 130))
+@for_each("width", range(1, 130))
 def test_only_the_first_part_may_be_too_wide(width: int) -> None:
     parts = fit(status_parts(FULL, 114.0), width)
     assert len(parts) == 1 or joined_width(parts) <= width
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "words"),
     [(-3.0, "0 s"), (0.9, "0 s"), (59.9, "59 s"), (60.0, "1 min 0 s"), (3599.0, "59 min 59 s"), (3780.0, "1 h 3 min")],
 )
@@ -157,7 +158,7 @@ def test_a_duration_is_said_in_its_two_largest_units(seconds: float, words: str)
     assert duration(seconds) == words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "words"),
     [(0, "0"), (999, "999"), (1_000, "1k"), (18_240, "18.2k"), (200_000, "200k"), (999_960, "1M"), (1_250_000, "1.2M")],
 )
@@ -165,7 +166,7 @@ def test_token_counts_are_short(count: int, words: str) -> None:
     assert tokens(count) == words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cost", "words"), [(0.0, "$0.000"), (0.0004, "<$0.001"), (0.0412, "$0.041"), (1.239, "$1.24"), (12.0, "$12.00")]
 )
 def test_a_cost_never_looks_like_nothing_when_it_is_something(cost: float, words: str) -> None:
@@ -186,7 +187,7 @@ def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
     assert "3 min · ctrl+b moves it to the background" in said(waits, 120, now=299.0)
 
 
-@pytest.mark.parametrize(("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")])
+@for_each(("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")])
 def test_nothing_is_offered_while_it_is_the_users_turn_or_nothing_runs(phase: Phase, halt: Halt) -> None:
     assert "background" not in said(replace(FULL, phase=phase, halt=halt, waits_since=0.0), 200, now=500.0)
 
@@ -200,7 +201,7 @@ def test_the_offer_makes_room_for_what_just_happened() -> None:
     assert "background" not in said(status, 200, now=500.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "boundary", "words"),
     [
         (Status(phase="idle"), None, "What would you like to do?"),

@@ -1,13 +1,13 @@
 """Keys mean the same whatever the terminal sends for them."""
 
-import pytest
 from textual._xterm_parser import XTermParser
 from textual.events import Key
 
 from codeagent.tui.parts.line_input import give_usual_name, tell_alt_enter_from_enter, types_text
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "name"),
     [
         ("\r", "enter"),

@@ -10,6 +10,7 @@ from rich.style import Style
 from codeagent.tui.rendering import code
 from codeagent.tui.rendering.code import Highlighter, highlight
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 
 PALETTE = Palette(
     code=Style(dim=True),
@@ -32,12 +33,12 @@ def test_tokens_have_the_colours_of_the_palette_over_its_code() -> None:
     assert all(style.dim for line in lines for _, style in line)
 
 
-@pytest.mark.parametrize("language", ["python", "src/app.py", "/x/y.rs", "Dockerfile", "JSON", "c++", "diff"])
+@for_each("language", ["python", "src/app.py", "/x/y.rs", "Dockerfile", "JSON", "c++", "diff"])
 def test_a_language_is_known_by_its_name_or_a_file_of_it(language: str) -> None:
     assert texts(highlight("x = 1", language, PALETTE)) == "x = 1"
 
 
-@pytest.mark.parametrize("language", ["", "no-such-language", "file.nosuch", "..", "/", "\x00"])
+@for_each("language", ["", "no-such-language", "file.nosuch", "..", "/", "\x00"])
 def test_what_is_not_known_is_plain(language: str) -> None:
     assert highlight("return 1\n", language, PALETTE) == [[("return 1", PALETTE.code)], []]
 

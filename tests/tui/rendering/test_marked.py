@@ -2,7 +2,6 @@
 
 from unicodedata import category
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
@@ -11,6 +10,7 @@ from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.lines import NARROWEST
 from codeagent.tui.rendering.marked import marked_lines, marked_text
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 
 PALETTE = Palette(text=Style(color="white"), warning=Style(color="yellow"))
 TEXTS = st.text(
@@ -26,7 +26,7 @@ def test_plain_text_is_shown_as_it_is() -> None:
     assert marked_text("git push\necho 'a  b'", PALETTE) == [("git push\necho 'a  b'", PALETTE.text)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     [
         *(0x00, 0x07, 0x09, 0x0D, 0x1B, 0x7F, 0x85, 0x9B, 0xA0, 0xAD, 0x034F, 0x061C, 0x115F, 0x1160, 0x180B, 0x180E),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.rendering.output_buffer import LINE_LIMIT, OutputBuffer
+from tests.table import for_each
 
 PIECES = st.lists(
     st.one_of(
@@ -95,7 +96,7 @@ def test_colours_stay_in_the_line() -> None:
     assert list(fed("\x1b[1;38:2::1:2:3mred\x1b[m\n").lines()) == ["\x1b[1;38:2::1:2:3mred\x1b[m"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "acts",
     [
         *("\x1b[2J", "\x1b[1A", "\x1b[K", "\x1b[?25l", "\x1b[>4;2m", "\x1b[6n", "\x9b31m", "\x1b7", "\x1bc", "\x1b(B"),

@@ -1,6 +1,5 @@
 """What a program coloured."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color
@@ -8,6 +7,7 @@ from rich.style import Style
 
 from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.ansi import ansi_line
+from tests.table import for_each
 
 BASE = Style(italic=True)
 
@@ -31,7 +31,7 @@ def test_colours_apply_from_where_they_are_and_are_not_copied() -> None:
     assert line.text == "abc"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sequence", "style"),
     [
         ("31", Style(color=Color.from_ansi(1))),

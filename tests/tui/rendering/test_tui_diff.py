@@ -1,6 +1,5 @@
 """What changes between two texts."""
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rich.style import Style
@@ -9,6 +8,7 @@ from codeagent.core.sanitize import visible
 from codeagent.tui.rendering.diff import DiffRow, changed_words, counts, diff_rows, paired, split_lines, unified_lines
 from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 
 PALETTE = Palette()
 TEXTS = st.lists(
@@ -71,7 +71,7 @@ def test_large_texts_are_compared_by_line_only() -> None:
     assert (counts(rows), any(row.changed for row in rows)) == ((1, 1), False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after", "shape", "note"),
     [
         ("a\n", "a", "=!", "the newline at the end is removed"),

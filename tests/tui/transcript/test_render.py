@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -38,6 +37,7 @@ from codeagent.tui.transcript.layout import Drawn, Look, Spot
 from codeagent.tui.transcript.render import draw, estimate, gap, runs, toggled
 from codeagent.tui.transcript.render import printed as printed_transcript
 from codeagent.tui.transcript.render_call import Memo
+from tests.table import for_each
 
 NOW = 1_000.0
 
@@ -131,7 +131,7 @@ def test_a_quiet_batch_is_one_line_that_hides_no_trouble() -> None:
     assert "bash waiting for you" in rows(batch(card(state="asking"), finished=False), "quiet")[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "mark", "words"),
     [
         ({"state": "planned"}, "○", "planned"),
@@ -348,8 +348,8 @@ def _check(drawn: Drawn, most: int) -> None:
         assert line.strip.cell_length == cell_len(line.strip.text) <= most
 
 
-@pytest.mark.parametrize("text", NASTY)
-@pytest.mark.parametrize("detail", ["quiet", "normal", "full"])
+@for_each("text", NASTY)
+@for_each("detail", ["quiet", "normal", "full"])
 def test_nothing_that_acts_on_a_terminal_is_ever_drawn(text: str, detail: Detail) -> None:
     for block in _all_blocks(text):
         _check(draw(block, look(detail, 60)), 60)

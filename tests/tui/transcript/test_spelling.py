@@ -1,11 +1,10 @@
 """Numbers as words."""
 
-import pytest
-
 from codeagent.tui.transcript.spelling import counted, duration, whole
+from tests.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "words"),
     [
         (0, "0.0 s"),

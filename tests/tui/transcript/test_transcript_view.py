@@ -17,6 +17,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.blocks import Batch
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.view import TranscriptView
+from tests.table import for_each
 
 
 class Room(App[None]):
@@ -309,7 +310,7 @@ async def resuming(count: int = 200) -> AsyncIterator[tuple[TranscriptView, Pilo
         yield view, pilot, replay
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7, 40, 10_000])
+@for_each("rows", [0, 1, 7, 40, 10_000])
 async def test_what_is_in_view_stays_where_it_is_while_earlier_blocks_are_put_in(rows: int) -> None:
     async with resuming() as (view, pilot, replay):
         view.scroll_to(y=max(2, view.max_scroll_y - rows), animate=False)
@@ -405,9 +406,7 @@ async def test_the_whole_transcript_reads_as_plain_text() -> None:
         assert view.plain_text().count("question") == 2
 
 
-@pytest.mark.parametrize(
-    "text", ["\x1b[2J\x1b]0;x\x07", "[bold]x[/bold] [@click=app.bell]y[/]", "\u202egnp.exe", "a\x00b\ud800"]
-)
+@for_each("text", ["\x1b[2J\x1b]0;x\x07", "[bold]x[/bold] [@click=app.bell]y[/]", "\u202egnp.exe", "a\x00b\ud800"])
 async def test_nothing_anybody_wrote_acts_on_the_terminal(text: str) -> None:
     document = Document()
     document.say(text)
