@@ -72,6 +72,8 @@ class ImageChoice:
     """What `python3` leads to inside, if the image leaves that open."""
     note: str = ""
     """What the user should know about it, as a sentence; empty if there is nothing."""
+    sets: frozenset[str] = frozenset()
+    """The names of the variables that it sets."""
 
 
 def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
@@ -229,7 +231,7 @@ def _add(tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = 
 
 def _of(reference: str, variables: tuple[str, ...], origin: str) -> ImageChoice:
     path = next((value[5:] for value in variables if value.startswith("PATH=")), DEFAULT_PATH)
-    return ImageChoice(reference, origin, path)
+    return ImageChoice(reference, origin, path, sets=frozenset(value.partition("=")[0] for value in variables))
 
 
 def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> tuple[str, ...] | None:

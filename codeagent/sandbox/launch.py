@@ -64,7 +64,7 @@ def launch(
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
         hidden = resources.secrets()
-        cache = _package_cache(spec, root.uid)
+        cache = _package_cache(spec, root.uid, image)
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
         path = search_path(image.path, links, spec.virtual_env)
@@ -219,7 +219,7 @@ class _MountedCache:
     warnings: tuple[str, ...] = ()
 
 
-def _package_cache(spec: SandboxSpec, uid: int) -> _MountedCache:
+def _package_cache(spec: SandboxSpec, uid: int, image: ImageChoice) -> _MountedCache:
     """Open the package cache, except for a container that may change nothing: nothing watches how much it writes."""
     if spec.packages is None or spec.read_only_workspace:
         return _MountedCache()
@@ -229,7 +229,8 @@ def _package_cache(spec: SandboxSpec, uid: int) -> _MountedCache:
         why = f"what commands download to install is not kept: {spec.packages.folder} ({error.strerror})"
         return _MountedCache(warnings=(why,))
     bind = Bind(str(folder), packages.INSIDE, read_only=False, recursive=False)
-    return _MountedCache((bind,), tuple(packages.VARIABLES.items()), ((packages.INSIDE, inode),))
+    variables = packages.variables_beside(image.sets)
+    return _MountedCache((bind,), tuple(variables.items()), ((packages.INSIDE, inode),))
 
 
 def _variables(spec: SandboxSpec) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,8 @@ VARIABLES = {
     "GOMODCACHE": f"{INSIDE}/go",
 }
 """The environment of commands that have it. A file in it cannot be a hard link to one in the workspace."""
+_SAID_BY = {"GOMODCACHE": "GOPATH"}
+"""Variables with which an image says where something is, besides the one of the same name."""
 _FILES = "files"
 _REMOVED = "removed"
 """What is being removed; no container sees it."""
@@ -146,6 +148,14 @@ def package_cache(state_dir: Path, workspace: Path) -> PackageCache:
     """Return the cache of this very folder; another one in its place has another cache. Raises OSError."""
     path = workspace.resolve()
     return PackageCache(_place(state_dir) / _digest(path), path)
+
+
+def variables_beside(names: frozenset[str]) -> dict[str, str]:
+    """Return VARIABLES without those that an image decides, which sets the variables `names`.
+
+    It may have been built with packages in that place, for commands without network access.
+    """
+    return {name: value for name, value in VARIABLES.items() if names.isdisjoint((name, _SAID_BY.get(name, name)))}
 
 
 def package_caches(state_dir: Path) -> tuple[PackageCache, ...]:

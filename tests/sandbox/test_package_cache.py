@@ -21,11 +21,14 @@ from codeagent.core.ports import Command, StdioProgram
 from codeagent.sandbox import tasks
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
-from codeagent.sandbox.packages import INSIDE, PackageCache, package_cache
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.image import configured_image
+from codeagent.sandbox.launch import _package_cache
+from codeagent.sandbox.packages import INSIDE, VARIABLES, PackageCache, package_cache
 from codeagent.sandbox.spec import GIB
 from codeagent.sandbox.tasks import Room
 from tests.sandbox.egress.proxying import Names
-from tests.sandboxes import MIB, Ran, make_repository, opened
+from tests.sandboxes import MIB, Ran, make_repository, opened, sandbox_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NO_PIP = 77
@@ -200,6 +203,28 @@ async def test_without_a_usable_folder_nothing_is_kept_and_a_warning_says_so(
         warnings = (await box.start(lambda _: None)).warnings
         assert f"what commands download to install is not kept: {broken.folder} (Not a directory)" in warnings
         assert (await run(box, f"ls -d {INSIDE}; env | grep -c {INSIDE}")).stdout == b"0\n"
+
+
+class Images(Engine):
+    """An engine whose images set these variables."""
+
+    def __init__(self, *variables: str) -> None:
+        self._variables = variables
+
+    def image(self, reference: str) -> tuple[str, ...] | None:
+        return self._variables
+
+
+async def test_a_place_that_the_image_sets_is_kept_because_packages_may_be_there(cache: PackageCache) -> None:
+    spec = sandbox_spec(cache.workspace, cache.workspace.parent / "state", packages=cache)
+    for variables, missing in (
+        (("PATH=/bin",), set()),
+        (("CARGO_HOME=/usr/local/cargo", "npm_config_cache=/npm"), {"CARGO_HOME", "npm_config_cache"}),
+        (("GOPATH=/go",), {"GOMODCACHE"}),
+    ):
+        mounted = _package_cache(spec, os.getuid(), configured_image(Images(*variables), "theirs"))
+        assert VARIABLES.keys() - dict(mounted.variables).keys() == missing
+        assert len(mounted.binds) == 1
 
 
 async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_shares_it(tmp_path: Path) -> None:
