@@ -63,6 +63,7 @@ def config(product: Product, text: str) -> None:
     (product.workspace / ".codeagent/config.toml").write_text(text)
 
 
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 @pytest.mark.parametrize(
     "command",
     [
@@ -82,6 +83,7 @@ def test_a_key_of_the_project_s_configuration_acts_nowhere(product: Product, com
         assert "\\x1b]52;c;b3duZWQ=" in done.out + done.err, "the control: it is shown"
 
 
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 def test_values_of_a_configuration_act_nowhere(product: Product) -> None:
     own = product.home / "config/codeagent/config.toml"
     own.parent.mkdir(parents=True)
@@ -91,6 +93,7 @@ def test_values_of_a_configuration_act_nowhere(product: Product) -> None:
     harmless(product.call("doctor", env=product.environment | {"DOCKER_HOST": "unix:///no.sock"}))
 
 
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 @pytest.mark.parametrize("suffix", [".yaml", ".py"])
 def test_a_tool_file_s_name_content_and_errors_act_nowhere(product: Product, suffix: str) -> None:
     folder = product.workspace / ".codeagent/tools"
@@ -110,6 +113,7 @@ def test_a_tool_file_s_name_content_and_errors_act_nowhere(product: Product, suf
         harmless(product.call("tools", *arguments))
 
 
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 @pytest.mark.parametrize("output", ["text", "json", "jsonl"])
 def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str) -> None:
     model = product.script(
@@ -124,6 +128,7 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
     harmless(product.call("stats", "last"))
 
 
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
     for arguments in (
         [EVERYTHING],

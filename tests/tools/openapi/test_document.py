@@ -238,6 +238,7 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, one in inner for place in places(one, (*path, key)))]
 
 
+@pytest.mark.soak(row="API documents")
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(places(SHOP)), _JUNK)
 def test_junk_anywhere_in_a_document_is_a_reason_and_never_a_crash(place: tuple[Any, ...], junk: Any) -> None:
@@ -276,6 +277,7 @@ _SCHEMA = st.recursive(
 )
 
 
+@pytest.mark.soak(row="API documents")
 @settings(max_examples=100, deadline=None)
 @given(_SCHEMA)
 def test_whatever_a_schema_holds_the_tool_gets_a_valid_one(schema: Any) -> None:
