@@ -50,7 +50,7 @@ class JobSendArgs(JobArgs):
 
 
 class _JobTool(Tool[ArgsT]):
-    """Needs no approval: the job itself was approved."""
+    """Does not need approval: the job itself was approved."""
 
     permission = "auto"
 

@@ -54,7 +54,7 @@ class Action:
 
     @property
     def handler(self) -> str:
-        """`does`, or the action or function that an empty one stands for."""
+        """`does`, or the default for an empty one."""
         return self.does or (self.name if self.keys else f"slash:{self.name}")
 
     @property

@@ -36,7 +36,7 @@ class Matches:
 def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     """Return the spans of `text` that `old` means, and their replacements.
 
-    Exact matches come first, with any newline style. Only where there is none are slips looked for; what is left must
+    Exact matches come first, with any newline style. Slips are considered only if there is none; the result must
     be exactly one place, or several where all are to be replaced. Newlines of the replacement follow the place.
     Raises NoMatch.
     """

@@ -1,7 +1,7 @@
 """Merges an edit into a place that differs from what the model remembered: text, indentation and blank lines.
 
-The old text is the base, the new text is what the model made of it, and the file is what is really there. Where the new
-text equals the old one, the file's own characters stay; only what the model changed is taken from the model.
+The old text is the base, the new text is what the model made of it, and the file is what is really there. If part of
+the new text equals the old one, the file's own characters stay; only what the model changed is used.
 """
 
 import re

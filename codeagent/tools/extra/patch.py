@@ -193,8 +193,8 @@ def _apply(work: Replacing, chunk: Chunk, start: int, which: str, path: str) -> 
     if found is None and chunk.lines[-1] == (" ", "") and len(chunk.lines) > 1:
         return _apply(work, Chunk((), chunk.lines[:-1], chunk.at_end), start, which, path)
     if found is None:
-        behind = f" behind line {start}" if start else ""
-        raise _missing(work, chunk.old, which, path, f"its context is not there{behind}")
+        after = f" after line {start}" if start else ""
+        raise _missing(work, chunk.old, which, path, f"its context is not there{after}")
     at, slip = found
     others = [n for n in _places(lines, chunk.old, str) if n != at]
     work.put(list(_splices(work.file.text, chunk, at)), which, proven=not slip and not others)

@@ -123,8 +123,8 @@ def sed_prints(script: str) -> bool:
 def awk_prints(script: str) -> bool:
     """Whether an awk script only prints: no redirection, no pipe, no function but built-in ones that compute.
 
-    Literals are not told from code, because a slash may be a division: what is not allowed is refused in a text or a
-    pattern, too, except `>` and `|` before the first brace, where nothing is printed yet.
+    Literals cannot be told from code, because a slash may be a division, so what is not allowed is also refused in a
+    text or a pattern, except `>` and `|` before the first brace, where nothing is printed yet.
     """
     names, calls = set(_AWK_WORD.findall(script)), set(_AWK_CALL.findall(script))
     while (plain := _AWK_COMPARES.sub(" 0 ", script)) != script:

@@ -1,11 +1,11 @@
 """Facts about programs: which run others, reach other machines or destroy files, and which only read.
 
-Of one that only reads, the flags stand here with which it does: each because its description says that it changes what
-is printed, and nothing else. Left out on purpose are flags that write (`sort -o`, `tree -o`, `file -C`, the second
+For a program that only reads, its harmless flags are listed: those that, by their description, change only what is
+printed. Left out on purpose are flags that write (`sort -o`, `tree -o`, `file -C`, the second
 operand of `uniq` and `xxd`), that run something (`rg --pre`, `rg -z`, `fd -x`, `file -z`, `diff -l`), that take file
 names out of a file (`--files0-from`), that wait for more (`tail -f`, `tail +5f`, `free -s`), that set something (`date
--s`, `date 01020304`, `hostname NAME`), and those that nobody misses. yq is not here: two programs have that name, and
-neither's flags are the other's.
+-s`, `date 01020304`, `hostname NAME`), and rarely used ones. yq is missing, because two programs have that name, with
+different flags.
 """
 
 import re

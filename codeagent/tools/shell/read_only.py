@@ -1,8 +1,8 @@
 """Judges whether a simple command only reads, which files it reads, and whether it names a file of secrets.
 
-What names such a file is asked about: by its name, or by a glob that is more like it than like other files (`.e*`,
-`*.pem`). What sweeps over everything (`*`, a folder, a recursive search) is not: files with such names read as empty in
-the sandbox, and the question would come with every search. Where not all of them could be covered, `sweeps` decides.
+A command needs approval if it names such a file, or uses a glob that is aimed at such files (`.e*`, `*.pem`). It does
+not if it covers everything (`*`, a folder, a recursive search): such files read as empty in the sandbox, and every
+search would have to ask. If not all of them could be hidden, `sweeps` decides.
 """
 
 import posixpath
@@ -284,8 +284,8 @@ def sweeps(line: str) -> bool:
 def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> EquivalentCall:
     """Return the question for the `read` tool that is equivalent to these read-only commands.
 
-    A rule on reading applies to the files they name. It asks about words that may stand for such a file: a glob, a path
-    in another folder, a folder that is read as a whole. Names alone (`find`, `git status`) are not content.
+    A rule on reading applies to the files that they name, and asks about words that may mean such a file: a glob, a
+    path in another folder, a folder that is read as a whole. Listing names (`find`, `git status`) does not count.
     """
     named: list[str] = []
     perhaps: list[str] = []

@@ -190,10 +190,10 @@ def _word(words: Sequence[str], at: int) -> str:
 
 
 def decides(rule: Rule, example: str) -> bool:
-    """Whether the rule, alone, decides a call that the example stands for; never raises.
+    """Whether the rule, by itself, decides calls like the example; never raises.
 
     The example is what the rule's tool is asked about: a command line, a path relative to the workspace, a host, or
-    JSON arguments. A rule that allows must match all of it, any other a part.
+    JSON arguments. A rule that allows must match all of it, any other only a part.
     """
     if rule.tool == HOSTS:
         return rule.reaches(example)

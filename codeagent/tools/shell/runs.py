@@ -1,7 +1,7 @@
 """Finds what a simple command runs besides itself, and all other spellings of it.
 
-A rule that denies commands is matched against all of these. Every word may hold `HOLE`: text that nobody knows before
-the line runs. An entry too many costs a question; a missing one is a way around somebody's rule.
+A rule that denies commands is matched against all of these. Every word may contain `HOLE`: text that is unknown before
+the line runs. A surplus entry costs a question; a missing one is a way around a rule.
 """
 
 import posixpath
@@ -70,7 +70,7 @@ class PossibleRuns:
         """Add a simple command and return the commands within it as parts, the outermost first.
 
         `holed` are the words with `HOLE`. `fed`: its input, or what it runs, may come from the rest of the line.
-        `reads`: it is known to only read, so no word of it is a command unless it stands where one is run.
+        `reads`: it is known to only read, so its words are not commands, except where one is run.
         """
         within: list[str] = []
         holed = _completed(holed)

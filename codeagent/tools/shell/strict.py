@@ -1,7 +1,7 @@
 """A strict reading of a command line: a small part of the shell's language, and the flags of known programs.
 
-It is the second of two: `syntax` parses every line and is right about most. A line is only taken to read if both see
-the same commands, so that a construct which one of them misunderstands is asked about.
+It is the second of two: `syntax` parses every line, and is right about most. A line counts as read-only only if both
+see the same commands, so a construct that one of them misunderstands needs approval.
 """
 
 import re
@@ -76,9 +76,9 @@ class _NotStrict(Exception):
 def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     """Return every simple command in order; None if anything is outside the strict language.
 
-    Within it are words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`, and
-    redirections to /dev/null or between the output streams, and `$HOME` and the like. Everything else that expands,
-    and all that assigns or writes, is not.
+    The language has words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`,
+    redirections to /dev/null or between the output streams, and `$HOME` and the like. It has no other expansions, and
+    nothing that assigns or writes.
     """
     if any((unicodedata.category(c) in _UNSEEN and c not in " \t\n") or ignorable(c) for c in line):
         return None

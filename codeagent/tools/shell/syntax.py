@@ -52,13 +52,12 @@ _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 def command_key(text: str) -> ApprovalKey:
     """Return the simple commands of the line, each as one part: its words with single spaces in between.
 
-    `opaque` where the parts may not be all that runs, or not under that name: substitutions,
-    expansions, here-documents, functions, assignments, `eval`, writing redirections, a quoted
-    command name, a parse error, more than 100 nodes. `runs`, `perhaps` and `unseen` are for the rules
-    that deny or ask: what else runs, may run, or cannot be seen.
+    It is `opaque` if other commands may run, or run under another name: substitutions, expansions, here-documents,
+    functions, assignments, `eval`, writing redirections, a quoted command name, a parse error, more than 100 nodes.
+    `runs`, `perhaps` and `unseen` are for rules that deny or ask: what else runs, may run, or cannot be seen.
 
-    `reads_only` where nothing is opaque, a second, strict reading sees the same commands, and each of them is known to
-    only read; `reading` are the parts of which that is known. `sensitive` where one would read a file of secrets.
+    It is `reads_only` if it is not opaque, a second, strict reading sees the same commands, and each is known to only
+    read; `reading` are the parts known to do so. It is `sensitive` if one of them would read a file of secrets.
     """
     line = _take_apart(text)
     strict = strict_commands(text) if line.clear else None
