@@ -11,6 +11,7 @@ import pytest
 
 import codeagent
 from tests.e2e.product import Done, Product, calls, say
+from tests.effort import part
 from tests.security.terminal_payloads import CONTROL, HIDDEN, PAYLOADS
 
 ONE_OF_EACH = "\x1b]52;c;b3duZWQ=\x07\x9b2J\x7f\x85\u202e\ufe0f\u2800\u034f\u180b\u17b4\ufdd0"
@@ -18,9 +19,16 @@ EVERYTHING = "|".join(text.encode("utf-8", "replace").decode() for text in (ONE_
 WRITES = re.compile(
     r"__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
 )
-TERMINALS_OWN = {"tui/driver.py", "tui/terminal.py", "tui/crash.py", "sandbox/terminal.py", "tools/web/markdown.py"}
-"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; and a
-program that codeagent starts with pipes."""
+TERMINALS_OWN = {
+    "tui/driver.py",
+    "tui/terminal.py",
+    "tui/crash.py",
+    "sandbox/terminal.py",
+    "tools/web/markdown.py",
+    "commands/pictures.py",
+}
+"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; a program
+that codeagent starts with pipes; and pictures, which are tried below."""
 
 
 @pytest.fixture
@@ -126,6 +134,13 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
         harmless(product.call("sessions", *arguments))
     harmless(product.call("sessions", "show", "last", "--approvals"))
     harmless(product.call("stats", "last"))
+
+
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
+def test_a_picture_of_a_session_acts_nowhere(product: Product) -> None:
+    harmless(product.call("run", EVERYTHING[:300], "--sandbox", "off", "--model", product.script(say(ONE_OF_EACH))))
+    for kind in part(("--svg", "--cast"), 1):
+        assert harmless(product.call("replay", product.sessions[-1].name, kind, "-")).code == 0
 
 
 @pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
