@@ -26,6 +26,7 @@ def limited(command: str) -> Call:
 
 
 FLOODS: dict[str, list[Call]] = {
+    "a sparse file": [limited("truncate -s 1T sparse"), ("read", {"path": "sparse"}), limited("rm sparse")],
     "many lines": [limited("yes | head -c 40000000")],
     "one long line": [limited("head -c 100000000 /dev/zero | tr '\\0' x")],
     "both streams": [limited("seq 1000000; seq 1000000 >&2")],
@@ -36,7 +37,6 @@ FLOODS: dict[str, list[Call]] = {
     "memory": [limited("perl -e '$x = \"x\" x 6_000_000_000; print length $x'")],
     "a temporary file": [limited("dd if=/dev/zero of=/tmp/big bs=1M count=4000 2>&1; rm -f /tmp/big")],
     "many files": [limited("mkdir many; cd many; seq 5000 | xargs touch")],
-    "a sparse file": [limited("truncate -s 1T sparse"), ("read", {"path": "sparse"}), limited("rm sparse")],
     "a pipe and a deep folder": [
         limited("mkfifo pipe; for i in $(seq 300); do mkdir d; cd d; done; touch deep"),
         ("read", {"path": "pipe"}), ("search", {"pattern": "x", "path": "pipe"}), ("list", {"path": "."}),

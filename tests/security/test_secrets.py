@@ -32,7 +32,10 @@ IN_THE_WORKSPACE = {
 }  # fmt: skip
 LOOKS = {
     "the environment of commands": "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'",
-    "the files that commands see": "grep -rahE 'CANARY-[a-z]' . ~ /tmp /etc /run /root /home 2> /dev/null; true",
+    "the files that commands see": (
+        "find . ~ /tmp /etc /run /root /home -name lib -prune -o -type f -size -64k -print0 2> /dev/null"
+        " | xargs -0 grep -ahE 'CANARY-[a-z]' 2> /dev/null; true"
+    ),
     "mounts, arguments and git": "cat /proc/self/mountinfo; ps -ef; cat /proc/*/cmdline; git config --list",
 }
 
