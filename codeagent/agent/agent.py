@@ -309,7 +309,7 @@ class Agent:
             case acts.StopJob() | acts.StopTrigger():
                 return self._stop(act)
             case acts.SendToJob(job_id, text):
-                return _done(self._jobs.send(self._job(job_id), text), f"{job_id} takes no text; it was not sent")
+                return _done(self._jobs.send(self._job(job_id), text), f"{job_id} accepts no text; it was not sent")
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
                 return self._runs.act_on_context(act)
             case acts.TrustTools(trusted):

@@ -40,7 +40,9 @@ class Shell:
         if self._environment.sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
         if not command.strip() or "\0" in command:
-            raise CodeagentError("there is no command to run" if not command.strip() else "a command cannot hold a NUL")
+            raise CodeagentError(
+                "there is no command to run" if not command.strip() else "a command cannot contain a NUL"
+            )
         call_id = f"shell-{self._emitter.next_seq}"
         token = self._running[call_id] = CancelToken()
         started = ToolStarted(

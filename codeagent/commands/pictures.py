@@ -1,4 +1,4 @@
-"""Pictures of a session for a README: an asciinema cast, an SVG, an animated GIF; recorded without a terminal."""
+"""Makes pictures of a session for a README: an asciinema cast, an SVG or an animated GIF, without a terminal."""
 
 import argparse
 import asyncio
@@ -33,9 +33,9 @@ _NEEDED = {
     "fontpkg_jetbrains_mono": "fontpkg-jetbrains-mono",
     "fontpkg_fira_code": "fontpkg-fira-code",
 }
-"""What draws a GIF, as it is imported and as it is installed."""
+"""The packages that draw a GIF, by the name of their module."""
 _LONG = 5.0
-"""Seconds from which on it is said how long a recording takes."""
+"""Seconds from which on the user is told how long a recording takes."""
 Open = Callable[[UiState, LaunchOptions], SessionClient]
 
 
@@ -66,9 +66,9 @@ class PictureRequest:
 
     @classmethod
     def of(cls, args: argparse.Namespace, session_id: str) -> "PictureRequest | None":
-        """Return what the arguments ask for; None if that is no picture.
+        """Return the pictures that the arguments ask for; None if they ask for none.
 
-        Raises ConfigError if something is in the way, before anything takes time.
+        Raises ConfigError if they cannot be made, before anything takes time.
         """
         given = {name: vars(args)[name] for name in FORMATS if vars(args)[name] is not None}
         if not given:
@@ -82,22 +82,22 @@ class PictureRequest:
                 f"run {sys.executable} -m pip install {' '.join(missing)}"
             )
         if files.get("gif") == _STANDARD_OUTPUT and sys.stdout.isatty():
-            raise ConfigError("a GIF does not belong on a terminal; nothing was written: name a file, or pipe it")
+            raise ConfigError("a GIF cannot be shown on a terminal; nothing was written: name a file, or pipe it")
         for file in files.values():
             if file != _STANDARD_OUTPUT and not args.overwrite and os.path.lexists(file):
-                raise ConfigError(f"{file} is there already; nothing was written: name another one, or --overwrite")
+                raise ConfigError(f"{file} already exists; nothing was written: name another file, or give --overwrite")
         return cls(files, args.size or _SIZE, args.overwrite)
 
     @property
     def moves(self) -> bool:
-        """Whether something of it shows more than the end."""
+        """Whether one of them shows more than the end."""
         return any(name != "svg" for name in self.files)
 
 
 async def draw(
     request: PictureRequest, player: SessionPlayer, client: Callable[[UiState], SessionClient], about: "Recorded"
 ) -> int:
-    """Play the session on a screen of its own, and write what is asked for. Raises CodeagentError."""
+    """Play the session on its own screen, and write the pictures. Raises CodeagentError."""
     if player.seconds > _LONG:
         say(f"recording {player.seconds:.0f} seconds; --speed makes it shorter")
     clients: list[SessionClient] = []
@@ -113,7 +113,7 @@ async def draw(
         await clients[0].start_up()
         await player.played()
 
-    # What is drawn is the same wherever it is drawn: in a CI job, too, and without the user's draft.
+    # Pictures are the same everywhere, in a CI job too, and do not show the user's draft.
     os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
     with tempfile.TemporaryDirectory(prefix="codeagent-") as state:
         folders = AppFolders(state=Path(state), config=about.config, workspace=about.workspace)
@@ -126,7 +126,7 @@ async def draw(
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a picture says of its session."""
+    """What a picture says about its session."""
 
     title: str
     at: float
@@ -144,7 +144,7 @@ def _content(name: str, cast: Cast, about: Recorded) -> bytes:
         case "svg":
             return cast.last.encode()
         case _:
-            from codeagent.tui.gif import animated  # needs libraries that only a GIF does
+            from codeagent.tui.gif import animated  # needs libraries that only GIFs use
 
             return animated(cast.size, cast.written)
 

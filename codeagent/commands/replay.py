@@ -169,12 +169,12 @@ async def _draw(request: PictureRequest, args: argparse.Namespace, store: Sessio
     player = SessionPlayer(session_id, masked, Jobs(), speed=(args.speed or 1.0) if request.moves else inf, tell=False)
     workspace = Path(redactor.clean(summary.workspace) or Path.cwd())
     launcher = _PictureLauncher(workspace, lambda: player, store.folder(session_id) / "outputs")
-    launcher.settings(LaunchOptions(theme=args.theme))  # what is wrong with them is said before anything takes time
+    launcher.settings(LaunchOptions(theme=args.theme))  # their faults are reported before anything takes time
     title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
     about = Recorded(title, at, workspace, config_dir(), args.theme)
     return await draw(request, player, partial(SessionClient, launcher), about)
 
 
 def _recorded(store: SessionStore, session_id: str) -> list[KnownEvent | UnknownEvent]:
-    """Read all that is played, in the order in which it happened. Raises SessionError."""
+    """Read the events to play, in the order in which they happened. Raises SessionError."""
     return in_time(store.with_children(store.read(session_id).events))

@@ -149,7 +149,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
                 found.append(rule)
             else:
                 ended.append(entry)
-                tell(f"asked about again: {rule}, {why}")
+                tell(f"you will be asked again: {rule}, {why}")
         if ended:
             self._take_out(ended)
         return tuple(found)

@@ -1,4 +1,4 @@
-"""Two sessions with the same prompts: what was asked in one of them, and where the other first did something else."""
+"""Compares two sessions with the same prompts: what was asked in one, and where the other first differs."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -34,15 +34,15 @@ class Exchange:
     prompt: str
     turns: tuple[AssistantMessage, ...] = ()
     steering: tuple[tuple[int, Steer | Interrupt], ...] = ()
-    """What the user said while it worked, each with the number of the batch that had been planned last."""
+    """What the user typed while it worked, each with the number of the last batch planned before."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What a session was asked, and how it answered."""
+    """The prompts of a session, and what followed them."""
 
     exchanges: tuple[Exchange, ...] = ()
-    """Without those that the user took back."""
+    """Those that the user did not take back."""
     workspace: str = ""
     models: tuple[str, ...] = ()
     snapshot: str = ""
@@ -50,7 +50,7 @@ class Outline:
     since: int = 1
     """The prompt, from 1, at which that was. An answer without changes may be over before its checkpoint is."""
     left_out: tuple[str, ...] = ()
-    """What that does not cover, a phrase each."""
+    """What the snapshot does not cover, a phrase each."""
     not_repeated: tuple[str, ...] = ()
     """What the user did beside prompts and steering, a phrase each."""
 
@@ -65,24 +65,24 @@ def outline(events: Iterable[AnyEvent]) -> Outline:
 
 @dataclass(eq=False)
 class _Reading:
-    """What was read of a session so far."""
+    """The part of a session that was read so far."""
 
     exchanges: tuple[Exchange, ...] = ()
     before: tuple[Exchange, ...] = ()
-    """The exchanges before the run that was begun last."""
+    """The exchanges before the latest run."""
     marks: dict[str, tuple[Exchange, ...]] = field(default_factory=dict)
-    """The exchanges there were at each checkpoint."""
+    """The exchanges at each checkpoint."""
     first: RunStarted | None = None
     snapshot: CheckpointCreated | None = None
     since: int = 1
     """The prompt of the snapshot, from 1."""
     unknown: bool = False
-    """A checkpoint could not be kept, so that files may have been changed before the next one."""
+    """Whether a checkpoint could not be kept, so that files may have changed before the next one."""
     models: dict[str, None] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     batch: int = 0
     fresh: bool = True
-    """The run that was begun last has had no turn yet."""
+    """Whether the latest run has had no turn yet."""
 
     def take(self, event: KnownEvent) -> None:
         match event:
@@ -125,7 +125,7 @@ class _Reading:
         self._replace(steering=(*self.exchanges[-1].steering, (max(self.batch, 1), act)))
 
     def _replace(self, **changes: Any) -> None:
-        """Change the exchange that was begun last."""
+        """Change the latest exchange."""
         self.exchanges = (*self.exchanges[:-1], replace(self.exchanges[-1], **changes))
 
     def outline(self) -> Outline:

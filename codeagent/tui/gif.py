@@ -16,17 +16,17 @@ from codeagent.core.dataclass import dataclass
 Rows = tuple[tuple[Char, ...], ...]
 Colour = tuple[int, int, int]
 _FRAME = 0.1
-"""Seconds that the shortest frame is shown."""
+"""How long the shortest frame is shown, in seconds."""
 _SETTLED, _LONGEST = 0.04, 0.3
-"""Seconds without a change after which the screen is drawn whole, and after which it is shown even if it is not."""
+"""Seconds without a change after which a screen counts as complete, and after which it is shown even if it is not."""
 _LAST = 3.0
-"""Seconds for which the end stays before it begins again."""
+"""Seconds for which the last frame is shown before the GIF starts again."""
 _POINTS = 15
-"""Size of the font, whose characters are then 9 pixels wide."""
+"""Font size; characters are then 9 pixels wide."""
 _FONTS = ("JetBrains Mono", "Fira Code")
-"""What the first one lacks, the second one may have."""
+"""Characters that the first one lacks are drawn in the second one."""
 _SIMILAR = {"✗": "×", "✘": "×", "⋯": "…", "➜": "→"}
-"""What is drawn for characters that neither font has."""
+"""Substitutes for characters that neither font has."""
 _BRAILLE = range(0x2800, 0x2900)
 _DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 """Column and row of the dot for each bit of a Braille pattern."""
@@ -52,7 +52,7 @@ def animated(size: tuple[int, int], written: Sequence[tuple[float, str]]) -> byt
 
 
 def _frames(size: tuple[int, int], written: Sequence[tuple[float, str]]) -> Iterator[tuple[float, Rows]]:
-    """Yield the screens that differ from the one before, each with the seconds it was shown."""
+    """Yield each screen that differs from the one before, with the seconds for which it was shown."""
     screen = pyte.Screen(*size)
     stream = pyte.Stream(screen)
     shown: Rows = ()
@@ -76,7 +76,7 @@ def _frames(size: tuple[int, int], written: Sequence[tuple[float, str]]) -> Iter
 
 
 def _rows(screen: pyte.Screen, before: Rows) -> Rows:
-    """Return what the screen shows; rows that nothing was written to are those of before."""
+    """Return what the screen shows; rows that nothing was written to are taken from `before`."""
     dirty, width = screen.dirty, range(screen.columns)
     rows = tuple(
         before[y] if before and y not in dirty else tuple(screen.buffer[y][x] for x in width)
@@ -88,14 +88,14 @@ def _rows(screen: pyte.Screen, before: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class _Brushes:
-    """How every cell is coloured: a palette, and for each pair of colours the entry for each strength of ink."""
+    """The palette, and its entry for each pair of colours at each strength of ink."""
 
     palette: tuple[Colour, ...]
     entries: dict[tuple[Colour, Colour], list[int]]
 
 
 def _brushes(cells: set[Char]) -> _Brushes:
-    """Choose a palette with as many shades between the colours of a cell as there is room for."""
+    """Choose a palette with as many shades between the two colours of each cell as it has room for."""
     pairs = sorted({_colours(cell) for cell in cells})
     for shades in (8, 6, 5, 4, 3, 2):
         mixed = {pair: [_mixed(*pair, step / (shades - 1)) for step in range(shades)] for pair in pairs}

@@ -208,7 +208,7 @@ def _move_branch(git: "ShadowGit", repository: "CommitRepository", plan: CommitP
 def _tidied(message: str) -> str:
     """Tidy the message's white space. Raises CommitRefused if nothing is left."""
     if "\0" in message:
-        raise CommitRefused("a message cannot hold a NUL character")
+        raise CommitRefused("a message cannot contain a NUL character")
     lines = [line.rstrip() for line in message.strip().splitlines()]
     if not lines:
         raise CommitRefused("the message is empty; say what the commit does and why")

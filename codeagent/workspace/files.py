@@ -64,7 +64,7 @@ class LocalWorkspace:
 
     def relative(self, path: str) -> str:
         if "\0" in path:
-            raise OutsideWorkspace("a path cannot hold a NUL character")
+            raise OutsideWorkspace("a path cannot contain a NUL character")
         full = posixpath.normpath(posixpath.join(self._root, path))
         full = "/" + full.lstrip("/")
         for root in (str(self._root), str(self._given)):

@@ -182,7 +182,7 @@ async def test_a_job_takes_text_and_is_stopped_by_its_id() -> None:
     b.act(SendToJob("job-1", "hi"))
     assert await b.agent.finish(StopJob("job-1")) is None
     assert [end.status for end in b.ends()] == ["stopped"]
-    assert b.scene.refusal(SendToJob("job-1", "hi")) == "job-1 takes no text; it was not sent"
+    assert b.scene.refusal(SendToJob("job-1", "hi")) == "job-1 accepts no text; it was not sent"
     await b.agent.close()
 
 

@@ -87,7 +87,9 @@ def test_a_folder_that_took_the_place_of_another_inherits_nothing(place: Place) 
     place.work.rename(place.work.with_name("moved"))
     place.work.mkdir()
     assert place.load() == ()
-    assert place.told == [f"asked about again: bash(git log *), which was kept for another folder at {place.work}"]
+    assert place.told == [
+        f"you will be asked again: bash(git log *), which was kept for another folder at {place.work}"
+    ]
 
 
 def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -> None:
@@ -96,7 +98,7 @@ def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -
     assert place.load() == (LOG,)
     place.now += 1
     assert place.load() == ()
-    assert place.told == ["asked about again: bash(git log *), which was kept until 2026-12-20"]
+    assert place.told == ["you will be asked again: bash(git log *), which was kept until 2026-12-20"]
     assert (place.load(), len(place.told)) == ((), 1)
 
 
@@ -145,8 +147,8 @@ def test_a_rule_in_the_file_that_could_not_be_kept_does_not_hold(place: Place) -
     place.file.write_text(text + text.replace("git log *", "sudo *") + text.replace("bash(git log *)", "bash"))
     assert place.load() == (LOG,)
     assert place.told == [
-        "asked about again: bash(sudo *), which may not be kept: it runs whatever it is given",
-        "asked about again: bash, which allows every call of the tool",
+        "you will be asked again: bash(sudo *), which may not be kept: it runs whatever it is given",
+        "you will be asked again: bash, which allows every call of the tool",
     ]
 
 
