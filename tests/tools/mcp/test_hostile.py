@@ -72,7 +72,7 @@ CASES = (
     Case("BottomlessSchema"),
     Case("SchemaOfAString", problem="not for an object"),
     Case("SchemaIsAList", NONE, NONE, "not for an object"),
-    Case("HiddenPropertyNames", problem="characters that cannot be seen"),
+    Case("HiddenPropertyNames", problem="invisible characters"),
     Case("EvilDescription"),
     Case("EndlessDescription", NONE, NONE, "at most 131,072 are accepted"),
     Case("LongDescription"),
@@ -81,7 +81,7 @@ CASES = (
     Case(
         "BreaksItsPromise",
         calls=(
-            ({"text": '{"n": "\\u001b]0;x"}'}, "not what hostile promised: n should be a valid integer. Do not"),
+            ({"text": '{"n": "\\u001b]0;x"}'}, "the schema of hostile: n should be a valid integer. Do not"),
             ({"text": "[1]"}, "promised: it should be an object, not a list"),
             ({"text": "null"}, "promised: it is missing"),
             ({"text": '{"n": 1}'}, "done"),
@@ -128,7 +128,7 @@ CASES = (
         "OtherProtocol", NONE, NONE, "it speaks version 1999-01-01 of MCP, and codeagent speaks 2024-11-05, ", "failed"
     ),
     Case("OnlyTheFuture", NONE, NONE, "it speaks version 2099-01-01, 2100-01-01 of MCP", "failed"),
-    Case("NoHandshakeAtAll", NONE, NONE, "did not begin as the protocol wants: Method not found", "failed"),
+    Case("NoHandshakeAtAll", NONE, NONE, "did not begin as the protocol requires: Method not found", "failed"),
     Case("OnlyWithoutHandshake", calls=(({"text": "x"}, '["state", {"action": "decline"}]'),)),
     Case("AsksForEver", calls=(({"text": "x"}, "it kept asking questions instead of answering"),)),
     Case("DoesNotWantToEnd"),
