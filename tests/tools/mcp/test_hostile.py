@@ -82,8 +82,8 @@ CASES = (
         "BreaksItsPromise",
         calls=(
             ({"text": '{"n": "\\u001b]0;x"}'}, "the schema of hostile: n should be a valid integer. Do not"),
-            ({"text": "[1]"}, "promised: it should be an object, not a list"),
-            ({"text": "null"}, "promised: it is missing"),
+            ({"text": "[1]"}, "the schema of hostile: it should be an object, not a list"),
+            ({"text": "null"}, "the schema of hostile: it is missing"),
             ({"text": '{"n": 1}'}, "done"),
         ),
     ),
