@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from textual._compositor import Compositor
-from textual.app import App
 from textual.cache import LRUCache
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -52,9 +51,6 @@ async def nothing_left_to_do(min_sleep: float = 0, max_sleep: float = 1) -> None
         if not due or min(due) > loop.time() + SOON:
             break
         await asyncio.sleep(max(0.0, min(due) - loop.time()))
-
-
-def draw_what_is_left() -> None:
     while _to_draw:
         _to_draw.pop().render_strips()
 
@@ -79,16 +75,12 @@ def every_frame() -> None:
 
 
 @pytest.fixture(autouse=True)
-def drawn_when_looked_at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what is there when a test looks at it, and at the end of its app; not each frame on the way."""
-    if "every_frame" in request.fixturenames:
+def drawn_once_waited_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw what is there when a test has waited for everything, not each frame on the way; pictures are left alone."""
+    if {"snap_compare", "every_frame"} & set(request.fixturenames):
         return
     _to_draw.clear()
-    draw, end = Compositor.render_update, App._shutdown
-
-    async def _shutdown(self: App[Any]) -> None:
-        draw_what_is_left()
-        await end(self)
+    draw = Compositor.render_update
 
     def render_update(self: Compositor, full: bool = False, *rest: Any, simplify: bool = False, **more: Any) -> Any:
         if simplify:  # somebody exports a picture
@@ -98,7 +90,6 @@ def drawn_when_looked_at(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         return None
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
-    monkeypatch.setattr(App, "_shutdown", _shutdown)
     monkeypatch.setattr("textual.screen.UPDATE_PERIOD", 0.001)
 
 

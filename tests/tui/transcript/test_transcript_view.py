@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.message import Message
@@ -382,7 +381,6 @@ async def test_durations_count_on_only_while_something_runs() -> None:
         assert not view.ticking
 
 
-@pytest.mark.usefixtures("every_frame")
 async def test_another_palette_shows_with_the_next_painting() -> None:
     async with room(turns(1)) as (view, pilot):
         app = pilot.app
