@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -98,8 +99,10 @@ class Product:
 
     @property
     def sessions(self) -> list[Path]:
-        """The folders of all sessions, the oldest first."""
-        return sorted(self.home.glob("state/codeagent/sessions/*"))
+        """The folders of all sessions, the oldest first; names of the same second say nothing about that."""
+        return sorted(
+            self.home.glob("state/codeagent/sessions/*"), key=lambda folder: (folder.name[:15], _began(folder))
+        )
 
     def log(self, session: Path | None = None) -> list[Event]:
         """The events of a session, the newest unless given, without their checksums."""
@@ -185,3 +188,12 @@ def running() -> list[bytes]:
         except OSError:
             continue
     return found
+
+
+def _began(folder: Path) -> float:
+    """Return when the first event of a session was written; infinite if there is none yet, or it is damaged."""
+    try:
+        with (folder / "events.jsonl").open() as log:
+            return float(json.loads(log.readline())["ts"])
+    except (OSError, ValueError, KeyError):
+        return math.inf
