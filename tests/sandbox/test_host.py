@@ -153,7 +153,8 @@ async def test_what_a_command_left_behind_is_frozen_until_it_ends(host: HostSand
 
 async def test_what_was_stopped_before_stays_stopped(host: HostSandbox) -> None:
     ran = Ran()
-    command = "sleep 64.25 & kill -STOP $!; echo $!; echo go; wait"
+    has_stopped = "until [[ $(< /proc/$!/stat) == *') T '* ]]; do :; done"
+    command = f"sleep 64.25 & kill -STOP $!; {has_stopped}; echo $!; echo go; wait"
     task = asyncio.create_task(host.run(Command(command, "call"), ran))
     await ran.printed(b"go")
     stopped = int(ran.stdout.split()[0])
