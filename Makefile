@@ -28,7 +28,7 @@ demo: setup engine ## an agent fixes a bug in a throwaway repository: on the scr
 	fi
 
 test: setup engine ## every test; docker tests need an engine
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	bash .ci/in-memory $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 soak: setup engine ## the tests marked soak with SOAK times the effort, for at most MINUTES; SEED repeats a run, ROW picks one
 	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) CODEAGENT_SEED=$(SEED) $(BIN)/pytest \
