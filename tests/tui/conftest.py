@@ -1,6 +1,7 @@
 """What tests of the screen share."""
 
 import asyncio
+import math
 from asyncio.base_events import BaseEventLoop
 from collections.abc import Iterator
 from typing import Any
@@ -65,6 +66,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     remember_threads(monkeypatch)
     for waits_for_the_next_key in ("pages.rewind_pages._PAUSE", "parts.composer._PAUSE"):
         monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
+    # Who draws slowly draws a quarter of a second later next time, and on a busy machine everybody draws slowly.
+    monkeypatch.setattr("codeagent.tui.transcript.sheet_view._SLOW", math.inf)
     monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)
 
