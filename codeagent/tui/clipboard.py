@@ -27,10 +27,9 @@ def copy(app: App[Any], text: str, folder: Path | None = None) -> str:
         app.copy_to_clipboard(shown)
         return f"copied {counted}"
     path = _write(encoded, folder)
-    reason = (
-        "this terminal does not accept copies" if os.environ.get("TERM") == "dumb" else "too long for the clipboard"
-    )
-    return f"{counted}: {reason}, written to {path}"
+    accepts = os.environ.get("TERM") != "dumb"
+    reason = "too long for the clipboard" if accepts else "this terminal does not accept copies"
+    return f"written to {path}: {counted}, {reason}"
 
 
 def _write(encoded: bytes, folder: Path | None) -> Path:

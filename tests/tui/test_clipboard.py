@@ -49,7 +49,7 @@ def test_the_limit_is_on_what_the_terminal_is_sent(app: Recorder, tmp_path: Path
     assert copy(app, "x" * most, tmp_path) == f"copied {most:,} characters"
     said = copy(app, "y" * (most + 1), tmp_path)
     path = only_file(tmp_path)
-    assert said == f"{most + 1:,} characters: too long for the clipboard, written to {path}"
+    assert said == f"written to {path}: {most + 1:,} characters, too long for the clipboard"
     assert (app.copied, path.read_text()) == ("x" * most, "y" * (most + 1))
 
 
@@ -65,5 +65,5 @@ def test_a_terminal_that_takes_nothing_gets_a_file(
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     said = copy(app, "text", tmp_path)
-    assert said == f"4 characters: this terminal does not accept copies, written to {only_file(tmp_path)}"
+    assert said == f"written to {only_file(tmp_path)}: 4 characters, this terminal does not accept copies"
     assert app.copied is None
