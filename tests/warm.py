@@ -34,8 +34,11 @@ from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
 PRELOADED = (
+    "codeagent.cli",
     "codeagent.commands.chat",
     "codeagent.commands.launcher",
+    "codeagent.commands.mcp",
+    "codeagent.commands.mcp_serve",
     "codeagent.commands.run",
     "codeagent.tui.app",
     "codeagent.tui.session_client",
@@ -43,7 +46,10 @@ PRELOADED = (
     "codeagent.tui.pages.opening",
     "codeagent.llm.native.model",
     "codeagent.mcp_server.server",
+    "codeagent.sandbox.docker_sandbox",
+    "codeagent.sandbox.host",
     "codeagent.sandbox.launch",
+    "docker",
     "pygments.lexers.python",
 )
 RUN = "CODEAGENT_TESTS_RUN"
