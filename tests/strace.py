@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-# `.ci/run` installs it, and everybody else is told: nothing else shows every system call of a program.
-needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")  # `.ci/run` installs it
 
 
 def writing_down(calls: str, log: Path) -> tuple[str, ...]:

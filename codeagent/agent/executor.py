@@ -122,7 +122,7 @@ class Executor:
             return "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
-        """How often the call's tool may be called in one run; None if there is no limit."""
+        """Return how often the call's tool may be called in one run; None means any number of times."""
         return self.tools.get(call.name).max_calls if call.name in self.tools else None
 
     def repeatable(self, call: ToolCall) -> bool:

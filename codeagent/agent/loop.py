@@ -363,7 +363,7 @@ class Loop:
                 self._checkpoints.after_batch(number, targets)
 
     def _nudge(self, answer: AssistantMessage) -> bool:
-        """Tell the model once if its answer is no use. Raises ModelError if that did not help."""
+        """Tell the model once if its answer is unusable. Raises ModelError if that did not help."""
         if (note := self._nudges.after(answer)) is None:
             return False
         self._history.append(note)

@@ -1,4 +1,4 @@
-"""One request to the model: its stream as events, what is kept if it breaks off, and what follows if it is no use."""
+"""One request to the model: its stream as events, what is kept if it breaks off, and what follows if it is unusable."""
 
 import asyncio
 import base64
@@ -250,7 +250,7 @@ _REFUSED = _Flaw(
 
 
 class Nudges:
-    """Counts the answers of one run that were no use, one after the other."""
+    """Counts the unusable answers in a row within one run."""
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter

@@ -39,10 +39,10 @@ class Shell:
         """Begin it; the task ends with the command. Raises CodeagentError if it cannot even be tried."""
         if self._environment.sandbox is None:
             raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
-        if not command.strip() or "\0" in command:
-            raise CodeagentError(
-                "there is no command to run" if not command.strip() else "a command cannot contain a NUL"
-            )
+        if not command.strip():
+            raise CodeagentError("the command is empty")
+        if "\0" in command:
+            raise CodeagentError("a command cannot contain a NUL")
         call_id = f"shell-{self._emitter.next_seq}"
         token = self._running[call_id] = CancelToken()
         started = ToolStarted(

@@ -46,7 +46,7 @@ class Place:
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories that commands may read, besides those that the user agreed to."""
     copy_of: Path | None = None
-    """The workspace that this one is a copy of, and whose own image and package cache it uses; None: it is no copy."""
+    """The workspace that this one is a copy of, and whose image and package cache it uses; None if it is not a copy."""
 
     @cached_property
     def own_folder(self) -> Path | None:

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError if there is no terminal."""
+    """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError without a terminal."""
     if not args.headless:
         require_terminal("`codeagent demo --headless` works without a screen")
     try:

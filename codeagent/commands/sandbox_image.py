@@ -52,9 +52,8 @@ def own_image(workspace: Path) -> OwnImage | None:
 def own_image_lines(own: OwnImage) -> Iterator[str]:
     yield f"repository  {one_line(f'{own.file}: {own.state}' if own.file else own.state, 300)}"
     for name, text in own.rows:
-        yield f"            {name:<12}{visible(text)}".replace(
-            "\n", "\\n"
-        )  # in full, because the user decides about it
+        # In full, because the user decides about it.
+        yield f"            {name:<12}{visible(text)}".replace("\n", "\\n")
 
 
 def trust_image(workspace: Path) -> int:

@@ -49,7 +49,7 @@ def _locks(args: argparse.Namespace, spec: SandboxSpec) -> tuple[Lock, ...]:
     locks = tuple(lock.at(given[lock.kind]) if given[lock.kind] else lock for lock in read_locks(spec.root))
     if not locks:
         raise ConfigError(
-            "nothing to install: there is no uv.lock, no requirements.txt with hashes and no package-lock.json here"
+            "nothing to install: found neither a uv.lock, a requirements.txt with hashes nor a package-lock.json here"
         )
     return locks
 

@@ -45,8 +45,6 @@ platform_version="", python_version=v, python_full_version=platform.python_versi
 implementation_name=sys.implementation.name, implementation_version=platform.python_version())))"""
 _LAST_LINES = 3
 """Lines of a failed installation that are part of its error."""
-
-
 _CHANGED = SandboxUnavailable("the lock files changed while their packages were fetched", "build again")
 
 

@@ -40,7 +40,7 @@ _FILE_BY_FILE = (("pip",), ("npm", "_cacache"))
 """Where every file is complete by itself, up to `_FILES_AT` names deep."""
 _FILES_AT = 8
 _DEEPEST = 100
-"""Folders in folders; what is deeper is no package, and counts as too large for any cache."""
+"""Folders in folders; what is deeper is not a package, and counts as too large for any cache."""
 _MOST_UNITS = 200_000
 """A cache with more of them is emptied."""
 _ENTRY = 4096

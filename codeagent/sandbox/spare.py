@@ -50,7 +50,7 @@ class Wrapper:
         return wrapper
 
     async def waits(self) -> bool:
-        """Ask whether it still waits; after a False it is of no use."""
+        """Ask whether it still waits; after a False it is useless."""
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await self.stream.send(b"\n")

@@ -161,7 +161,7 @@ def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
 @pytest.mark.docker
 def test_packages_are_not_fetched_before_their_hosts_are_confirmed(product: Product) -> None:
     none = product.call("sandbox", "build", "--packages")
-    assert none.code == 2 and "there is no uv.lock" in none.err
+    assert none.code == 2 and "found neither a uv.lock" in none.err
     locked = f"one==1 --hash=sha256:{'a' * 64}\n"
     (product.workspace / "requirements.txt").write_text(f"-i https://index.example/simple\n{locked}")
     asked = product.call("sandbox", "build", "--packages")

@@ -7,8 +7,7 @@ import pytest
 
 from codeagent.config.paths import state_dir, user_config_file
 
-# On another system platformdirs gives other folders, and nothing here is about those.
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the XDG folders are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the XDG folders are Linux's")  # others differ
 
 
 def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

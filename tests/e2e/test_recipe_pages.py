@@ -1,5 +1,6 @@
 """The tutorial about a recipe with two steps is done as it is written, and the how-to's recipes are good ones."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -23,8 +24,6 @@ STEP = re.compile(r"```(console|yaml|json)\n(.*?)```", re.DOTALL)
 def test_the_tutorial_about_a_recipe_is_true(product: Product) -> None:
     (product.workspace / ".codeagent" / "commands").mkdir(parents=True)
     (product.workspace / "app").mkdir()
-    # As the page makes it: the recipe that is written there finds such comments, and lists them in TODO.md.
-    (product.workspace / "app" / "main.py").write_text("total = 0  # TODO: count\n")
     done = []
     for kind, text in STEP.findall(TUTORIAL):
         if kind != "console":
@@ -32,13 +31,16 @@ def test_the_tutorial_about_a_recipe_is_true(product: Product) -> None:
             continue
         for piece in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, printed = piece.partition("\n")
+            if command.startswith("printf "):
+                assert product.call_in(product.workspace, "bash", "-c", command).code == 0
             if command.startswith("codeagent "):
                 result = product.call(*shlex.split(command)[1:])
                 assert printed in (result.out, result.err), f"{command}\n{result.out}\n{result.err}"
                 done.append(result)
     assert [result.code for result in done] == [0, 0, 0, 0, 2]
     assert "write is not among the tools of this step: search, read" in done[3].err
-    assert (product.workspace / "TODO.md").read_text() == "- app/main.py: count\n"
+    written = json.loads((product.workspace / "model.json").read_text())[2]["calls"][0][1]
+    assert (product.workspace / written["path"]).read_text() == written["content"]
     assert not (product.workspace / "x").exists()
 
 

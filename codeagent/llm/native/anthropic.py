@@ -21,7 +21,7 @@ from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, th
 
 _UNUSABLE = re.compile("[^A-Za-z0-9_-]")
 _NOT_AT_THE_TOP = {"$schema", "$id", "title", "oneOf", "anyOf", "allOf"}
-"""Of a tool's schema: refused, or of no use to the model."""
+"""Of a tool's schema: refused, or useless to the model."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 _OWN = ("text", "tool_use", *_THOUGHTS)
 """The types of blocks that the model itself writes; all others are of tools that the provider runs."""

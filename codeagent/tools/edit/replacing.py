@@ -80,7 +80,7 @@ class Replacing:
     def put(self, spans: list[Splice], which: str, *, proven: bool) -> None:
         """Replace pieces of the current text, in order and not overlapping.
 
-        `proven`: the text occurs exactly once, as given, which is no coincidence, so it need not have been read. Raises
+        `proven`: the text occurs exactly once, as given, which cannot be chance, so it need not have been read. Raises
         Failed.
         """
         self._check_seen(spans, which, proven=proven)
