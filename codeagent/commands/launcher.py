@@ -169,7 +169,7 @@ class LocalLauncher:
         return read_recipes(Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()))
 
     def git_status(self) -> tuple[str, int]:
-        from codeagent.workspace.git import git_status  # it loads GitPython
+        from codeagent.workspace.git_status import git_status  # not during the start
 
         return git_status(self._workspace)
 

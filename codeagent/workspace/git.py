@@ -1,25 +1,21 @@
-"""Git on the user's repository, over git directories of ours: the one importer of GitPython, which is slow to load.
+"""Git for commits, over git directories of ours: the one importer of GitPython, which is slow to load.
 
-What a repository's configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is not run, because git
-never sees it. Even `git status` would run fsmonitor, and `filter.*.clean` for files whose time stamp changed, under
-names that no option can forbid. Git gets only the repository's objects, branches and index. GitPython itself reads
-nothing but copies that we made of regular files: it would follow a link, wait for a pipe, or read a device.
+Git never sees the repository's configuration, as in `workspace.git_status`. GitPython itself reads nothing but copies
+that we made of regular files: it would follow a link, wait for a pipe, or read a device.
 """
 
 import os
-import re
-import stat
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
-from codeagent.disk.repository import isolated_environment, work_tree_of
+from codeagent.disk.repository import isolated_environment
+from codeagent.workspace.git_status import LARGEST_HEAD, branch_of, copy_regular, guarded, make_directory
 
 _NO_GIT = {"GIT_PYTHON_REFRESH": "quiet", "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"}
 """Hides every git from GitPython, which would run the first one on PATH as soon as it is imported."""
@@ -44,42 +40,12 @@ def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
 
 
 with _environment(_NO_GIT):
-    from git import Git, Head, Repo, SymbolicReference
+    from git import Git, Repo, SymbolicReference
     from git.exc import GitError
 
 _ENV = "/usr/bin/env"
-_STATUS_SECONDS = 5.0
-_LARGEST = 256 << 20
-LARGEST_HEAD = 4096
-_BRANCH = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
-_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-_GUARDS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.untrackedCache": "keep",
-    "core.splitIndex": "false",
-    "core.editor": "true",
-    "core.pager": "cat",
-    "core.sshCommand": "false",
-    "core.askPass": "false",
-    "core.bare": "false",
-    "commit.gpgSign": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "credential.helper": "",
-    "protocol.allow": "never",
-}
 FAILURES = (OSError, subprocess.SubprocessError, GitError)
 """What running git may raise."""
-
-
-class GitStatus(NamedTuple):
-    """What the status line shows of a repository."""
-
-    branch: str = ""
-    """Empty without git; the first characters of the commit if no branch is checked out."""
-    changes: int = 0
-    """Files that differ from the last commit, new ones included; 0 if that cannot be told safely."""
 
 
 class IsolatedGit(Git):
@@ -116,14 +82,10 @@ class GitDirectory(Repo):
 
     def __init__(self, folder: Path, head: bytes, program: str = "") -> None:
         """Make it in an empty folder; `head` is the content of `HEAD`. Raises OSError, GitError for a broken HEAD."""
-        for name in ("refs", "objects", "info", "logs"):
-            (folder / name).mkdir()
-        (folder / "config").write_text(_CONFIG)
-        (folder / "HEAD").write_bytes(head)
+        make_directory(folder, head)
         with _environment(_NO_REPOSITORY):
             super().__init__(folder, expand_vars=False)
         self.folder = folder
-        self._written = head.strip().decode("utf-8", "replace")
         self.git.program = program
 
     def __enter__(self) -> Self:
@@ -132,30 +94,7 @@ class GitDirectory(Repo):
     def isolate(self, variables: Mapping[str, str], settings: Mapping[str, str]) -> None:
         """Set git's variables and settings, in addition to those that every git of ours gets."""
         self.git.update_environment(**isolated_environment(self.folder), **variables)
-        options = {**_GUARDS, **settings}
-        self.git.set_persistent_git_options(no_pager=True, c=[f"{key}={value}" for key, value in options.items()])
-
-    def branch(self) -> str:
-        """Return the branch that is checked out, empty if none is. Raises ValueError if HEAD is not as git makes it."""
-        if self.head.is_detached:
-            return ""
-        ref = self.head.reference
-        name = ref.name if isinstance(ref, Head) and self._written == f"ref: {ref.path}" else ""
-        if not _BRANCH.fullmatch(name) or ".." in name or name.endswith(("/", ".lock")):
-            raise ValueError("HEAD does not lead to a branch")
-        return name
-
-
-def copy_regular(source: Path, target: Path, name: str) -> None:
-    """Copy a regular file of a git directory, if it is there, with its time, by which git judges an index.
-
-    Raises OSError, also for a link or a pipe.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        found, data = (source / name).lstat(), read_regular(source / name, largest=_LARGEST)
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_bytes(data)
-        os.utime(target / name, ns=(found.st_atime_ns, found.st_mtime_ns))
+        self.git.set_persistent_git_options(no_pager=True, c=guarded(settings))
 
 
 def checked_out(git: Path, shared: Path) -> bytes:
@@ -166,50 +105,9 @@ def checked_out(git: Path, shared: Path) -> bytes:
     head = read_regular(git / "HEAD", most=LARGEST_HEAD)
     try:
         with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own, GitDirectory(Path(own), head) as repository:
-            branch = repository.branch()
+            branch = branch_of(head)
             for name in ("packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
                 copy_regular(shared, repository.folder, name)
             return f"{SymbolicReference.dereference_recursive(repository, 'HEAD')}\n".encode()
     except (ValueError, GitError):
         return head
-
-
-def git_status(root: Path) -> GitStatus:
-    """Read branch and number of changed files of the repository this folder is in; blocks as long as `git status`.
-
-    A repository whose `.git` is not a plain directory (linked worktrees, submodules) is not read: where its pointer
-    leads is the repository's word. Nor is one that belongs to somebody else, which git itself refuses. Never raises.
-    """
-    top = work_tree_of(root) or root
-    folder = top / ".git"
-    try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (folder / "reftable").exists():
-            return GitStatus()
-        program = find_program("git", top)
-        head = read_regular(folder / "HEAD", most=LARGEST_HEAD)
-        with (
-            tempfile.TemporaryDirectory(prefix="codeagent-git-") as own,
-            GitDirectory(Path(own), head, program or "") as repository,
-        ):
-            branch = repository.branch()
-            shown = branch or SymbolicReference.dereference_recursive(repository, "HEAD")[:8]
-            try:
-                return GitStatus(shown, _changes(repository, branch, top, root) if program else 0)
-            except FAILURES:
-                return GitStatus(shown)
-    except (OSError, ValueError, GitError):
-        return GitStatus()
-
-
-def _changes(repository: GitDirectory, branch: str, top: Path, root: Path) -> int:
-    """Count the changed files below `root`. Raises `FAILURES`."""
-    folder = top / ".git"
-    for name in ("index", "info/exclude", "packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
-        copy_regular(folder, repository.folder, name)
-    own = {"GIT_WORK_TREE": str(top), "GIT_OBJECT_DIRECTORY": str(folder / "objects")}
-    repository.isolate(own, {"core.untrackedCache": "false"})
-    options = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
-    done = repository.git.completed(top, "status", *options, "--", str(root), seconds=_STATUS_SECONDS)
-    done.check_returncode()
-    return done.stdout.count(b"\0")

@@ -13,7 +13,8 @@ from codeagent.core.commits import CommitRefused
 from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import OutsideGit, repository_of
-from codeagent.workspace.git import FAILURES, LARGEST_HEAD, GitDirectory, IsolatedGit, copy_regular
+from codeagent.workspace.git import FAILURES, GitDirectory, IsolatedGit
+from codeagent.workspace.git_status import LARGEST_HEAD, branch_of, copy_regular
 from codeagent.workspace.snapshots.objects import quoted
 
 _SECONDS = 60.0
@@ -157,12 +158,10 @@ def _refuse_unusual(git: Path, shared: Path) -> None:
 
 def _branch(git: Path) -> str:
     try:
-        head = read_regular(git / "HEAD", most=LARGEST_HEAD)
-        with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own, GitDirectory(Path(own), head) as repository:
-            branch = repository.branch()
+        branch = branch_of(read_regular(git / "HEAD", most=LARGEST_HEAD))
     except OSError:
         raise CommitRefused(f"{git / 'HEAD'} cannot be read; ask the user to look at the repository") from None
-    except (ValueError, *FAILURES):
+    except ValueError:
         branch = ""
     if not branch:
         raise CommitRefused("no branch is checked out; ask the user to create one: git switch -c NAME")

@@ -22,6 +22,7 @@ from codeagent.disk.opens import read_regular
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.git_status import copy_regular
 
 T = TypeVar("T")
 _FILES, _LINK = "files", "link"
@@ -195,7 +196,7 @@ def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> 
     outside = repository.outside
     if outside is not None and not agreed(outside):
         return ""
-    from codeagent.workspace.git import checked_out, copy_regular  # slow to load
+    from codeagent.workspace.git import checked_out  # slow to load
 
     own, shared = (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
     git = shared / "worktrees" / f"{_PREFIX}{folder.path.name}"

@@ -17,7 +17,7 @@ from codeagent.core.commits import CommitRefused
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
-from codeagent.workspace.git import git_status
+from codeagent.workspace.git_status import git_status
 from tests.copies import copied
 from tests.effort import FACTOR, part
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.workspace.git import GitStatus, git_status
+from codeagent.workspace.git_status import GitStatus, git_status
 
 
 def git(folder: Path, *arguments: str) -> str:
