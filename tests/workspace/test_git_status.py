@@ -117,6 +117,13 @@ def test_nothing_the_repository_names_is_run(repository: Path, tmp_path: Path, n
     assert canary.exists(), "the poison works under plain git"
 
 
+def test_gitpython_which_is_slow_to_load_is_not_needed(repository: Path) -> None:
+    look = f"print(git_status(pathlib.Path({str(repository)!r})).branch, 'git' in sys.modules)"
+    code = f"import pathlib, sys; from codeagent.workspace.git_status import git_status; {look}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "main False\n"
+
+
 def test_loading_gitpython_runs_no_git_and_leaves_the_environment_as_it_was(tmp_path: Path) -> None:
     canary, program = tmp_path / "canary", tmp_path / "bin/git"
     program.parent.mkdir()
