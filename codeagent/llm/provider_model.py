@@ -27,7 +27,7 @@ from codeagent.llm.providers import Target
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, with_cost, with_tool_cost
 
-_LONGEST_TURN = 0.004
+_LONGEST_TURN = 0.002
 _TURNS = 8
 """Of the event loop, between two of ours: a key goes through about as many before it is on the screen."""
 
@@ -131,7 +131,7 @@ class ProviderModel(ABC):
 
 
 class Pace:
-    """Gives way to the event loop every 4 ms while much has come at once: the screen has to stay alive."""
+    """Gives way to the event loop every 2 ms while much has come at once: the screen has to stay alive."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()

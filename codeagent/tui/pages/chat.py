@@ -129,7 +129,9 @@ class ChatScreen(Screen[None]):
         if self._conversation is None:
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
-            self._conversation = ConversationParts(self.state, self._draft, self.clock)
+            self._conversation = ConversationParts(
+                self.state, self._draft, self.clock, lambda: self.composer.last_typed
+            )
             self._place()
         return self._conversation
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
 class ConversationParts:
     """The parts above the composer, and the outbox."""
 
-    def __init__(self, state: UiState, draft: Draft, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds since the epoch."""
+    def __init__(self, state: UiState, draft: Draft, clock: Callable[[], float], typed_at: Callable[[], float]) -> None:
+        """`clock` gives seconds since the epoch; `typed_at` says when the user last typed, see `SheetView`."""
         self._state = state
         self.outbox = Outbox(state, draft)
-        self.view = TranscriptView(state.document, clock=clock)
+        self.view = TranscriptView(state.document, clock=clock, typed_at=typed_at)
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)

@@ -1,5 +1,6 @@
 """A widget that draws the visible rows of a sheet, and keeps them in place while things change elsewhere."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +26,10 @@ _FLUSH_EVERY = 1 / 30
 _SLOW = 0.020
 _SLOWDOWN, _SLOWEST_FLUSH = 5, 0.25
 """If drawing is slow, the pause between two drawings: so many times the duration of one, at most so many seconds."""
+_ECHO = 0.03
+"""Seconds after the user typed in which nothing is drawn, so that the letter is on screen first."""
+_PATIENCE = 0.1
+"""Seconds without a drawing after which typing does not put it off any more."""
 _WORK_MS = 8.0
 """Milliseconds spent at a time on work that is not urgent."""
 _TRIES = 4
@@ -48,10 +53,20 @@ class SheetView(ScrollView):
     }
     """
 
-    def __init__(self, document: Document, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives seconds since the epoch, like the document's times."""
+    def __init__(
+        self,
+        document: Document,
+        *,
+        clock: Callable[[], float] = time.time,
+        typed_at: Callable[[], float] = lambda: -math.inf,
+    ) -> None:
+        """`clock` gives seconds since the epoch, like the document's times.
+
+        `typed_at` says when the user last typed, elsewhere on the screen, on the clock of `time.monotonic`.
+        """
         super().__init__()
         self.document = document
+        self._typed_at = typed_at
         self.sheet = Sheet(document, clock, palette_of(None))
         self.held_at: Anchor | None = None
         """The place that stays at the top; None while the end is followed."""
@@ -60,6 +75,7 @@ class SheetView(ScrollView):
         self._timer: Timer | None = None
         self._ticker: Timer | None = None
         self._earliest = 0.0
+        self._drawn_at = -math.inf
         self._slow = False
         self._counting: set[int] = set()
         self._unread: set[int] = set()
@@ -169,7 +185,8 @@ class SheetView(ScrollView):
         self.settle()
         if self.sheet.work(_WORK_MS):
             self._arm()
-        took = time.monotonic() - started
+        self._drawn_at = time.monotonic()
+        took = self._drawn_at - started
         self._slow = took > _SLOW
         self._earliest = started + (min(_SLOWDOWN * took, _SLOWEST_FLUSH) if self._slow else _FLUSH_EVERY)
 
@@ -277,7 +294,15 @@ class SheetView(ScrollView):
     def _arm(self) -> None:
         """Schedule a drawing: at once after a pause, at a limited rate while things keep changing."""
         if self._timer is None and self.is_attached:
-            self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self.flush)
+            self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self._draw)
+
+    def _draw(self) -> None:
+        """Draw what changed, a moment later if the user has just typed."""
+        now = time.monotonic()
+        if now - self._typed_at() < _ECHO and now - self._drawn_at < _PATIENCE:
+            self._timer = self.set_timer(_ECHO, self._draw)
+        else:
+            self.flush()
 
     def _note(self, changed: frozenset[int]) -> None:
         """Remember which blocks are unread below the view, and which are running."""

@@ -1,9 +1,11 @@
 """The transcript on screen: following, staying put, folding, selecting, searching."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.message import Message
@@ -13,6 +15,7 @@ from textual.widgets import Input
 from codeagent.core.approval_events import PlannedCall
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.transcript import sheet_view
 from codeagent.tui.transcript.blocks import Batch
 from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.view import TranscriptView
@@ -27,10 +30,11 @@ class Room(App[None]):
         self.document = document
         self.palette = Palette()
         self.now = 100.0
+        self.typed_at = -math.inf
         self.heard: list[Message] = []
 
     def compose(self) -> ComposeResult:
-        yield TranscriptView(self.document, clock=lambda: self.now)
+        yield TranscriptView(self.document, clock=lambda: self.now, typed_at=lambda: self.typed_at)
         yield Input()
 
     def on_mount(self) -> None:
@@ -89,6 +93,20 @@ async def test_the_end_is_followed_while_it_is_in_view() -> None:
 async def test_a_change_is_drawn_by_itself_soon() -> None:
     async with room(Document()) as (view, pilot):
         view.document.say("hello")
+        async with asyncio.timeout(10):
+            while screen(view)[0] != "▌ you    hello":
+                await pilot.pause(0.01)
+
+
+async def test_a_letter_comes_before_what_arrives_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with room(Document()) as (view, pilot):
+        assert isinstance(pilot.app, Room)
+        pilot.app.typed_at = math.inf  # the user never stops typing
+        monkeypatch.setattr(sheet_view, "_PATIENCE", math.inf)
+        view.document.say("hello")
+        await pilot.pause(5 * sheet_view._ECHO)
+        assert screen(view)[0] == ""
+        monkeypatch.setattr(sheet_view, "_PATIENCE", 0.1)
         async with asyncio.timeout(10):
             while screen(view)[0] != "▌ you    hello":
                 await pilot.pause(0.01)
