@@ -151,7 +151,7 @@ def _look_for_the_engine(items: list[pytest.Item]) -> None:
     if os.environ.get("CI"):
         pytest.exit(f"CI is set and {len(needing)} docker tests cannot run: {problem}", returncode=1)
     for item in needing:
-        item.add_marker(pytest.mark.skip(reason=problem))  # probed; with CI set the run ended above
+        item.add_marker(pytest.mark.skip(reason=problem))  # nothing but an engine can run it; with CI set this failed
 
 
 @pytest.fixture

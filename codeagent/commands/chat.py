@@ -128,7 +128,7 @@ def require_terminal(instead: str) -> None:
 def open_screen(workspace: Path, **options: Any) -> int:
     """Show the screen until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
-    sys.setswitchinterval(0.001)  # s; threads read the keys and write the frames, and must not wait for a long answer
+    sys.setswitchinterval(0.001)  # seconds that the threads which read keys and write frames wait for their turn
     # Other commands and --help do not import the screen.
     import asyncio
 

@@ -105,7 +105,7 @@ def git_status(root: Path) -> GitStatus:
             return GitStatus()
         program = find_program("git", top)
         head = read_regular(folder / "HEAD", most=LARGEST_HEAD)
-        shown = branch_of(head) or head.decode()[:8]
+        shown = branch_of(head) or head.strip().decode()[:8]
     except (OSError, ValueError):
         return GitStatus()
     try:

@@ -1,13 +1,10 @@
 """Folders follow the platform."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from codeagent.config.paths import state_dir, user_config_file
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the XDG folders are Linux's")  # others differ
 
 
 def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ class Done:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+LONG_PATH = f"/{'p' * 76}"
+"""The path of a workspace, for what is measured in bytes: where a test's own is depends on the machine."""
+
+
 @dataclass(frozen=True)
 class Product:
     """One workspace, and settings and sessions of its own."""

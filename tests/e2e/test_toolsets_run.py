@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import Product, calls, of, results, say, text_of
+from tests.e2e.product import LONG_PATH, Product, calls, of, results, say, text_of
 
 SOURCE = """\
 from pathlib import Path
@@ -298,7 +298,7 @@ def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_c
     }.items():
         (own / file).parent.mkdir(parents=True, exist_ok=True)
         (own / file).write_text(text)
-    prompt = product.call("prompt").out.replace(str(product.workspace), "/home/ada/project")
+    prompt = product.call("prompt").out.replace(str(product.workspace), LONG_PATH)
     tools = json.loads(product.call("tools", "list", "--json").out)
     found = {tool["name"] for tool in tools}
     assert {"toolset_list", "toolset_use"} < found and "agent" not in found

@@ -66,7 +66,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     remember_threads(monkeypatch)
     for waits_for_the_next_key in ("pages.rewind_pages._PAUSE", "parts.composer._PAUSE"):
         monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
-    # Who draws slowly draws a quarter of a second later next time, and on a busy machine everybody draws slowly.
+    # On a busy machine every drawing is a slow one, and would put off the next by up to a quarter of a second.
     monkeypatch.setattr("codeagent.tui.transcript.sheet_view._SLOW", math.inf)
     monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)

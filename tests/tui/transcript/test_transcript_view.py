@@ -112,6 +112,21 @@ async def test_a_letter_comes_before_what_arrives_but_not_for_long(monkeypatch: 
                 await pilot.pause(0.01)
 
 
+async def test_many_resizes_are_drawn_as_one_while_drawing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet_view, "_SLOW", -1.0)
+    drawn_at: list[int] = []
+    flush = TranscriptView.flush
+    async with room(turns(3)) as (view, pilot):
+        monkeypatch.setattr(TranscriptView, "flush", lambda view: (drawn_at.append(view.size.width), flush(view)))
+        for _ in range(5):
+            view.on_resize()
+        assert drawn_at == []
+        async with asyncio.timeout(10):
+            while not drawn_at:
+                await pilot.pause(0.01)
+        assert drawn_at == [60]
+
+
 async def test_who_reads_further_up_is_not_moved_and_told_what_is_new() -> None:
     async with room(turns(30)) as (view, pilot):
         view.scroll_up()
