@@ -157,12 +157,14 @@ class Headless:
             self._step = event.step
         if end is not None and self._ends is not None:
             self._ends.append((self._step, end))
-        self._unsaved = self._unsaved or (isinstance(event, SessionNotSaved))
+        self._unsaved = self._unsaved or isinstance(event, SessionNotSaved)
         match self._output:
             case "jsonl":
                 self._writer.put("out", visible_json(event_json(event, self._redactor)) + "\n")
                 if end is not None and end.reason in ("failed", "limit", "denied"):
                     self.say(_end_line(end))
+                elif isinstance(event, SessionNotSaved):
+                    self._show_progress(event)
             case "json":
                 self._show_progress(event)
                 if end is not None and self._ends is None:

@@ -17,7 +17,7 @@ from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, RunFinished, TextDelta
 from codeagent.core.messages import ErrorInfo, Usage
-from codeagent.core.notices import RunNotBegun
+from codeagent.core.notices import RunNotBegun, SessionNotSaved
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
@@ -228,6 +228,17 @@ async def test_json_prints_one_object_at_the_end() -> None:
 @for_each("output", ["text", "json", "jsonl"])
 async def test_the_exit_code_says_how_the_run_ended(reason: str, code: int, output: Output) -> None:
     assert (await play(ended(reason), output=output))[0] == code
+
+
+@for_each("output", ["text", "json", "jsonl"])
+async def test_an_end_that_could_not_be_saved_is_a_failure_and_said_on_standard_error(output: Output) -> None:
+    log = Log()
+    log.run()
+    log.end("done")
+    log.add(SessionNotSaved, text="the session log could not be written")
+    code, printed = await play(log.events, output=output)
+    assert code == 1
+    assert printed.err.decode().splitlines()[-1] == "warning: the session log could not be written"
 
 
 async def test_a_failure_is_explained_on_standard_error() -> None:
