@@ -52,21 +52,35 @@ _MUST_BE_ON = (7, 25)
 
 
 class _Emulated(pyte.Screen):
-    """pyte's screen with the one thing it lacks: an alternate screen."""
+    """pyte's screen with the two things it lacks: an alternate screen, and rows that are kept until they change."""
 
     _main: dict[int, Any] | None = None
+
+    def __init__(self, columns: int, lines: int) -> None:
+        super().__init__(columns, lines)
+        self._rows: dict[int, str] = {}
+
+    @property
+    def rows(self) -> list[str]:
+        for number in self.dirty:
+            cells = self.buffer[number]
+            self._rows[number] = "".join(cells[column].data for column in range(self.columns))
+        self.dirty.clear()
+        return [self._rows[number] for number in range(self.lines)]
 
     def set_mode(self, *modes: int, **options: Any) -> None:
         if options.get("private") and 1049 in modes and self._main is None:
             self.save_cursor()
             self._main = dict(self.buffer)
             self.buffer.clear()
+            self.dirty.update(range(self.lines))
         super().set_mode(*modes, **options)
 
     def reset_mode(self, *modes: int, **options: Any) -> None:
         if options.get("private") and 1049 in modes and self._main is not None:
             self.buffer.clear()
             self.buffer.update(self._main)
+            self.dirty.update(range(self.lines))
             self._main = None
             self.restore_cursor()
         super().reset_mode(*modes, **options)
@@ -121,7 +135,7 @@ class PtyScreen:
     def screen(self) -> list[str]:
         """The rows as they are on screen, without blanks at their ends."""
         with self._lock:
-            return [row.rstrip() for row in self._emulated.display]
+            return [row.rstrip() for row in self._emulated.rows]
 
     def text(self) -> str:
         return "\n".join(self.screen())
@@ -156,7 +170,7 @@ class PtyScreen:
                 self._read_to_the_end()
             with self._heard:
                 seen = len(self._raw)
-                on_screen = isinstance(what, str) and what in "\n".join(self._emulated.display)
+                on_screen = isinstance(what, str) and what in "\n".join(self._emulated.rows)
             if on_screen or (callable(what) and what()):
                 return
             if over:
