@@ -28,8 +28,7 @@ together = pytest.mark.asyncio(loop_scope="module")
 """What shares `box`."""
 ENGINE = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 WRITER = (
-    "i=0; echo go; while sleep 0.02; do"
-    " i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
+    "i=0; echo go; while sleep 0.02; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
 )
 """It waits between its changes, so that it does not take the time of the tests beside it."""
 

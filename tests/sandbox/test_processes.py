@@ -89,7 +89,8 @@ async def test_what_hides_in_a_container_with_a_way_out_does_not_see_the_next_cr
     workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_the_word(monkeypatch)
-    steal = "while sleep 0.02; do cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -a http_proxy >> stolen; done"
+    look = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -a http_proxy >> stolen"
+    steal = f"while sleep 0.02; do {look}; done"
     forged = f"{FORGED_END}; sleep 0.3; kill -9 $PPID"
     async with opened(workspace_dir, tmp_path / "state") as sandbox:
         for hide in ("true", forged):
