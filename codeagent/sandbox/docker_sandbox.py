@@ -218,7 +218,10 @@ class DockerSandbox:
         self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _look(self) -> bool:
-        """Move away what was planted; return whether something may still run that could plant more."""
+        """Move away what was planted; return whether something may still run that could plant more.
+
+        While the sandbox closes, nobody knows what still runs: then this look is never the last one.
+        """
         self._unswept, alive = False, True
         try:
             quiet = await self._default.is_quiet()
@@ -226,7 +229,7 @@ class DockerSandbox:
             self._found += self._planted()
             return alive
         finally:
-            self._unswept = self._unswept or alive
+            self._unswept = self._unswept or alive or self._resources.shut
 
     def _planted(self) -> tuple[str, ...]:
         """Move away what is protected by name and was not at the root when the last container was made."""

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.ports import Swept
+from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.mounts import PinnedRoot
@@ -95,6 +96,32 @@ async def test_what_it_plants_while_the_sandbox_is_closed_is_found_once_all_has_
     assert "created .git" in " ".join([*ran.result.notices, *swept.notices])
     assert os.listdir(root) == ["on"]  # noqa: PTH208  # only names are wanted
     assert await plain.sweep() == Swept()
+
+
+@pytest.mark.docker
+async def test_what_is_planted_after_a_look_that_closing_overtook_is_found(
+    plain: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing, close = asyncio.Event(), SessionContainer.close
+
+    async def overtaken(container: SessionContainer) -> bool:
+        await closing.wait()
+        return True  # it has been given up, but not everything inside has ended
+
+    async def plants(container: SessionContainer) -> None:
+        if container is plain._default:
+            closing.set()
+            assert plain._looking is not None
+            await asyncio.wait({plain._looking})
+            (plain.spec.root / ".git").mkdir()
+        await close(container)
+
+    monkeypatch.setattr(SessionContainer, "is_quiet", overtaken)
+    monkeypatch.setattr(SessionContainer, "close", plants)
+    await run(plain, "true")
+    await plain.close()
+    assert "created .git" in " ".join((await plain.sweep()).notices)
+    assert os.listdir(plain.spec.root) == []  # noqa: PTH208  # only names are wanted
 
 
 @pytest.mark.docker
