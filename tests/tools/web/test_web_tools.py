@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 from collections.abc import Mapping
+from contextlib import nullcontext
+from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -197,17 +199,31 @@ async def test_a_long_page_is_read_in_parts_that_join_to_the_whole(workspace: Lo
             await call(tool, workspace, url=site.url, offset=len(whole) + 1)
 
 
+TOO_DEEP = "<div>" * 5_000 + "x"
+MALFORMED = "<![foo[ x]]>"
+"""Later releases of Python 3.11 and of newer ones read it as a comment."""
+
+
+def is_rejected(page: str) -> bool:
+    try:
+        HTMLParser().feed(page)
+    except AssertionError:
+        return True
+    return False
+
+
 async def test_a_page_that_cannot_be_converted_is_an_error_and_not_a_crash() -> None:
-    for page, why in (("<div>" * 5_000 + "x", "nested too deeply"), ("<![foo[ x]]>", "malformed")):
-        with pytest.raises(NotConverted, match=why):
-            await markdown_of(page, WebUrl.parse("https://example.org/"))
+    with pytest.raises(NotConverted, match="nested too deeply"):
+        await markdown_of(TOO_DEEP, WebUrl.parse("https://example.org/"))
+    with pytest.raises(NotConverted, match="malformed") if is_rejected(MALFORMED) else nullcontext():
+        assert await markdown_of(MALFORMED, WebUrl.parse("https://example.org/")) == ""
 
 
 async def test_a_page_that_would_keep_the_parser_busy_for_hours_is_given_up(workspace: LocalWorkspace) -> None:
     with pytest.raises(NotConverted, match="takes too long to convert to Markdown"):
         await markdown_of("<a " * 300_000, WebUrl.parse("https://example.org/"), seconds=0.2)
-    async with serving(Site(lambda seen: (200, {"content-type": "text/html"}, b"<![foo[ x]]>"))) as site:
-        with pytest.raises(Failed, match=r"malformed.*; use http_request for its source"):
+    async with serving(Site(lambda seen: (200, {"content-type": "text/html"}, TOO_DEEP.encode()))) as site:
+        with pytest.raises(Failed, match=r"nested too deeply.*; use http_request for its source"):
             await call(WebFetch(WebClient({}, [site.place]), str), workspace, url=site.url)
 
 
