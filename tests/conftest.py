@@ -3,6 +3,7 @@
 import gc
 import importlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -46,6 +47,10 @@ def engine_problem() -> str | None:
     return None
 
 
+def strace_problem() -> str | None:
+    return None if shutil.which("strace") else "there is no strace on PATH; install it"
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Share the compiling of a fresh checkout: each worker begins elsewhere, and finds compiled what others began with.
 
@@ -72,7 +77,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark_properties(items)
     _keep_together(items)
-    _look_for_the_engine(items)
+    _look_for("docker", engine_problem, items)
+    _look_for("strace", strace_problem, items)
 
 
 def _mark_properties(items: list[pytest.Item]) -> None:
@@ -142,16 +148,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-def _look_for_the_engine(items: list[pytest.Item]) -> None:
-    """A docker test is skipped only on a probed reason, and where CI is set not even then."""
-    needing = [item for item in items if item.get_closest_marker("docker")]
-    problem = engine_problem() if needing else None
+def _look_for(mark: str, problem_of: Callable[[], str | None], items: list[pytest.Item]) -> None:
+    """Tests with this mark run wherever what they need is there; where it is not, CI fails and others are told why."""
+    needing = [item for item in items if item.get_closest_marker(mark)]
+    problem = problem_of() if needing else None
     if problem is None:
         return
     if os.environ.get("CI"):
-        pytest.exit(f"CI is set and {len(needing)} docker tests cannot run: {problem}", returncode=1)
+        pytest.exit(f"CI is set and {len(needing)} {mark} tests cannot run: {problem}", returncode=1)
     for item in needing:
-        item.add_marker(pytest.mark.skip(reason=problem))  # nothing but an engine can run it; with CI set this failed
+        # The reason is what the probe said: without an engine, or without strace, nothing of these tests can happen.
+        item.add_marker(pytest.mark.skip(reason=f"needs {mark}: {problem}"))
 
 
 @pytest.fixture

@@ -1,11 +1,6 @@
 """Programs under strace: what they do is written down, or they are killed at one of their system calls."""
 
-import shutil
 from pathlib import Path
-
-import pytest
-
-needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="no strace")  # only it sees every call; CI has it
 
 
 def writing_down(calls: str, log: Path) -> tuple[str, ...]:

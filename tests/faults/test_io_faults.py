@@ -8,9 +8,8 @@ import pytest
 
 from tests.effort import FACTOR, chance, part, up_to
 from tests.faults.injected import Point, make, points, run, what_broke
-from tests.strace import needs_strace
 
-pytestmark = needs_strace
+pytestmark = pytest.mark.strace
 
 CALLS = {
     "ENOSPC": "write,pwrite64,openat,mkdir,mkdirat,link,linkat,rename,renameat,renameat2,fsync,fdatasync",

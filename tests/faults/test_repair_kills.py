@@ -16,9 +16,9 @@ from codeagent.session.repair import DAMAGED, check_recording
 from codeagent.session.store import LOG
 from tests.e2e.product import Product, bash, calls, say
 from tests.effort import times
-from tests.strace import killing_at, needs_strace, writing_down
+from tests.strace import killing_at, writing_down
 
-pytestmark = needs_strace
+pytestmark = pytest.mark.strace
 
 CHANGES = "write,pwrite64,ftruncate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,openat"
 SYNCS = "fsync,fdatasync"

@@ -12,7 +12,6 @@ from tests.e2e.product import Done
 from tests.e2e.screens import ask, open_screen
 from tests.effort import FACTOR, chance, up_to
 from tests.faults.injected import END, TURNS, Point, command, make, points, run, what_broke
-from tests.strace import needs_strace
 
 CHANGES = (
     "write,pwrite64,openat,fsync,fdatasync,ftruncate,unlink,unlinkat,link,linkat,rename,renameat,renameat2,mkdir,"
@@ -32,7 +31,7 @@ def chosen(folder: Path, group: int) -> list[Point]:
     return every[group : up_to(0, 600) : GROUPS]
 
 
-@needs_strace
+@pytest.mark.strace
 @pytest.mark.soak(row="kills at system calls")
 @pytest.mark.parametrize("group", range(GROUPS if FACTOR else 1))
 def test_a_run_that_is_killed_at_a_system_call_loses_nothing_acknowledged(

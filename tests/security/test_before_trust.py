@@ -21,9 +21,9 @@ from tests.e2e.screens import READY, open_screen
 from tests.effort import part
 from tests.fakes import put
 from tests.sandboxes import make_repository
-from tests.strace import needs_strace, writing_down
+from tests.strace import writing_down
 
-pytestmark = needs_strace
+pytestmark = pytest.mark.strace
 
 CALLS = (
     "execve,execveat,connect,sendto,openat,openat2,creat,truncate,rename,renameat,renameat2,mkdir,mkdirat,"
