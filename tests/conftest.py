@@ -1,9 +1,8 @@
-"""What tests share: how much they try, the engine that docker tests need, and workspaces to run commands in."""
+"""What tests share: how much they try, what they need of the machine, and workspaces to run commands in."""
 
 import gc
 import importlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -16,11 +15,10 @@ import pytest
 import pytest_asyncio
 from hypothesis import is_hypothesis_test, settings
 
-from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import engine_socket, probe_socket
 from tests import rows, warm
 from tests.effort import ENDS, FACTOR, SEED, times
+from tests.needs import check_needs
 from tests.sandboxes import make_repository, make_submodule, make_worktree, opened, sandbox_spec
 
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
@@ -36,19 +34,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # `make test` tries the same examples every time; new ones are found by `make soak`, with the seed it prints.
 settings.register_profile("codeagent", max_examples=times(25), deadline=None, derandomize=not FACTOR)
 settings.load_profile("codeagent")
-
-
-def engine_problem() -> str | None:
-    """Why no engine answers, asked of the engine itself; None where one does."""
-    try:
-        probe_socket(engine_socket(os.environ.get("DOCKER_HOST")))
-    except SandboxUnavailable as problem:
-        return f"{problem}; {problem.remedy}"
-    return None
-
-
-def strace_problem() -> str | None:
-    return None if shutil.which("strace") else "there is no strace on PATH; install it"
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -77,8 +62,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _mark_properties(items)
     _keep_together(items)
-    _look_for("docker", engine_problem, items)
-    _look_for("strace", strace_problem, items)
 
 
 def _mark_properties(items: list[pytest.Item]) -> None:
@@ -110,6 +93,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    check_needs(item)
     if not FACTOR:
         return
     if time.monotonic() > ENDS:
@@ -146,19 +130,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("what must hold")
     for line in rows.table([*passed, *failed, *terminalreporter.getreports("error")], SEED):
         terminalreporter.write_line(line)
-
-
-def _look_for(mark: str, problem_of: Callable[[], str | None], items: list[pytest.Item]) -> None:
-    """Tests with this mark run wherever what they need is there; where it is not, CI fails and others are told why."""
-    needing = [item for item in items if item.get_closest_marker(mark)]
-    problem = problem_of() if needing else None
-    if problem is None:
-        return
-    if os.environ.get("CI"):
-        pytest.exit(f"CI is set and {len(needing)} {mark} tests cannot run: {problem}", returncode=1)
-    for item in needing:
-        # The reason is what the probe said: without an engine, or without strace, nothing of these tests can happen.
-        item.add_marker(pytest.mark.skip(reason=f"needs {mark}: {problem}"))
 
 
 @pytest.fixture

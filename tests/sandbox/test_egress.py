@@ -134,7 +134,7 @@ async def test_no_other_command_sees_the_way_out_or_can_take_it(
     look = (
         "env | grep -i proxy && echo BREACH; ls /run/codeagent 2>/dev/null && echo BREACH; "
         "cat /proc/[0-9]*/environ 2>/dev/null | grep -az -i proxy && echo BREACH; "
-        "find / -path /proc -prune -o -path /usr -prune -o -type s -print 2>/dev/null | grep . && echo BREACH; "
+        "find / -path /proc -prune -o -type s -print 2>/dev/null | grep . && echo BREACH; "
         f"{address} {fetch(f'http://{allowed}/')}"
     )
     for read_only in (False, True):

@@ -89,9 +89,7 @@ SECRETS = {
     "a socket of the engine is there": (
         "ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null | grep -q . && echo BREACH"
     ),
-    "any socket is reachable": (
-        "find / -path /proc -prune -o -path /usr -prune -o -type s -print 2>/dev/null | grep -q . && echo BREACH"
-    ),
+    "any socket is reachable": "find / -path /proc -prune -o -type s -print 2>/dev/null | grep -q . && echo BREACH",
     "the host's shared memory is seen": "ls /dev/shm | grep -q canary && echo BREACH",
     "the host's processes are seen": (
         "grep -lz 'CANARY[-]PROCESS' /proc/[0-9]*/cmdline 2>/dev/null | grep -q . && echo BREACH"

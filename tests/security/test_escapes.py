@@ -212,6 +212,7 @@ LOOKS = {
     "git show and blame": "git show HEAD:hello.py | grep -q def && git blame hello.py | grep -q def",
     "git grep": "git grep -q hello",
     "unittest": f"{PYTHON} -m unittest -q",
+    "a bare virtual environment": f"{PYTHON} -m venv --without-pip /tmp/bare && /tmp/bare/bin/python -c 'print(42)'",
     "a virtual environment": f"{PYTHON} -m venv /tmp/venv && /tmp/venv/bin/python -c 'import sys; print(sys.prefix)'",
     "pip installs a local wheel into it": (
         "/tmp/venv/bin/pip install -q --no-index --find-links wheels answer"
