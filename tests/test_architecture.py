@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "codeagent").rglob("*.py"))
 SOURCES = MODULES + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 UNREASONED = re.compile(r"#[ \t]*(?:noqa|type:\s*ignore|pragma)(?![^#\n]*#)")
 
@@ -47,7 +47,7 @@ def facts(path: Path) -> Facts:
     return Facts(len(text.splitlines()), bool(ast.get_docstring(tree)), functions, tuple(classes))
 
 
-def test_a_module_has_at_most_400_lines_and_says_what_it_is() -> None:
+def test_a_module_has_at_most_500_lines_and_says_what_it_is() -> None:
     assert {name(path) for path in MODULES if facts(path).lines > MAX_MODULE_LINES} == set()
     assert {name(path) for path in MODULES if not facts(path).documented} == set()
 
