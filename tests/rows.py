@@ -17,6 +17,7 @@ AIMS = {
     "git vectors": 360,
     "protected paths": 900,
     "before trust": 25,
+    "image builds": 120,
     "hostile commands": 500,
     "everyday commands": 200,
     "fuzzed commands": 1_000_000,

@@ -37,6 +37,7 @@ _LAST_LINES = 3
 """Lines of a failed build that are part of its error."""
 _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
+_STEP = re.compile(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -63,6 +64,10 @@ class ImageFacts:
     on_build: tuple[str, ...]
     """Instructions that would run in a build on top of it."""
     labels: Mapping[str, str]
+    shell: tuple[str, ...] = ()
+    """What runs a command that is a text in a build on top of it; empty: the usual one."""
+    platform: str = ""
+    """`linux/amd64`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ class BuildOptions:
     network: bool = False
     memory_bytes: int = 0
     """0: no limit."""
+    steps: tuple[str, ...] = ()
+    """What its steps are called where they are reported; empty: as the engine calls them."""
 
 
 class EngineError(SandboxError):
@@ -160,8 +167,9 @@ class Engine:
                 return None
             raise
         config = facts.get("Config") or {}
-        variables, on_build = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild"))
-        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {})
+        variables, on_build, shell = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell"))
+        platform = f"{facts.get('Os')}/{facts.get('Architecture')}"
+        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {}, shell, platform)
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
@@ -215,7 +223,8 @@ class Engine:
             ):  # fmt: skip
                 if "error" in entry:
                     return str(entry["error"])
-                for line in map(str.strip, str(entry.get("stream") or "").splitlines()):
+                for raw in map(str.strip, str(entry.get("stream") or "").splitlines()):
+                    line = _named(options.steps, raw)
                     if line and not line.startswith(_OF_THE_ENGINE):
                         last.append(line)
                         on_line(line)
@@ -270,11 +279,20 @@ class Engine:
         return {facts["Id"]: facts.get("Labels") or {} for facts in found}
 
 
+def _named(steps: tuple[str, ...], line: str) -> str:
+    """Return a line of a build; one that begins a step gets the step's own name."""
+    step = _STEP.fullmatch(line)
+    if step is None or not 0 < int(step["number"]) <= len(steps):
+        return line
+    return f"{step['begun']}{steps[int(step['number']) - 1]}"
+
+
 def left_out_by(ignore_file: str) -> Callable[[str], bool]:
     """Return whether a path, relative to the build context, is left out by the text of a `.dockerignore`."""
     from docker.utils.build import PatternMatcher
 
-    lines = [line for raw in ignore_file.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    raw = ignore_file.removeprefix("\ufeff").split("\n")  # as the engine reads it, and not at other line ends
+    lines = [line for each in raw if (line := each.strip()) and not each.startswith("#")]
     matcher: Any = PatternMatcher(lines)
     return lambda path: bool(matcher.matches(path))
 

@@ -19,6 +19,8 @@ from tests.table import for_each
 
 JSON = ".devcontainer/devcontainer.json"
 QUIET = BuildLimits(network=False, memory_bytes=0)
+ID = "0" * 64
+"""Of every image there is."""
 
 
 def repository(folder: Path, **files: str) -> Path:
@@ -123,7 +125,7 @@ class Recorder(Engine):
 
     def image_facts(self, reference: str) -> ImageFacts | None:
         return (
-            ImageFacts("sha256:0", (), ("RUN x",) if "onbuild" in reference else (), {})
+            ImageFacts(f"sha256:{ID}", (), ("RUN x",) if "onbuild" in reference else (), {})
             if (reference in self.there)
             else None
         )
@@ -165,7 +167,7 @@ def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     engine = Recorder("a")
     made(image, engine)
-    assert engine.contents.pop("the Dockerfile") == b"FROM a\nCOPY . ."
+    assert engine.contents.pop("the Dockerfile").decode() == f'FROM {ID} AS stage0\nCOPY [".","."]\n'
     assert {*engine.contents} == {".dockerignore", "Dockerfile", "a.py", "kept.log", "sub/ca.pem"}
     assert engine.context["link"].issym() and engine.context["link"].linkname == "/etc/passwd"
     assert b"SECRET" not in b"".join(engine.contents.values())
@@ -203,7 +205,10 @@ def test_a_context_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pyte
     [
         ("FROM missing:1", ["a"], "missing:1 is not on this machine"),
         ("FROM a\nCOPY --from=missing:1 /x /x", ["a"], "missing:1 is not on this machine"),
-        ("ARG X\nFROM $X", ["a"], "the image it begins with is not on this machine"),
+        ("ARG X\nFROM $X", ["a"], "the image it begins with has no name"),
+        ("FROM ../containers/x", ["../containers/x"], "is not the name of an image"),
+        ("FROM a\nRUN --mount=type=cache,target=/x y", ["a"], "--mount=type=cache,target=/x is not supported"),
+        ("FROM a\nONBUILD ADD https://x.org/y /y", ["a"], "this instruction is not supported"),
         ("FROM a\nADD https://x.org/y /y", ["a"], "needs the network"),
         ("FROM onbuild", ["onbuild"], "instructions for builds on top of it"),
     ],
