@@ -47,6 +47,8 @@ class LaunchOptions:
     """Whether commands may read a git directory outside the workspace; None if the user was not asked."""
     use_image: bool | None = None
     """Whether commands run in the image that the repository describes; None if the user was not asked."""
+    image_seen: str = ""
+    """The digest of the image as the question showed it, which alone the answer is about."""
     prompt: str = ""
     """The text in the composer at the start."""
     step: bool = False
@@ -78,6 +80,8 @@ class Missing:
     variable: str = ""
     """The environment variable of the key that is missing."""
     servers: tuple[ModelRow, ...] = ()
+    digest: str = ""
+    """Of what `text` shows of an image; an answer counts only while it is the same."""
     """The local servers that answered on loopback."""
 
 

@@ -149,7 +149,7 @@ async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_no
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and found.kind == "image"
     assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
-    assert await here.missing(settings, LaunchOptions(use_image=True)) is None
+    assert await here.missing(settings, LaunchOptions(use_image=True, image_seen=found.digest)) is None
     assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
     (product.workspace / "Dockerfile").write_text("FROM a\nRUN x\n")
     changed = await here.missing(settings, LaunchOptions())

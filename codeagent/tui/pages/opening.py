@@ -260,7 +260,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
             return replace(options, read_git=bool(answer))
         case "image":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
-            return replace(options, use_image=bool(answer))
+            return replace(options, use_image=bool(answer), image_seen=missing.digest)
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)
