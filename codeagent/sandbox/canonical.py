@@ -113,6 +113,13 @@ def array(elements: list[str]) -> str:
     return json.dumps(elements, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def image_id(facts: ImageFacts) -> str:
+    """Return an image's ID in the form that no engine takes for the name of one to pull. Raises ValueError."""
+    if (match := _ID.fullmatch(facts.id)) is None:
+        raise ValueError("the engine does not tell the ID of this image")
+    return match[1]
+
+
 class _Writer:
     """Writes instruction after instruction; `steps` is what it has written."""
 
@@ -169,7 +176,7 @@ class _Writer:
             source, is_for, variables, shell = SCRATCH, "", {}, _SHELL
         else:
             facts = self._facts_of(base)
-            source, is_for = _id_of(each, facts), facts.platform
+            source, is_for = image_id(facts), facts.platform
             variables = {name: value for name, _, value in (one.partition("=") for one in facts.variables)}
             shell = facts.shell or _SHELL
         if platform is not None and expand(each, platform, self._escape, self._global.get) != is_for:
@@ -289,7 +296,7 @@ class _Writer:
             found = next((other for other in earlier if other.named == name.lower()), None)
         if found is None and ("$" in name or name.lower() in ("", self._stage.named)):
             raise each.refuse("it names neither an image nor a stage before it")
-        return f" --from={found.name if found is not None else _id_of(each, self._facts_of(name))}"
+        return f" --from={found.name if found is not None else image_id(self._facts_of(name))}"
 
     def _flags_of_files(self, each: Instruction, flags: Mapping[str, str]) -> str:
         found = ""
@@ -318,14 +325,6 @@ class _Writer:
         if not found:
             raise each.refuse(f"{one_line(source, 80)} is not among the files that may be copied")
         return found
-
-
-def _id_of(each: Instruction, facts: ImageFacts) -> str:
-    """Return an image's ID in the form that no engine can take for the name of one that could be pulled."""
-    match = _ID.fullmatch(facts.id)
-    if match is None:
-        raise each.refuse("the engine does not tell the ID of this image")
-    return match[1]
 
 
 def _in_context(path: str) -> str:

@@ -68,6 +68,8 @@ def test_an_argument_never_gets_a_variable_of_this_machine(tmp_path: Path) -> No
     [
         ("{", f"{JSON} is not JSON"),
         ("[]", "is not an object"),
+        ('{"image": "a", /* */ "image": "b"}', "a key is in an object twice"),
+        ('{"build": {"args": {"A": "1", "\\u0041": "2"}}}', "a key is in an object twice"),
         ("[" * 100_000, "is not JSON"),
         ('{"dockerComposeFile": "x.yml"}', "dockerComposeFile is not supported"),
         ('{"image": "${localEnv:IMAGE}"}', "takes a variable"),
@@ -171,6 +173,16 @@ def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
     assert {*engine.contents} == {".dockerignore", "Dockerfile", "a.py", "kept.log", "sub/ca.pem"}
     assert engine.context["link"].issym() and engine.context["link"].linkname == "/etc/passwd"
     assert b"SECRET" not in b"".join(engine.contents.values())
+
+
+def test_a_dockerignore_is_read_line_by_line_as_the_engine_reads_it(tmp_path: Path) -> None:
+    ignore = "\ufeffone\r\ntwo\x0b!two\n # three\n"
+    image = read(
+        tmp_path, Dockerfile="FROM a\nCOPY . .", **{".dockerignore": ignore, "one": "1", "two": "2", "# three": "3"}
+    )  # fmt: skip
+    engine = Recorder("a")
+    made(image, engine)
+    assert {*engine.contents} == {"the Dockerfile", ".dockerignore", "Dockerfile", "two"}
 
 
 def test_a_dockerfile_that_copies_nothing_is_built_without_any_file(tmp_path: Path) -> None:
