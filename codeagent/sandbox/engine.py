@@ -37,6 +37,8 @@ _LAST_LINES = 3
 """Lines of a failed build that are part of its error."""
 _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
+_NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
+"""What turns off the network of a build; Podman takes any other word for the network of the host."""
 _STEP = re.compile(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
@@ -213,12 +215,13 @@ class Engine:
         Raises EngineError with the last lines.
         """
         last: deque[str] = deque(maxlen=_LAST_LINES)
+        network = None if options.network else _NO_NETWORK[self.versions().name]
 
         def watch(api: Any) -> str | None:
             for entry in api.build(
                 fileobj=tar, custom_context=True, dockerfile=dockerfile, tag=options.tag, target=options.target or None,
                 buildargs=dict(options.arguments), labels=dict(options.labels), rm=True, forcerm=True, pull=False,
-                network_mode=None if options.network else "none", timeout=None, use_config_proxy=False, decode=True,
+                network_mode=network, timeout=None, use_config_proxy=False, decode=True,
                 container_limits={"memory": options.memory_bytes, "memswap": options.memory_bytes},
             ):  # fmt: skip
                 if "error" in entry:
