@@ -181,6 +181,7 @@ def made(engine: Engine, tag: str) -> tuple[dict[str, Any], dict[str, tuple[Any,
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(600)
 @pytest.mark.soak(tried=len(ORDINARY))
 @for_each("text", part(ORDINARY, 12))
 def test_an_ordinary_dockerfile_becomes_the_image_that_the_engine_makes_of_it_itself(

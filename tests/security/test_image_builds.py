@@ -109,6 +109,7 @@ def built_raw(engine: Engine, text: str, server: Server) -> None:
         engine.build(io.BytesIO(only(text)), "D", options, lambda line: None)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.soak(tried=len(FETCH) + len(NONE), row="image builds")
 @for_each("shape, fetches", [*((shape, True) for shape in FETCH), *((shape, False) for shape in NONE)])
 def test_a_build_without_network_reaches_nothing_however_its_dockerfile_is_spelled(
