@@ -49,7 +49,7 @@ _UNREADABLE = re.compile(r"[\0\n\v\f\r]")
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     line: str
     """As the engine gets it."""
     shown: str
@@ -79,7 +79,7 @@ def canonical(
     target: str,
     facts_of: Callable[[str], ImageFacts],
     context: Mapping[str, bytes],
-) -> tuple[Step, ...]:
+) -> tuple[BuildStep, ...]:
     """Write a Dockerfile again, up to the stage `target`, empty: to its end.
 
     `facts_of`: tells of an image on this machine, and raises if it may not be used. `context`: the paths that may be
@@ -130,7 +130,7 @@ class _Writer:
         facts_of: Callable[[str], ImageFacts],
         context: Mapping[str, bytes],
     ) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[BuildStep] = []
         self._escape = file.escape
         self._given = arguments
         self._facts_of = facts_of
@@ -155,7 +155,7 @@ class _Writer:
         for line in lines:
             if len(line) > _LONGEST:
                 raise each.refuse("it is longer than an engine reads")
-            self.steps.append(Step(line, each.shown))
+            self.steps.append(BuildStep(line, each.shown))
 
     @property
     def _stage(self) -> _Stage:
@@ -287,16 +287,12 @@ class _Writer:
         if "from" not in flags:
             return ""
         name = flags["from"]
-        earlier = self._stages[:-1]
-        if name.isdecimal() and name.isascii():
-            found = next((other for other in earlier if str(other.number) == name), None)
-            if found is None:
-                raise each.refuse("there is no such stage before it")
-        else:
-            found = next((other for other in earlier if other.named == name.lower()), None)
-        if found is None and ("$" in name or name.lower() in ("", self._stage.named)):
+        named = [other for other in self._stages[:-1] if name and name.lower() in (other.named, str(other.number))]
+        if named:
+            return f" --from={named[0].name}"
+        if not name or "$" in name or name.isdecimal() or name.lower() == self._stage.named:
             raise each.refuse("it names neither an image nor a stage before it")
-        return f" --from={found.name if found is not None else image_id(self._facts_of(name))}"
+        return f" --from={image_id(self._facts_of(name))}"
 
     def _flags_of_files(self, each: Instruction, flags: Mapping[str, str]) -> str:
         found = ""
