@@ -30,7 +30,7 @@ class _Class(NamedTuple):
 
 
 _CLASSES = (
-    _Class(_BUILDS, rf"(?:(?:gnu|bsd)?make|docker|container)file\.(?!(?:.*\.)?{_SOURCE}$).+", anywhere=True),
+    _Class(_BUILDS, rf"(?:(?:gnu|bsd)?make|docker|container|proc)file\.(?!(?:.*\.)?{_SOURCE}$).+", anywhere=True),
     _Class(_BUILDS, r".+\.[a-z]*proj(?:\.user)?", anywhere=True),
     _Class(_BUILDS, r"[a-z]{3,}(?<!pro)file"),
     _Class(_STARTS, rf"\..+rc(?:\.{_PROGRAM}|\.{_DATA})?", anywhere=True),
@@ -51,7 +51,12 @@ config settings mcp hooks rules commands agents skills plugins extensions tasks 
 """
 _STEERS = frozenset(_PARTS.split())
 """What a hidden folder holds, without suffix, if it is a tool's: `.tool/settings.json`, `.tool/hooks/x`."""
-_GENERATED = re.compile(r"\..*cache.*|\.(next|nuxt|output|svelte-kit|angular|expo|astro|turbo|local|ipynb_checkpoints)")
+_MADE = """
+.next .nuxt .output .svelte-kit .angular .expo .astro .turbo .docusaurus .vercel .netlify .wrangler .serverless .aws-sam
+.build .dart_tool .gradle .nx .hypothesis .ipynb_checkpoints .local .git
+"""
+_GENERATED = frozenset(_MADE.split())
+"""Hidden folders that a tool fills by itself; so are those with `cache` in their name."""
 _VARIANT = re.compile(r"[\w-]+\.(?:[cm]?[jt]sx?|coffee)")
 """What follows the name of a tool with a `TOOL.config.js`: `webpack.dev.js`, `jest.setup.ts`."""
 _NO_TOOL = frozenset({"build", "release", "app", "source", "forge", "i18n", "sentry", "next", "vue"})
@@ -150,7 +155,8 @@ def kind_of(name: str) -> str:
 
 
 def _steers(folder: str, name: str) -> bool:
-    return name.partition(".")[0] in _STEERS and len(folder) > 1 and not _GENERATED.fullmatch(folder)
+    """Whether what has this name in the hidden folder is how its tool is told what to do."""
+    return name.partition(".")[0] in _STEERS and len(folder) > 1 and folder not in _GENERATED and "cache" not in folder
 
 
 @lru_cache(maxsize=16384)

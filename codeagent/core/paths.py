@@ -9,16 +9,23 @@ from codeagent.core import host_files
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
 _SECRET = re.compile(
-    r"\.env(\..+)?|.+\.env"
-    r"|.+\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
-    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(\..+)?"
-    r"|\.(netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|dockercfg|vault-token)"
-    r"|credentials(\.(json|ya?ml|toml|ini|csv))?"
-    r"|secrets?\.(json|ya?ml|toml|ini|env|txt)"
-    r"|service[-_]account.*\.json"
+    r"\.env(\..+)?|.+\.env|\.dev\.vars|local\.settings\.json"
+    r"|.+\.(pem|key|keypair|p8|pkcs8|p12|pkcs12|pfx|jks|keystore|keyring|ppk|ovpn)"
+    r"|.+\.(kdbx?|psafe3|agilekeychain|keychain|kwallet)"
+    r"|.+\.(tfvars|tfstate)(\.json|\.backup)?"
+    r"|id_(rsa|dsa|ecdsa|ed25519)(_sk)?(\..+)?|.+_(rsa|dsa|ecdsa|ed25519)|otr\.private_key"
+    r"|[._]netrc|\.(pgpass|npmrc|pypirc|git-credentials|dockercfg|vault-token|databrickscfg|tugboat|boto|s3cfg)"
+    r"|\.?htpasswd|proftpdpasswd|\.my(login)?\.cnf|\.vault[-_]pass(word)?|(.+\.)?kubeconfig"
+    r"|credentials(\.(json|ya?ml|toml|ini|csv|xml|db|tfrc\.json))?"
+    r"|secrets?\.(json|ya?ml|toml|ini|env|txt)|secret_token\.rb"
+    r"|service[-_]account.*\.json|sftp-config\.json|\.?dbeaver-data-sources\.xml|filezilla\.xml|recentservers\.xml"
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
+_SECRET_PLACES = frozenset(
+    {(".docker", "config.json"), ("gh", "hosts.yml"), (".config", "hub"), (".purple", "accounts.xml")}
+)
+"""Files of secrets with an ordinary name, each with its folder."""
 _IGNORABLE = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0}
 _TAGS = range(0xE0000, 0xE1000)
 
@@ -58,7 +65,7 @@ def secret_reason(path: str) -> str | None:
     *folders, name = _plain(path)
     if any(folder in _SECRET_FOLDERS for folder in folders):
         return f"{path} is in a folder that usually holds credentials"
-    if _SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name):
+    if (*folders[-1:], name) in _SECRET_PLACES or (_SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name)):
         return f"{path} looks like a file of secrets"
     return None
 

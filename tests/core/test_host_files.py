@@ -81,6 +81,7 @@ OF_A_CLASS = (
 ALIKE = (
     "config.json settings.json data.json app.json src/brandnew.config.ts src/app/app.config.ts lib/x.config.js "
     "tests/fixtures/x.config.js test-results/.last-run.json src/.hidden.json dist/.vite.json .cache/settings.json "
+    ".build/plugins/x.json "
     ".next/settings.json .mypy_cache/settings.json config/settings.py hooks/useUser.ts src/hooks/x.ts commands/run.py "
     "vite.config.js.map eslint.config.d.ts src/arc.js search.js profile logfile readprofile netrc.py file "
     "tsconfig.json tsconfig.build.json .nvmrc .browserslistrc codecov.yml .markdownlint.json .jshintrc ruff.toml "
