@@ -17,7 +17,7 @@ _BUILDS = "may run on your machine, outside the sandbox: when the project is bui
 _WORKS = "may run on your machine, outside the sandbox: when a coding agent works here: it says what that may run"
 
 _PROGRAM = r"(?:[cm]?[jt]sx?|py|rb|php|lua|p[lm]|exs|jl|el|groovy|kts|sh|bash|zsh|fish|ps1|coffee|nix|star|pkl)"
-_DATA = r"(?:json[c5]?|ya?ml|toml|ini|cfg|conf|kdl|hjson|properties)"
+_DATA = r"(?:json[c5]?|ya?ml|toml|ini|cfg|conf|kdl|hcl|hjson|properties)"
 _SOURCE = r"(?:py|rs|go|js|ts|rb|java|md|txt)"
 
 
