@@ -81,6 +81,8 @@ class Conversation:
     """The model is told only of these of the tools above."""
     begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
     """Makes what a run works with, if it is not turns of the model."""
+    server: str = ""
+    """The host that the model's requests go to; empty if it sends none."""
 
 
 class Work(Protocol):

@@ -10,8 +10,10 @@ from pathlib import Path
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
 from codeagent.bootstrap.image import REPOSITORY, image_trust, refuse_image
 from codeagent.commands.arguments import settings_of
+from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent, UnknownEvent
@@ -21,7 +23,8 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
-from codeagent.llm.local_servers import LocalServer, local_servers
+from codeagent.llm.catalog import is_scripted
+from codeagent.llm.local_servers import LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables, try_key
 from codeagent.sandbox.repository_image import RepositoryImage, described
 from codeagent.session.fold import CHOICES, last_mode, last_model
@@ -81,7 +84,7 @@ class LocalLauncher:
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
         if settings.model is None:
-            return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+            return await _no_model(settings.api_base)
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
@@ -144,6 +147,13 @@ class LocalLauncher:
         where = await asyncio.to_thread(self._keys.keep, variable, value)
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
+
+    def keep(self, choices: Choices) -> str:
+        if is_scripted(str(choices.get("model", ""))):
+            return ""
+        keep_choices(user_config_file(), self._workspace, choices)
+        set_too = (name for name, path in ENVIRONMENT.items() if os.environ.get(name) and path[0] in choices)
+        return next((f"kept, but {name} in the environment wins over it" for name in set_too), "kept")
 
     async def files(self) -> tuple[str, ...]:
         """List at most 200,000 files and their folders. Raises CodeagentError."""
@@ -264,6 +274,18 @@ def _described(image: RepositoryImage, said: str) -> str:
     if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
         return ""
     return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])
+
+
+async def _no_model(api_base: str | None) -> Missing:
+    """Say that no model is named, with those that can be had: of the named server, else of this machine."""
+    if api_base is None:
+        return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+    server = await server_at(api_base)
+    if server is None:
+        return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
+    about = f"at {server.api_base}"
+    rows = tuple(ModelRow(f"openai/{model}", about, True, server.api_base) for model in server.models)
+    return Missing("model", f"Choose a model of {server.name}", servers=rows)
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

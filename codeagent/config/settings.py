@@ -329,6 +329,9 @@ class Settings(CommonSettings):
     project has one; it alone says which sets there are."""
     network_given: bool = False
     """The command line says what commands may reach: a session that is resumed does not tighten it."""
+    origins: dict[str, str] = Field(default_factory=dict)
+    """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
+    their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
 

@@ -122,6 +122,8 @@ class History:
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
     """Hosts and servers that answered calls, in the order of their first answers (`core.policy.Policy.heard`)."""
+    server: str = ""
+    """The host that the last run's requests went to; empty if that is not known."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -150,6 +152,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         triggers=_triggers(own),
         mode=last_mode(own),
         network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
+        server=next((event.server for event in reversed(own) if isinstance(event, RunStarted)), ""),
         details=tuple(_details(results.values(), told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)

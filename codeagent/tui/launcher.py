@@ -10,6 +10,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame needs the values, but nothing that these import
+    from codeagent.config.choices import Choices
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.recipes import RecipeBook
@@ -157,6 +158,13 @@ class Launcher(Protocol):
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
 
         Returns one line: how that went and where the key is. Raises ConfigError if it was refused or cannot be kept.
+        """
+
+    def keep(self, choices: "Choices") -> str:
+        """Keep what the user chose for the next start; return that it was, with what wins over it there.
+
+        Returns an empty text for what is not worth keeping, such as a scripted model. Raises ConfigError: nothing was
+        kept then.
         """
 
     async def files(self) -> tuple[str, ...]:

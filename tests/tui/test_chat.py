@@ -28,6 +28,7 @@ from codeagent.core.acts import (
     TakeBack,
 )
 from codeagent.core.display import TerminalBlock
+from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Decision
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
@@ -35,6 +36,7 @@ from codeagent.tui.pages.page import Page
 from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
+from tests.table import for_each
 from tests.tui.guards import long_enough
 from tests.tui.parts.cards import asking
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
@@ -294,11 +296,34 @@ async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
         await until(pilot, lambda: SetModel("ollama/qwen3", "http://127.0.0.1:11434") in app.told)
 
 
+@for_each(
+    ("typed", "model", "api_base"),
+    [
+        ("other", "other", "http://127.0.0.1:8080/v1"),
+        ("openai/other", "openai/other", "http://127.0.0.1:8080/v1"),
+        ("openai/gpt-5.2", "openai/gpt-5.2", "http://127.0.0.1:8080/v1"),
+        ("ollama/qwen3", "ollama/qwen3", "http://127.0.0.1:11434"),
+        ("anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", None),
+    ],
+)
+async def test_a_model_by_name_stays_at_its_server_and_both_are_kept_for_the_next_start(
+    tmp_path: Path, typed: str, model: str, api_base: str | None
+) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        app.clients[0].agent_shown.model = ModelInUse("openai/qwen", "http://127.0.0.1:8080/v1")
+        await enter(pilot, f"/model {typed}")
+        await until(pilot, lambda: ("keep", {"model": model, "api_base": api_base}) in app.told)
+        assert SetModel(model, api_base) in app.told
+        await until(pilot, lambda: app.chat.state.status.now.notice == f"model: {typed}; kept")
+
+
 async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/effort high")
         await until(pilot, lambda: SetEffort("high") in app.told)
-        await until(pilot, lambda: app.chat.state.status.now.notice == "thinking: high, from the next answer on")
+        said = "thinking: high, from the next answer on; kept"
+        await until(pilot, lambda: app.chat.state.status.now.notice == said)
+        assert ("keep", {"thinking": "high"}) in app.told
         await enter(pilot, "/sandbox none")
         await until(pilot, lambda: SetNetwork("none") in app.told)
         await enter(pilot, "/sandbox wide")
@@ -321,6 +346,7 @@ async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/theme paper")
         await until(pilot, lambda: app.theme == "paper")
+        await until(pilot, lambda: ("keep", {"theme": "paper"}) in app.told)
 
 
 async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(tmp_path: Path) -> None:
