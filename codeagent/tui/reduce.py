@@ -304,6 +304,8 @@ class Reducer:
             case _:
                 assert_never(event)
         self._document.touch_card(event.call_id)
+        if event.name == SHELL:
+            self._state.status.set(commands=len(self._document.running_commands()))
 
     def _settle_call(self, event: ToolResultAdded) -> None:
         card = self._document.card(event.call_id, event.name)

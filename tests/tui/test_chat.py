@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import (
     Answer,
+    CancelCall,
     FollowUp,
     Interrupt,
     Pause,
@@ -108,11 +109,22 @@ async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
         assert app.told == [Pause(), Stop()]
 
 
+async def test_esc_for_a_command_of_the_users_own_leaves_the_run_and_its_card_alone(tmp_path: Path) -> None:
+    recording = asks_to_edit().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
+    async with chat(tmp_path, recording) as (pilot, app):
+        app.clients[0].running = True
+        app.chat.composer.focus()
+        assert app.chat.state.status.now.commands == 1
+        await pilot.press("escape", "escape", "escape", "escape")
+        assert app.told == [CancelCall("shell-1")]
+        assert app.chat.state.approvals.waiting and app.screen is app.chat
+
+
 async def test_esc_stops_a_command_of_the_users_own_at_once(tmp_path: Path) -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     async with chat(tmp_path, recording) as (pilot, app):
         await pilot.press("escape")
-        assert app.told == [Stop()]
+        assert app.told == [CancelCall("shell-1")]
 
 
 async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
