@@ -21,7 +21,7 @@ from tests.e2e.screens import READY, open_screen
 from tests.effort import part
 from tests.fakes import put
 from tests.sandboxes import make_repository
-from tests.strace import writing_down
+from tests.strace import whole_lines, writing_down
 
 pytestmark = pytest.mark.strace
 
@@ -111,7 +111,7 @@ _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 
 def trace_of(log: Path) -> Trace:
     executed, contacted, written = [], [], []
-    for line in log.read_text(errors="replace").splitlines():
+    for line in whole_lines(log):
         call = re.search(r"\b(\w+)\((.*)\)\s+= (-?\d+)", line)
         if call is None or int(call[3]) < 0:
             continue
