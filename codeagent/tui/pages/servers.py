@@ -19,7 +19,7 @@ from codeagent.tui.transcript.spelling import counted
 
 TRUST = (
     "They come with this project, and none of them was started. If you trust them, they are started as .mcp.json says "
-    "now; you are asked again when it changes."
+    "now; you are asked again when it changes, or the files of their programs."
 )
 _INDENT = "    "
 _MARK = "› "
@@ -78,7 +78,8 @@ def _said(server: ServerFacts) -> Iterator[str]:
     if server.tools:
         yield f"tools: {', '.join(name.removeprefix(f'mcp__{server.name}__') for name in server.tools)}"
     if server.changed:
-        yield f"a agrees to {counted(len(server.changed), 'change')}:"
+        agrees = f"a agrees to {counted(len(server.changed), 'change')}:"
+        yield "its program in the workspace:" if server.state == "untrusted" else agrees
         for diff in server.changed:
             yield from _diff(diff)
     if server.wrote:
@@ -133,7 +134,8 @@ class ServersScreen(Page[None]):
         if not waiting:
             self.say("no server of this project waits for your trust")
             return
-        self._ask(TrustServers(True), f"start {counted(len(waiting), 'server')} of this project?")
+        seen = tuple(one.after for server in waiting for one in server.changed)
+        self._ask(TrustServers(True, seen), f"start {counted(len(waiting), 'server')} of this project?")
 
     def action_distrust(self) -> None:
         self.settle()
@@ -142,7 +144,7 @@ class ServersScreen(Page[None]):
 
     def action_agree(self) -> None:
         server = next((server for server in self._shown if server.name == self._chosen), None)
-        if server is None or not server.changed:
+        if server is None or not server.changed or server.state == "untrusted":
             self.say(f"{self._chosen} has nothing that waits for your agreement")
             return
         seen = tuple(one.after for one in server.changed)
