@@ -329,8 +329,9 @@ def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -
     if settings.hooks:
         from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
-        given = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
-        programs = command_hooks(given)
+        programs = command_hooks(
+            [CommandHook(workspace=workspace.root, **hook.model_dump()) for hook in settings.hooks]
+        )
     if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
         from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
 

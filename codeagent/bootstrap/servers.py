@@ -1,7 +1,7 @@
 """MCP servers: those of a conversation, and one that is only looked at or logged in to."""
 
 import asyncio
-import webbrowser
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.agent.reach import program_starter
+from codeagent.bootstrap.browser import open_in_browser
 from codeagent.bootstrap.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ServerFiles
@@ -301,8 +302,8 @@ async def log_in(
     def show(url: str) -> None:
         tell(url)
         if browser:
-            opening = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, url)
-            opening.add_done_callback(lambda done: done.exception())  # the address was printed: it can be copied
+            with suppress(OSError):  # the address was printed: it can be copied
+                open_in_browser(url, os.environ, place.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
         login = await begin_login(config, KeyStore(place.config_dir), place.redactor.learn, show, callback)

@@ -14,11 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.programs import needed_version
+from codeagent.sandbox.credentials import CredentialHelpers
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -101,8 +102,12 @@ class Engine:
     method does not expect.
     """
 
-    def __init__(self, socket_path: str, seconds: float = 10.0) -> None:
-        """`seconds`: until a request made with `ask` counts as unanswered."""
+    def __init__(self, socket_path: str, seconds: float = 10.0, workspace: Path | None = None) -> None:
+        """`seconds`: until a request made with `ask` counts as unanswered.
+
+        No credential helper is taken from `workspace`; None: the current folder.
+        """
+        self._workspace = workspace
         self.socket_path = socket_path
         self.seconds = seconds
         self._api: APIClient | None = None
@@ -140,6 +145,9 @@ class Engine:
             if self._api is None:
                 url = f"unix://{self.socket_path}"
                 self._api = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS, max_pool_size=_MOST_CONNECTIONS)
+                library, api = cast(Any, docker), cast(Any, self._api)
+                helpers = CredentialHelpers(self._workspace or Path.cwd(), library.credentials.errors)
+                api._auth_configs._stores = helpers  # docker-py offers no other way to place them
             return request(self._api)
         except docker.errors.APIError as error:
             reason = str(error.explanation or error).replace("\n", " ").strip()

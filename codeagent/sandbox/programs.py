@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
-from codeagent.core.programs import find_program, path_outside, why_not_found
+from codeagent.core.programs import find_program, why_not_found
 from codeagent.disk.locks import locked, try_lock
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer
@@ -26,7 +26,7 @@ from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.process_tree import MARK, ProcessTree, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
 from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end
@@ -37,9 +37,6 @@ _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
 _STEP, _LOOKS = 0.02, 25
 """A program on this machine may take half a second to end by itself once its standard input was closed."""
-_MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-_FOLDERS = ("HOME", "SHELL", "TMPDIR")
-"""Those of them whose value is a path: none that is in the workspace is handed on."""
 _APART = {"PYTHONSAFEPATH": "1"}
 """What a program in a folder of its own gets: Python looks for no module there, or beside what it runs."""
 _SEARCHED = (
@@ -264,11 +261,7 @@ class MachinePrograms:
         """`folders`: where programs get folders of their own; outside the workspace, which is `root`."""
         self._root = root
         self._folders = folders
-        kept = {name: environment[name] for name in _MINIMAL if name in environment}
-        kept["PATH"] = path_outside(kept.get("PATH", os.defpath), root)
-        self._environment = {
-            name: value for name, value in kept.items() if name not in _FOLDERS or path_outside(value, root) == value
-        }
+        self._environment = minimal(environment, outside=root)
 
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`; what the program starts ends with it, by mark, session or parent."""
@@ -280,19 +273,20 @@ class MachinePrograms:
         path = find_program(str(folder / name) if "/" in name else name, self._root)
         if path is None:
             raise SandboxUnavailable(*why_not_found(name, self._root))
-        mark, since = secrets.token_hex(8), ticks()
         own: _OwnFolder | None = None
         if program.directory is None:
             own = await in_thread(partial(_OwnFolder.make, self._folders, self._root), _OwnFolder.remove)
         try:
-            process = await asyncio.create_subprocess_exec(
-                path,
-                *program.arguments[1:],
+            mark, since = new_mark(SERVER), ticks()
+            process = await start_program(
+                SERVER,
+                [path, *program.arguments[1:]],
+                folder=folder if own is None else own.path,
+                environment={**self._environment, **({} if own is None else _APART), **program.variables},
+                mark=mark,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=folder if own is None else own.path,
-                env={**self._environment, **({} if own is None else _APART), **program.variables, MARK: mark},
                 start_new_session=True,
                 limit=_PIECE,
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
+from codeagent.core.host_programs import COMMIT_HOOKS, run_program
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import create_file, read_regular
@@ -252,14 +253,13 @@ class CommitHooks:
     def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
         words = [self._repository.program, "hook", "run", "--ignore-missing", name, "--", *arguments]
         try:
-            done = subprocess.run(
+            done = run_program(
+                COMMIT_HOOKS,
                 words,
-                cwd=self._repository.top,
-                env=self._environment | more,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                folder=self._repository.top,
+                environment=self._environment | more,
+                seconds=_SECONDS,
                 stderr=subprocess.STDOUT,
-                timeout=_SECONDS,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CommitRefused(f"the hook {name} did not end ({type(error).__name__}); look at it") from error

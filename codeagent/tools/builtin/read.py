@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import time
 from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
@@ -24,6 +25,8 @@ _NUMBER_SIZE = 8
 """Characters counted for a line's number and newline."""
 _LARGEST_IMAGE = 5 << 20
 _CHUNK = 1 << 20
+_SECONDS = 10.0
+"""How long a page of a file too large for memory may be looked for."""
 _IN_PLACE = 1 << 20
 """Bytes up to which reading is faster than starting a thread for it."""
 _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -107,7 +110,14 @@ class Read(Tool[ReadArgs]):
         if is_binary(head):
             raise _not_text(path, "a binary file", head, file.seek(0, 2))
         file.seek(0)
-        page = _page_of(file, args.offset, args.limit)
+        try:
+            page = _page_of(file, args.offset, args.limit)
+        except NotText as error:
+            raise _not_text(path, str(error), head, file.seek(0, 2)) from None
+        except TimeoutError:
+            raise Failed(
+                f"line {args.offset} of {path} was not found in {_SECONDS:g} s; use sed or tail in bash"
+            ) from None
         if not page.lines:
             _check_offset(path, args.offset, page.total or 0)
         text, _ = _numbered(page, args.offset)
@@ -132,10 +142,14 @@ def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
-    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped."""
+    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped.
+
+    Raises NotText at a NUL, as a hole in a sparse file reads, and TimeoutError.
+    """
     skip = offset - 1
     open_end = False
-    while skip and (chunk := file.read(_CHUNK)):
+    deadline = time.monotonic() + _SECONDS
+    while skip and (chunk := _text_of(file.read(_CHUNK), deadline)):
         open_end = not chunk.endswith(b"\n")
         found = chunk.count(b"\n")
         if found < skip:
@@ -151,14 +165,22 @@ def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
     lines: list[str] = []
     kept = 0
     while len(lines) < limit and kept <= _PAGE_CHARACTERS:
-        line = rest = file.readline(2 * _CHUNK)
+        line = rest = _text_of(file.readline(2 * _CHUNK), deadline)
         if not line:
             return _Page(lines, offset - 1 + len(lines))
         while rest and not rest.endswith(b"\n"):
-            rest = file.readline(2 * _CHUNK)
+            rest = _text_of(file.readline(2 * _CHUNK), deadline)
         lines.append(line.removesuffix(b"\n").decode("utf-8", "surrogateescape").removesuffix("\r"))
         kept += len(line)
     return _Page(lines, None)
+
+
+def _text_of(piece: bytes, deadline: float) -> bytes:
+    if b"\0" in piece:
+        raise NotText("a file with binary parts")
+    if time.monotonic() > deadline:
+        raise TimeoutError
+    return piece
 
 
 def _check_offset(path: str, offset: int, total: int) -> None:
