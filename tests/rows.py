@@ -40,6 +40,7 @@ AIMS = {
     "edited files": 20_000,
     "terminal restore": 9,
     "orphans": 20,
+    "host programs": 120,
     "floods": 12,
     "advisories": 35,
 }

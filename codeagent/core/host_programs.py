@@ -7,6 +7,7 @@ expensive, and a wrapper program twice (docs/explanation/host-programs.md has th
 import asyncio
 import os
 import resource
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -300,7 +301,8 @@ def run_program(
         try:
             out, errors = process.communicate(data, timeout=seconds)
         except BaseException:
-            process.kill()
+            with suppress(ProcessLookupError):
+                (os.killpg if streams.get("start_new_session") else os.kill)(process.pid, signal.SIGKILL)
             raise
     WATCHDOG.leave(mark)
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)

@@ -260,6 +260,7 @@ class CommitHooks:
                 environment=self._environment | more,
                 seconds=_SECONDS,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CommitRefused(f"the hook {name} did not end ({type(error).__name__}); look at it") from error
