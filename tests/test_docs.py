@@ -40,6 +40,7 @@ def name(path: Path) -> str:
         ("reference/recipe-file.schema.json", "recipe_file_schema"),
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
+        ("explanation/host-programs.md", "host_programs"),
     ],
 )
 def test_a_generated_page_is_current(page: str, function: str) -> None:

@@ -4,12 +4,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
-import httpx2
 import pytest
 
 from tests.e2e.product import Product
+from tests.fakes import put
 from tests.table import for_each
 from tests.tools.mcp.authorized import Authority, authorized_server
 
@@ -191,18 +190,15 @@ def test_only_a_server_over_http_can_be_logged_in_to(product: Product) -> None:
 
 
 def test_a_login_is_kept_for_tests_and_runs_and_ends_with_its_server(product: Product) -> None:
-    opened: list[int] = []
-
-    def visit(url: str, *rest: object) -> bool:
-        opened.append(httpx2.get(url, follow_redirects=True).status_code)
-        return True
-
-    with authorized_server(Authority()) as url, patch("webbrowser.open", visit):
+    visit = "import httpx2, sys; httpx2.get(sys.argv[1], follow_redirects=True)"
+    browser = put(product.home, "browser", f"#!{sys.executable}\n{visit}\n")
+    browser.chmod(0o755)
+    with authorized_server(Authority()) as url:
         product.call("mcp", "add", "private", url)
         before = product.call("mcp", "test", "private")
         assert before.code == 1 and "it wants you to log in: codeagent mcp login private" in before.err
-        done = product.call("mcp", "login", "private")
-        assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ") and opened == [200]
+        done = product.call("mcp", "login", "private", env=product.environment | {"BROWSER": str(browser)})
+        assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ")
         assert "open this address to log in" in done.err
         after = product.call("mcp", "test", "private")
         assert after.code == 0 and "mcp__private__whoami" in after.out
