@@ -25,6 +25,7 @@ _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _NOTHING = "0" * 40
 _MOST_READ = 50
 """Files whose contents a plan contains."""
+_LARGEST_MESSAGE = 1 << 20
 _LARGEST_READ = 512 << 10
 _LINK, _EXECUTABLE = "120000", "100755"
 _SECONDS = 300.0
@@ -271,7 +272,7 @@ class CommitHooks:
 
 def _read(file: Path) -> str:
     try:
-        text = read_regular(file).decode("utf-8", "replace").strip()
+        text = read_regular(file, largest=_LARGEST_MESSAGE).decode("utf-8", "replace").strip()
     except OSError as error:
         raise CommitRefused(f"a hook took the message away ({error.strerror}); look at it") from error
     if not text:
