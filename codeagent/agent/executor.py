@@ -263,6 +263,7 @@ class Executor:
             reaching(environment.sandbox, prepared.call.id, self._approvals, token),
             token,
             withheld=partial(self._permissions.withheld, prepared.tool.name, prepared.paths),
+            denied=partial(self._permissions.denies_path, prepared.tool.name),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             read_only=self._permissions.mode == "plan" and environment.sandbox_kind == "docker",

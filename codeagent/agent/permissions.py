@@ -136,6 +136,11 @@ class Permissions:
                 return True
         return False
 
+    def denies_path(self, tool: str, path: str) -> bool:
+        """Whether a rule keeps the tool from the file, whoever is asked."""
+        denying = (rule for rule in self.rules if rule.permission == "deny" and rule.pattern and rule.covers(tool))
+        return any(rule.matches(path, "path") for rule in denying)
+
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
         """Judge a change that has already happened by the rules of `tool`; `reason` says why it matters."""
         return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")

@@ -15,6 +15,9 @@ _ACTS = re.compile(
     + "\U000e0000-\U0010ffff]"
 )
 
+_BREAKS = re.compile("[\n\t]")
+_STRAY = re.compile("[\udc80-\udcff]")
+
 
 def visible(text: str) -> str:
     """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay."""
@@ -50,6 +53,20 @@ def one_line(text: str, width: int) -> str:
     """Return `visible` text on one line of at most `width` characters, cut with an ellipsis."""
     flat = " ".join(visible(text[: 4 * width]).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def on_one_line(text: str) -> str:
+    """Return the whole text on one line: as `visible` does, with newlines, tabs and stray bytes as `\\xNN`, too."""
+    return _BREAKS.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", visible(_STRAY.sub(_byte, text)))
+
+
+def quoted(text: str) -> str:
+    """Return `visible` text with `> ` before each line, so that no line of it can be taken for anything but a quote."""
+    return "\n".join(f"> {line}" for line in visible(text).split("\n"))
+
+
+def _byte(stray: re.Match[str]) -> str:
+    return f"\\x{ord(stray[0]) - 0xDC00:02x}"
 
 
 def _escape(character: str) -> str:

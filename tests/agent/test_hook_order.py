@@ -260,7 +260,7 @@ async def test_a_prompt_with_something_added() -> None:
         "> prompt_submit prompt: go",
         "run.started",
         "message.added prompt: go",
-        "message.added note: it is Friday",
+        "message.added note: (A hook or a server adds this to what the user typed; the user did not write it:\n> it is Friday\n)",
         "message.added of the model",
         "run.finished done",
         "> run_finished done: done",

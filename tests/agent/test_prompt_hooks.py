@@ -104,7 +104,12 @@ async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
     s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
     await s.run("go")
     told = [(message.source, text_of(message.content)) for message in s.model.requests[0].messages]  # type: ignore[union-attr]  # all of the user
-    assert told == [("prompt", "go"), ("note", "it is Friday"), ("note", "the build is red")]
+    added = "(A hook or a server adds this to what the user typed; the user did not write it:\n> {}\n)"
+    assert told == [
+        ("prompt", "go"),
+        ("note", added.format("it is Friday")),
+        ("note", added.format("the build is red")),
+    ]
 
 
 async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_go_back() -> None:

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, unescape
 from codeagent.core.coercion import as_said, as_string
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import ToolCall, ToolMessage
+from codeagent.core.sanitize import visible_json
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
@@ -283,7 +284,7 @@ def _results_json(results: Sequence[ToolMessage]) -> list[str]:
         about = {"call": number, "name": result.name, "content": only_text(result.content, _IMAGE_FOLLOWS)}
         if result.is_error:
             about["error"] = True
-        lines.append(json.dumps(about, ensure_ascii=False).replace("</", "<\\/"))
+        lines.append(visible_json(json.dumps(about, ensure_ascii=False)).replace("</", "<\\/"))
     return lines
 
 

@@ -11,6 +11,7 @@ from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
@@ -75,7 +76,7 @@ class Read(Tool[ReadArgs]):
 
     async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
         path = ctx.workspace.relative(args.path)
-        return Preview(shown(path), (TextBlock(text=f"Read {shown(path)} and show it to the model."),))
+        return Preview(on_one_line(path), (TextBlock(text=f"Read {on_one_line(path)} and show it to the model."),))
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
@@ -193,7 +194,7 @@ def _image(path: str, media_type: str, file: BinaryIO) -> ToolResult:
     if len(data) > _LARGEST_IMAGE:
         raise Failed(f"{path} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
     part = ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
-    text = TextPart(text=f"{shown(path)}: {media_type}, {len(data)} bytes")
+    text = TextPart(text=f"{on_one_line(path)}: {media_type}, {len(data)} bytes")
     return ToolResult(content=(text, part), blocks=(ImageBlock(path=shown(path), media_type=media_type),))
 
 

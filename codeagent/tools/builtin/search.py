@@ -16,6 +16,7 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
@@ -202,7 +203,7 @@ class _Results:
             mark = ":" if hit is not None else "-"
             whole = lines[number - 1].removesuffix("\r")
             piece = _around(whole, hit)
-            line = f"{shown(path)}{mark}{number}{mark}{shown(piece)}"
+            line = f"{on_one_line(path)}{mark}{number}{mark}{shown(piece)}"
             self.size += len(line) + 1
             if self.size > _MOST_CHARACTERS:
                 self.unseen["cut"] += hit is not None

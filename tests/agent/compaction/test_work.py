@@ -355,7 +355,7 @@ async def test_a_hook_may_deny_it_or_say_what_the_summary_must_mind() -> None:
     await run(s)
     s.act(Compact("cover a"))
     await settle(s)
-    assert "cover a\ncover b" in text_in(model.summaries[0]) and len(compactions(s)) == 1
+    assert "cover a\n> cover b" in text_in(model.summaries[0]) and len(compactions(s)) == 1
 
 
 async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compaction() -> None:
@@ -371,7 +371,11 @@ async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compac
         await settle(s)
         await run(s, "go on")
     assert len(compactions(s)) == 2
-    assert all("# Pinned by the user\n- never touch a.py\n" in event.note for event in compactions(s))
+    assert [event.pins for event in compactions(s)] == [("never touch a.py",)] * 2
+    assert [text_of(one.content) for one in s.agent.history if isinstance(one, UserMessage)].count(
+        "(The user pinned this, so keep to it: never touch a.py)"
+    ) == 1
+    assert not any("never touch a.py" in event.note for event in compactions(s))
     assert s.refusal(Pin(" ")).endswith("not pinned")
     assert_resumes(s)
 
@@ -383,7 +387,7 @@ async def test_the_to_do_list_is_kept_word_for_word() -> None:
     await run(s)
     s.act(Compact())
     await settle(s)
-    assert "# Your to-do list\n- [x] read it\n- [ ] fix it\n" in compactions(s)[0].note
+    assert "Your to-do list:\n> [x] read it\n> [ ] fix it\n" in compactions(s)[0].note
 
 
 async def test_the_request_for_a_summary_counts_as_any_other() -> None:
