@@ -30,6 +30,7 @@ AIMS = {
     "user tool values": 10_000,
     "API documents": 60,
     "obedient attacker": 60,
+    "forged words": 3_000,
     "kills at system calls": 500,
     "kills at random": 1_000,
     "kills of the screen": 200,

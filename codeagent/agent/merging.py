@@ -140,7 +140,7 @@ class Merge:
                 file = await worktree.file(path)
                 size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
                 # The model may read the diff unasked, which it could not do with every file.
-                hidden = secret_reason(path) is not None or self._to.permissions.withheld(_READ, (), path)
+                hidden = secret_reason(path) is not None or self._to.permissions.withheld((_READ,), (), path)
                 sink.write(await asyncio.to_thread(_diff, file, hidden))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
                     await asyncio.to_thread(self._take_in, file)

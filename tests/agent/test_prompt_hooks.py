@@ -22,6 +22,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notes import ADDED
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import History
@@ -104,11 +105,10 @@ async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
     s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
     await s.run("go")
     told = [(message.source, text_of(message.content)) for message in s.model.requests[0].messages]  # type: ignore[union-attr]  # all of the user
-    added = "(A hook or a server adds this to what the user typed; the user did not write it:\n> {}\n)"
     assert told == [
         ("prompt", "go"),
-        ("note", added.format("it is Friday")),
-        ("note", added.format("the build is red")),
+        ("note", f"({ADDED}\n> it is Friday\n)"),
+        ("note", f"({ADDED}\n> the build is red\n)"),
     ]
 
 
