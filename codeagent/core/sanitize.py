@@ -32,7 +32,7 @@ def visible_json(text: str) -> str:
 
 
 class VisibleStream:
-    """Wraps a text stream that a terminal reads, so that nothing written to it acts there."""
+    """Wraps a text stream that a terminal may read in the end, so that nothing written to it acts there."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -31,6 +31,7 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ImagePart, UserMessage, text_of
 from codeagent.core.notices import AgentStarted, TypedNotice
 
@@ -43,7 +44,7 @@ class Said:
     """A message of the user, of codeagent itself, or of the model."""
 
     by: str
-    """`prompt`, `steer`, `interrupt`, `follow_up`, `note`, `answer`, `thinking`."""
+    """`prompt`, `task`, `steer`, `interrupt`, `follow_up`, `note`, `answer`, `thinking`."""
     text: str
     images: tuple[ImagePart, ...] = ()
 
@@ -110,7 +111,7 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
     match event:
         case MessageAdded(message=UserMessage() as message):
             images = tuple(part for part in message.content if isinstance(part, ImagePart))
-            yield Said(message.source, clean(text_of(message.content)), images)
+            yield Said(speaker(event, message), clean(text_of(message.content)), images)
         case MessageAdded(message=AssistantMessage() as message):
             yield from _answer(message, clean)
         case ProviderToolUsed():
@@ -125,6 +126,11 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
                 yield Said("note", clean(event.note))
         case _:
             yield from _remark(event, clean)
+
+
+def speaker(event: MessageAdded, message: UserMessage) -> str:
+    """Say whose message it is; the prompt of a child is the task that another agent gave it."""
+    return "task" if event.agent != MAIN and message.source == "prompt" else message.source
 
 
 def _answer(message: AssistantMessage, clean: Clean) -> Iterator[Said]:
