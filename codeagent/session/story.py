@@ -34,6 +34,7 @@ from codeagent.core.events import (
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ImagePart, UserMessage, text_of
 from codeagent.core.notices import AgentStarted, TypedNotice
+from codeagent.core.sanitize import on_one_line
 
 Clean = Callable[[str], str]
 """Masks secrets, and shows characters that would act on a terminal."""
@@ -187,7 +188,7 @@ def _piece(block: DisplayBlock) -> Piece:
         case DiffBlock():
             return Piece(unified(block), "diff")
         case FilesBlock():
-            return Piece("\n".join(block.paths))
+            return Piece("\n".join(map(on_one_line, block.paths)))
         case ImageBlock():
             return Piece(f"[image {block.path} ({block.media_type})]")
         case QuestionBlock():
@@ -198,8 +199,8 @@ def _piece(block: DisplayBlock) -> Piece:
 
 def unified(block: DiffBlock) -> str:
     """Return the change as a unified diff with three lines of context, as `git diff` writes it."""
-    before, after = block.before.splitlines(), block.after.splitlines()
-    lines = list(difflib.unified_diff(before, after, f"a/{block.path}", f"b/{block.path}", lineterm=""))
+    before, after, path = block.before.splitlines(), block.after.splitlines(), on_one_line(block.path)
+    lines = list(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm=""))
     return "\n".join(lines)
 
 
