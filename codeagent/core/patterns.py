@@ -10,11 +10,8 @@ SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
 
 
 def meets(pattern: str, text: str) -> bool:
-    """Whether some text in each hole makes the pattern match; a blank beside a hole may vanish with it."""
-    free = [
-        letter == HOLE or (letter == " " and HOLE in text[max(0, at - 1) : at + 2]) for at, letter in enumerate(text)
-    ]
-    places = _onward({0}, free)
+    """Whether some text in each hole makes the pattern match; a blank beside an empty hole vanishes with it."""
+    places = _onward({0}, text)
     for token in pattern:
         if not places:
             return False
@@ -23,17 +20,21 @@ def meets(pattern: str, text: str) -> bool:
             continue
         stay = {at for at in places if text[at : at + 1] == HOLE}
         step = {at + 1 for at in places if at < len(text) and text[at] != HOLE and token in ("?", text[at])}
-        places = _onward(stay | step, free)
+        places = _onward(stay | step, text)
     return len(text) in places
 
 
-def _onward(places: set[int], free: list[bool]) -> set[int]:
-    """Add the states that are reached by skipping what may be empty."""
-    found = set(places)
-    for at in places:
-        while at < len(free) and free[at]:
-            at += 1
-            found.add(at)
+def _onward(places: set[int], text: str) -> set[int]:
+    """Add the states that are reached by skipping a hole, with a blank on one side of it."""
+    todo, found = list(places), set(places)
+    while todo:
+        at = todo.pop()
+        sizes = {HOLE: (1, 2) if text[at + 1 : at + 2] == " " else (1,), " ": (2,)}
+        hole_follows = text[at : at + 1] == HOLE or text[at : at + 2] == " " + HOLE
+        for size in sizes[text[at]] if hole_follows else ():
+            if at + size not in found:
+                found.add(at + size)
+                todo.append(at + size)
     return found
 
 
