@@ -20,6 +20,7 @@ AIMS = {
     "image builds": 120,
     "hostile commands": 500,
     "everyday commands": 200,
+    "deny rules": 9_000,
     "fuzzed commands": 1_000_000,
     "terminal payloads": 5_000,
     "fuzzed terminal": 100_000,

@@ -95,8 +95,9 @@ class ApprovalKey:
     """The host that the call reaches, as `example.org:443`; empty if there is none, or there may be several."""
     perhaps: tuple[str, ...] = ()
     """What the call may do, as far as can be seen: a rule that denies or asks and matches one of these asks."""
-    unseen: bool = False
-    """Whether it may do more than is listed here: it is asked about if a rule that denies or asks has a pattern."""
+    unseen: str = ""
+    """Why it may do more than is listed here, as a phrase: it is asked about if a rule that denies or asks has a
+    pattern. Empty if it does no more."""
     does: tuple["EquivalentCall", ...] = ()
     """What the call does in place of other tools: their rules that deny or ask apply to it, but none allows it."""
 
@@ -332,7 +333,7 @@ class Policy:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
                     continue
                 if one.unseen:
-                    return Verdict("prompt", "rule", f"what it runs cannot be seen whole: it may be {rule}", str(rule))
+                    return Verdict("prompt", "rule", f"{one.unseen}: it may be {rule}", str(rule))
                 if any(map(rule.could_match, one.doubts)):
                     return Verdict("prompt", "rule", f"a part of it may be {rule}", str(rule))
         return None

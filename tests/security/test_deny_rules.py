@@ -1,11 +1,23 @@
 """F13: a rule that denies a command holds however it is written; where that cannot be seen, it is asked about."""
 
+import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from codeagent.core.policy import Policy, Rule
+from codeagent.tools.shell.quiet_code import awk_is_quiet, perl_is_quiet, sed_is_quiet
 from codeagent.tools.shell.syntax import command_key
+from tests.effort import chance, part, times
+from tests.security.carried_commands import FIRES, HIDES
+from tests.security.everyday_commands import EVERYDAY, WORKING
+from tests.security.planted_programs import Planted
 from tests.table import for_each
 
 DENIED = tuple(Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)"))
@@ -78,15 +90,17 @@ PUSHES_OR_CLEANS = [
     "g=git; $g push", "git $x", "git $(echo push)", "git pu'sh'", "git {push,origin}", "git 'push'",
     'git -C "$PWD" push', "x=push; git $x", "echo push | xargs git", "xargs git < f", "git pus?",
     "git -c alias.p=push p", "git -c alias.p='!git push' p", "git config alias.p push; git p",
-    "git config --global alias.p push",
-    "git -c include.path=x p", "make -f <(printf 'all:\\n\\tgit push')",
+    "git config --global alias.p push", "git -c include.path=x p", "make -f <(printf 'all:\\n\\tgit push')",
     "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.p GIT_CONFIG_VALUE_0=push git p", "BASH_ENV=x bash -c :",
     "env BASH_ENV=x bash -c :", "echo Z2l0IHB1c2g= | base64 -d | sh", "git --config-env=alias.p=X p",
-    "/usr/lib/git-core/git push",
-    "sudo git -C . push", "env GIT_DIR=.git git push", "GIT_DIR=.git git push",
+    "/usr/lib/git-core/git push", "sudo git -C . push", "env GIT_DIR=.git git push", "GIT_DIR=.git git push",
     'python3 -c \'import subprocess; subprocess.run(["git", "push"])\'', "bash -c 'git -C . push'", "git \\\n push",
     "git --literal-pathspecs --no-pager push", "git -p push", "git --paginate push", "git --attr-source x push",
-    "git -c a=b -C . --no-pager clean -f", "command git --no-pager push", "git submodule foreach git push",
+    "git > o push", "git < f push", "git 2>/dev/null push", "git >o push >p", "git <<< x push",
+    "git <<EOF push\nx\nEOF", "git <<EOF > o push\nx\nEOF", "git 3<&- push", "git {fd}>o push", "git &>o push",
+    "git >| o push", "git <> o push", "2>&1 git push", "git 2>&1 -C . push", "git > o -c Alias.z=push z",
+    "env 2>&1 git push", "git >&2 'push'", "git -c a=b -C . --no-pager clean -f", "command git --no-pager push",
+    "git submodule foreach git push",
 ]  # fmt: skip
 UNTOUCHED = [
     "ls -la", "git status", "git -C . status", "git --no-pager log -3", "git commit -m 'Mend git push'", "git rm f",
@@ -102,6 +116,33 @@ UNTOUCHED = [
     "git stash", "cargo build --release", "go test ./...", "export PATH=$PWD/bin:$PATH; make", "tar czf a.tgz src",
     "test -f rm && echo yes", "git diff $(git merge-base main HEAD)", "kill %1", "touch rm",
     "if [ -f a ]; then cat a; fi", 'while read -r x; do echo "$x"; done < f', "sudo apt install -y git",
+]  # fmt: skip
+
+
+GOT_AROUND = [
+    "env -S 'rm\\_f'", "sed '1erm f'", "make --eval='a:;@rm f'", "git -c Alias.z=push z", "git -c Include.path=x z",
+    "git clone -u 'rm f;git-upload-pack' a b", "git clone --config core.fsmonitor='rm f' a b",
+    "/usr/lib/git-core/git-push", "git for-each-repo --config=x push", "HOME=/tmp/x git z",
+    "XDG_CONFIG_HOME=/tmp/x git z", "GIT_CONFIG_GLOBAL=/tmp/x git z",
+]  # fmt: skip
+CARRIED = [*(line for lines in FIRES.values() for line in lines), *HIDES]
+ASKED_AT_WORK = {
+    "source .venv/bin/activate && pytest", ". .venv/bin/activate && pip install -e .",
+}  # fmt: skip
+"""What is asked about under these rules, too: a file of commands, and words that xargs adds."""
+RUNS_NOTHING_ELSE = [
+    "env -S 'true f'", "env -S 'A=1 true'", "sed 's/x/y/' f", "sed -i 's/x/e/g;/x/d' f", "sed -n '1!G;h;$p' f > o",
+    "sed 's|e|w|g' f > o", "sed -e '1i e x' -e 's/x/y/' f > o", "sed '/x/{s/a/e/;p}' f > o", "sed '1a\\\ne x' f > o",
+    "awk '{ print $1 > \"o\" }' f", "awk '/e|m/ { n++ } END { print n || 0 }' f > o; :", "make all", "make X=1 show",
+    "make -j2 all", "git -c color.ui=never status", "git -c core.pager=cat log -1", "git -c User.Name=x log -1 > o",
+    "git clone -q . c", "git fetch -q", "git rebase side~1 > o", "git config user.name y", "git config Color.UI never",
+    "git bisect start", "git submodule status > o", "git -C . add f", "git -c core.hooksPath=/dev/null add f",
+    "PAGER=cat git log > o", "GIT_EDITOR=true git commit --amend", "PYTHONPATH=src python3 script.py; :",
+    "tar cf a.tar f", "tar xf x.tar", "python3 -c 'import os; print(os.getcwd())'", "python3 -c 'print([1][0])' > o",
+    "python3 - <<'EOF'\nimport json\nprint(json.dumps({'a': 1}))\nEOF", "perl -pi -e 's/x/y/g' f", "node script.js",
+    "node -e 'console.log([1, 2].length)'", "node -p \"require('./package.json').version\"", "sort -o o f",
+    "split -l 5 f", "sqlite3 :memory: 'select 1' > o", "gcc -c x.c", "find . -name f -exec sed 's/x/y/' {} + > o",
+    "cp f g", "mv f g; cp g f", "ln -s f l", "BUILD=1 make all", "read -r x < f", "zip -q a.zip f", "npm run a",
 ]  # fmt: skip
 
 
@@ -121,12 +162,48 @@ def test_what_a_rule_does_not_deny_runs_as_it_did(line: str) -> None:
     assert judged(line) == "auto"
 
 
+@for_each("line", GOT_AROUND)
+def test_what_once_got_around_a_rule_is_asked_about(line: str) -> None:
+    for policy in (POLICY, Policy("auto", (Rule("auto", "bash"), *DENIED))):
+        assert judged(line, policy) in ("prompt", "deny")
+
+
+@pytest.mark.soak(tried=len(CARRIED), row="deny rules")
+@for_each("line", CARRIED)
+def test_what_carries_a_command_is_asked_about_although_no_word_of_it_can_be_read(line: str) -> None:
+    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) in ("prompt", "deny")
+    assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
+
+
+def test_the_table_of_what_carries_is_as_large_as_promised() -> None:
+    assert len(set(CARRIED)) >= 300
+
+
+@for_each("line", [*EVERYDAY, *(line for line in WORKING if line not in ASKED_AT_WORK)])
+def test_everyday_work_is_asked_about_no_more_with_a_rule_than_without(line: str) -> None:
+    for rule in ("bash(rm *)", "bash(git push*)"):
+        assert judged(line, Policy("auto", (Rule.parse(rule, "deny"),))) == "auto"
+
+
+def test_an_allowing_rule_holds_for_what_carries_until_a_rule_denies_something() -> None:
+    allowed = Rule.parse("bash(make *)", "auto")
+    assert judged("make --eval=x", Policy("ask", (allowed,))) == "auto"
+    assert judged("make --eval=x", Policy("ask", (allowed, *DENIED))) == "prompt"
+
+
+def test_the_question_names_what_carries_and_the_rule_that_may_be_broken() -> None:
+    said = POLICY.check("bash", command_key("git -c Alias.z=push z"), "prompt", "anything").reason
+    assert said == "git -c Alias.z can run other commands: it may be bash(rm *)"
+
+
 @for_each(
     "line",
     ["X=1 rm f", "git -C . clean -fdx", "git -c a=b push", "git --no-pager push", "find . -exec rm {} +",
      "sudo -u a rm f", "env -S 'rm f'", "bash -c 'rm f'", "/bin//rm f", "timeout -k 5 10 rm f",
      "r\\\nm f", "$'rm' f", "trap 'rm f' EXIT",
-     "coproc rm f", "chroot . rm f", "xargs -n1 rm < f", "nice -n5 git --no-pager push"],
+     "coproc rm f", "chroot . rm f", "/usr/lib/git-core/git-push",
+     "/usr/lib/git-core/git-push origin",
+     "xargs -n1 rm < f", "nice -n5 git --no-pager push"],
 )  # fmt: skip
 def test_what_is_plain_to_see_is_denied_and_not_only_asked_about(line: str) -> None:
     assert judged(line) == "deny"
@@ -142,6 +219,19 @@ def test_a_rule_that_asks_sees_as_much_as_one_that_denies() -> None:
 def test_a_rule_with_a_path_in_it_matches_the_program_of_that_name() -> None:
     policy = Policy("auto", (Rule.parse("bash(/usr/bin/git push*)", "deny"),))
     assert [judged(line, policy) for line in ("git push", "/usr/bin/git push", "git -C . push")] == ["deny"] * 3
+
+
+@for_each(
+    ("line", "expected"),
+    [("xargs echo/g < f", "auto"), ("xargs git < f", "prompt"), ("cp f g", "auto"), ("cp git g", "prompt")],
+)
+def test_a_word_that_is_not_known_does_not_grow_onto_the_word_before_it(line: str, expected: str) -> None:
+    assert judged(line, Policy("auto", (Rule.parse("bash(git push*)", "deny"),))) == expected
+
+
+def test_thousands_of_commands_in_one_line_are_judged_in_reasonable_time() -> None:
+    """The whole line counts as text for each command of it, but is searched only once."""
+    assert judged("a|" * 4_000) == "prompt"
 
 
 def runs_here(line: str) -> bool:
@@ -163,3 +253,116 @@ def test_each_of_the_shapes_does_run_the_denied_command(tmp_path: Path) -> None:
         cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=True,
     )  # fmt: skip
     assert done.stdout == "true\n", "only the line that removes nothing leaves the file"
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+    root = tmp_path_factory.mktemp("planted")
+    yield Planted(root)
+    shutil.rmtree(root)
+
+
+def are_here(name: str, line: str) -> bool:
+    """Whether the programs are there that the line needs: the one of its group, or the one it begins with."""
+    own = line.split()[0].rpartition("/")[2] if name == "others" and "=" not in line.split()[0] else name
+    at_hand = name in ("variables", "names") or shutil.which("sh" if own in ("export", "others") else own) is not None
+    return at_hand and all(shutil.which(known) for known in ("git", "make", "sqlite3", "wget", "npm") if known in line)
+
+
+@pytest.mark.soak(row="deny rules")
+@pytest.mark.parametrize("name", FIRES)
+def test_each_carrier_does_run_the_denied_program(planted: Planted, name: str, tried: Callable[[int], None]) -> None:
+    """The control: what does not run it would count as a shape that was caught."""
+    lines = part([line for line in FIRES[name] if are_here(name, line)], 5)
+    tried(len(lines))
+    assert [line for line in lines if not planted.fires(line)] == []
+
+
+def test_what_goes_without_a_question_does_not_run_the_denied_program(planted: Planted) -> None:
+    assert [line for line in RUNS_NOTHING_ELSE if judged(line) != "auto"] == []
+    assert [line for line in part(RUNS_NOTHING_ELSE, 20) if planted.fires(line)] == []
+    assert planted.fires("sh -c 'rm f'"), "the control"
+
+
+_SED = [
+    "e", "e rm f", "1", "1,2", "/x/", "s/x/rm f/", "s,x,y,", "y/x/y/", "g", "p", "w", ";", "\n", "{", "}", "!", " ",
+    "a", "i\\\n", "c t", "b", ":a", "[", "]", "[/]", "\\", "/", "d", "N", "s/.*/rm f/", "M", "r f", "$", "#", "I",
+]  # fmt: skip
+_AWK = [
+    "system", "(", ")", '"rm f"', "|", "||", "getline", "print", "BEGIN", "{", "}", ";", "/x/", "$0", " ", "> ", "@",
+    "f = ", "x", "\n", "1", '"', "\\",
+]  # fmt: skip
+_PERL = [
+    "s/x/rm f/", "e", "ee", "g", ";", "`rm f`", "@{[", "]}", "print", " if ", "/x/", "$_", "(?{", "})", '"', "s,x,",
+    ",", "system", '("rm f")', "\n", " ", "/", "\\", "{", "}", "y/x/y/", "|", "1",
+]  # fmt: skip
+
+
+@pytest.mark.soak(tried=3 * times(40), row="deny rules")
+@pytest.mark.parametrize(
+    ("program", "flags", "pieces", "is_quiet"),
+    [("sed", ["-n"], _SED, sed_is_quiet), ("awk", [], _AWK, awk_is_quiet), ("perl", ["-ne"], _PERL, perl_is_quiet)],
+)  # fmt: skip
+def test_code_that_counts_as_quiet_does_not_run_a_program(
+    tmp_path: Path, program: str, flags: list[str], pieces: list[str], is_quiet: object
+) -> None:
+    """Without knowing what the code means: what is made of pieces and judged quiet is run beside a stand-in for rm."""
+    assert callable(is_quiet)
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    mark, stand_in = tmp_path / "mark", tmp_path / "bin" / "rm"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f"#!/bin/sh\n: > '{mark}'\n")
+    stand_in.chmod(0o755)
+    (tmp_path / "f").write_text("x\nrm f\nx y\n")
+    dice = chance(program)
+    ran = 0
+    while ran < times(40):
+        code = "".join(dice.choice(pieces) for _ in range(dice.randint(1, 7)))
+        if not is_quiet(code):
+            continue
+        ran += 1
+        subprocess.run(
+            [program, *flags, code, "f"], cwd=tmp_path, env={"PATH": f"{stand_in.parent}:/usr/bin:/bin"}, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
+        )  # fmt: skip
+        assert not mark.exists(), code
+
+
+_RUNNERS = [
+    "env {}", "env A=1 {}", "nice -n 5 {}", "nohup {}", "timeout 5 {}", "timeout -k 1 5 {}", "setsid {}",
+    "stdbuf -oL {}", "command {}", "exec {}", "X=1 {}", "sudo {}", "sudo -u a {}", "doas {}", "chroot . {}",
+    "busybox {}", "unshare -r {}", "xargs -n1 {}", "find . -exec {} ';'", "strace {}", "npx {}", "uv run {}",
+    "poetry run {}", "docker run x {}", "flock l {}", "taskset 1 {}", "2>&1 {}", "> o {}", "env 2>&1 {}", "nice < f {}",
+    "npx --yes {}", "bundle exec {}",
+]  # fmt: skip
+_AROUND_ANY = [
+    "time {}", "! {}", "( {} )", "{{ {}; }}", "if {}; then :; fi", "true && {}", "{} &", "{} | cat", "echo x | {}",
+    "{} > o", "echo $({})", "echo `{}`", "cat <({})", "for i in 1; do {}; done", "while {}; do :; done",
+    "f() {{ {}; }}; f", "case 1 in 1) {};; esac", "coproc {{ {}; }}", "until {}; do :; done", "{}; true", "x=$({})",
+    "[ -f o ] || {}",
+]  # fmt: skip
+_AROUND_TEXT = [
+    "bash -c {}", "sh -ec {}", "eval {}", "env bash -c {}", "su -c {}", "trap {} EXIT", "bash <<< {}", "echo {} | sh",
+    "timeout 5 sh -c {}", "docker run x sh -c {}", "xargs sh -c {}", "script -qc {} o", "flock l -c {}", "watch {}",
+    "git rebase -x {} main", "find . -exec sh -c {} ';'", "npx -c {}", "uv run sh -c {}",
+]  # fmt: skip
+_SIMPLE = re.compile(r"[^;&|<>()\n`$]*")
+
+
+@st.composite
+def wrapped(draw: st.DrawFn) -> str:
+    """A denied command, or one that carries it, within wrappers of wrappers."""
+    line = draw(st.sampled_from(["rm f", "git push", "git -C . push", *GOT_AROUND, *CARRIED]))
+    for _ in range(draw(st.integers(0, 4))):
+        shapes = [*_AROUND_TEXT, *([] if "\n" in line else _AROUND_ANY), *(_RUNNERS if _SIMPLE.fullmatch(line) else [])]
+        shape = draw(st.sampled_from([shape for shape in shapes if "`" not in line or "`" not in shape]))
+        line = shape.format(shlex.quote(line) if shape in _AROUND_TEXT else line)
+    return line
+
+
+@pytest.mark.soak(row="deny rules")
+@settings(max_examples=times(300), deadline=None)
+@given(wrapped())
+def test_no_wrapper_around_a_denied_command_makes_it_allowed(line: str) -> None:
+    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto"

@@ -12,8 +12,10 @@ from itertools import pairwise
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.carriers import NO_FEED, Feed, carries, program_within, renamed
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.programs import RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.programs import EVALUATE, RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.settings import chooses
 
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
@@ -48,6 +50,8 @@ _LONGEST = 64
 _MENTIONED = 8
 _MOST_STARTS = 400
 _MOST_MENTIONS = 4_000
+_MOST_READ = 20_000
+"""The most words, counted for each program that they may be words of."""
 _PLAINLY = 10
 """The most nested commands that can still be allowed."""
 
@@ -63,13 +67,16 @@ class PossibleRuns:
     """Spellings of what may run, or may be only text."""
     unseen: bool = False
     """Whether there may be more that none of these matches."""
+    _mentioned: set[str] = field(default_factory=set)
+    carried: str = ""
+    """The first words with which a known program can be made to run anything, which none of these matches either."""
 
     def command(
-        self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: bool, reads: bool = False
+        self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: Feed = NO_FEED, reads: bool = False
     ) -> list[str]:
         """Add a simple command and return the commands within it as parts, the outermost first.
 
-        `holed` are the words with `HOLE`. `fed`: its input, or what it runs, may come from the rest of the line.
+        `holed` are the words with `HOLE`. `fed`: what the line may give to its input.
         `reads`: it is known to only read, so its words are not commands, except where one is run.
         """
         within: list[str] = []
@@ -82,11 +89,17 @@ class PossibleRuns:
             if at:
                 within.append(" ".join([*(_ASSIGNMENT.findall(words[at - 1]) and words[at - 1 : at]), *words[at:]]))
             self._given(rest, line)
+        if not reads:
+            self._carried(holed, starts[:_MOST_STARTS], fed)
         if not reads and holed and not self._is_data(holed):
             self.mention(" ".join(holed[1:]))
-            if fed:
+            if fed.line:
                 self.mention(line)
         return within
+
+    def carry(self, what: str) -> None:
+        """Note what can make a program run anything."""
+        self.carried = self.carried or what
 
     def may_run(self, words: Sequence[str]) -> None:
         """Add what may be a command, with anything after it."""
@@ -94,6 +107,9 @@ class PossibleRuns:
 
     def mention(self, text: str) -> None:
         """Add every word with which a command could begin, in a text that a program may run or split."""
+        if text in self._mentioned:
+            return
+        self._mentioned.add(text)
         tokens = [token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token]
         self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
         for at, token in enumerate(tokens[:_MOST_MENTIONS]):
@@ -101,6 +117,47 @@ class PossibleRuns:
             if glued or not token.startswith(("-", HOLE)):
                 rest = [glued or token, *tokens[at + 1 : at + _MENTIONED]]
                 self.perhaps.update(dict.fromkeys(_spellings([*rest, HOLE] if len(rest) == _MENTIONED else rest)))
+
+    def _carried(self, words: Sequence[str], starts: Sequence[int], fed: Feed) -> None:
+        """Add what the commands that begin at these places may run through options, their own words, or a new name."""
+        todo, done = [*starts], set[int]()
+        while todo:
+            at = todo.pop()
+            if at in done:
+                continue
+            done.add(at)
+            if len(done) > _PLAINLY and len(done) * len(words) > _MOST_READ:
+                self.carry("a line of so many programs")
+                return
+            rest = words[at:]
+            if (setting := _setting(rest[0])) is not None:
+                self.carry(f"{setting[0]}=" if chooses(*setting) else "")
+                todo += [at + 1] if len(rest) > 1 else []
+                continue
+            self.carry(carries(rest, fed))
+            for texts in renamed(rest):
+                self.perhaps.update(dict.fromkeys(_spellings([*texts[:_MENTIONED], HOLE])))
+            own = program_within(rest)
+            if name_of(rest[0]) in RUNNERS or own is not None:
+                for before, word in pairwise(rest):
+                    setting = None if before in ("-e", "--env") else _setting(word)
+                    self.carry(f"{setting[0]}=" if setting is not None and chooses(*setting) else "")
+            for behind in () if own is None else _behind_flags(rest, *own)[:_MENTIONED]:
+                todo += [at + behind + inner for inner in self._within(rest, behind)]
+
+    def _within(self, rest: Sequence[str], at: int) -> list[int]:
+        """Add what may begin at this place among a program's words; return where commands in it begin."""
+        inner = rest[at:]
+        if inner[0] != HOLE and HOLE in inner[0] and rest[at - 1].startswith("-"):
+            return []  # a path, the value of the flag before it
+        starts = list(_starts(inner))
+        for start in starts:
+            self.perhaps.update(dict.fromkeys(_spellings(inner[start:])))
+            name = name_of(inner[start])
+            operands = inner[start + 1 :]
+            if name in EVALUATE or (name in SHELLS and (not operands or any(map(_CODE_FLAG.fullmatch, operands)))):
+                self.carry(f"{name_of(rest[0])} {name}")
+        return starts
 
     def _given(self, rest: Sequence[str], line: str) -> None:
         """Return the command lines that the command at this place gets as text."""
@@ -154,6 +211,12 @@ class PossibleRuns:
         return not any(word.startswith(_RUN_THEIR_VALUE) for word in words) and any(
             word in _GIT_KNOWN for word in words[at : at + 2]
         )
+
+
+def _setting(word: str) -> tuple[str, str] | None:
+    """Split a word that assigns a variable."""
+    match = _ASSIGNMENT.fullmatch(word)
+    return None if match is None else (word[: match.start(1)].rstrip("+="), match[1])
 
 
 def name_of(word: str) -> str:
@@ -224,6 +287,8 @@ def _spellings(words: Sequence[str]) -> Iterator[str]:
     places = {cut[0], name_of(cut[0])}
     if "/" in cut[0]:
         places |= {path := posixpath.normpath(cut[0]), f"./{path}"}
+    if (own := name_of(cut[0])).startswith("git-"):
+        yield from _spellings(["git", own.removeprefix("git-"), *cut[1:]])
     tails = [cut[1:], [word for word in cut[1:] if not _FLAG.fullmatch(word)]]
     if len(cut) > 1 and _FLAG.fullmatch(cut[1]):
         tails += [cut[start:] for start in _behind_flags(cut, 1)]

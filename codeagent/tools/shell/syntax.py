@@ -12,8 +12,10 @@ from tree_sitter import Language, Node, Parser
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
 from codeagent.core.policy import ApprovalKey
+from codeagent.tools.shell.carriers import NO_FEED, Feed
 from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain
+from codeagent.tools.shell.settings import assigned, assigned_by, chooses
 from codeagent.tools.shell.strict import strict_commands
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
@@ -43,6 +45,14 @@ _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTING = re.compile(r"['\"\\]")
+_CONNECTS = re.compile(r"/dev/(?:tcp|udp)(?=/)")
+_CLOSES = re.compile(r"\d*[<>]&-")
+_NAMED = re.compile(r"\{[A-Za-z_]\w*\}")
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_CALLED_LATER = re.compile(r"\(\s*\)|\b(?:function|coproc|alias|trap)\b")
+"""Matches if a command may run elsewhere than where it is written."""
+_FROM_A_FILE = re.compile(r"(?<!<)<(?![<&(]|\s*/dev/null\b)")
+_UNQUOTED_TEXT = re.compile(r"<<<|<<-?\s*(?!['\"\\\s])")
 _MOST_SCRIPTS = 200
 """The most nested command lines that are parsed; beyond that, the line is opaque."""
 _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
@@ -74,7 +84,7 @@ def command_key(text: str) -> ApprovalKey:
         opaque=not line.clear or (line.has_tests and not agreed) or found.hides or not all(map(is_plain, within)),
         runs=tuple(found.runs.spellings),
         perhaps=tuple(found.runs.perhaps),
-        unseen=found.runs.unseen,
+        unseen="what it runs cannot be seen whole" if found.runs.unseen else found.carried,
     )
     if not judged or strict is None or key.opaque:
         return key
@@ -99,6 +109,8 @@ class _Command:
     part: str
     plain: bool
     """Whether nothing about it is hidden."""
+    start: int = 0
+    """Where it begins in the line."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,8 @@ class _ParsedLine:
     """Text that could not be parsed, cut at every separator."""
     texts: tuple[str, ...] = ()
     """Assigned values, and quoted texts that some commands evaluate."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Variables that are assigned, with their values."""
 
 
 class _Finder:
@@ -130,16 +144,24 @@ class _Finder:
         """Whether there is more than the simple commands of the line itself."""
         return self.runs.unseen or bool(self._scripts)
 
+    @property
+    def carried(self) -> str:
+        """Why the line may run anything although its commands are known, as a phrase; empty if it may not."""
+        return f"{self.runs.carried} can run other commands" if self.runs.carried else ""
+
     def line(self, text: str, line: _ParsedLine, reads: Sequence[bool]) -> list[list[str]]:
         """Add a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
-        fed = any(letter in text for letter in "|<>")
+        feeds = _feeds(text, [command.start for command in line.commands])
         within = [
-            self.runs.command(command.words, command.holed, text, fed=fed, reads=known)
+            self.runs.command(command.words, command.holed, text, fed=feeds[command.start], reads=known)
             for command, known in zip(line.commands, reads or [False] * len(line.commands), strict=True)
         ]
-        for assigned in line.texts:
-            self.runs.mention(assigned)
+        for said in line.texts:
+            self.runs.mention(said)
+        for name, value in line.settings:
+            self.runs.carry(f"{name}=" if chooses(name, value) else "")
         if not reads:
+            self.runs.carry(found[0] if (found := _CONNECTS.search(text)) else "")
             self._by_its_letters(text, certain=bool(line.pieces))
         if _TRICKY_CHARACTERS.search(text) or line.pieces:
             self.runs.unseen = True
@@ -153,7 +175,7 @@ class _Finder:
         for piece in dict.fromkeys(_SEPARATORS.split(text)):
             words = _QUOTING.sub("", piece).split()
             if words and certain:
-                self.runs.command(words, words, text, fed=True)
+                self.runs.command(words, words, text, fed=Feed(text, hidden=True))
             elif words:
                 self.runs.may_run(words)
 
@@ -177,6 +199,7 @@ def _take_apart(text: str) -> _ParsedLine:
     has_tests = expands = False
     commands: list[_Command] = []
     texts: list[str] = []
+    settings: list[tuple[str, str]] = []
     redirects: dict[int, list[Node]] = {}
     count = 0
     for node in nodes_of(root):
@@ -194,15 +217,20 @@ def _take_apart(text: str) -> _ParsedLine:
             clear = False
         if kind == "variable_assignment" or evaluated:
             texts.append(said)
+        settings += _settings(node, said, text)
         if kind == "file_redirect" and _WRITES_NOWHERE.fullmatch(said) is None:
             clear = False
         if kind == "redirected_statement" and (command := _redirected(node)) is not None:
             redirects.setdefault(command.id, []).extend(node.children_by_field_name("redirect"))
+        if kind == "redirected_statement" and node.child_by_field_name("body") is None:
+            commands += _without_name(node, text)
         if kind in _COMMANDS:
             commands.append(_command(node, redirects.pop(node.id, []), text))
             clear = clear and commands[-1].plain
     pieces = _pieces(text) if root.has_error else ()
-    return _ParsedLine(commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts))
+    return _ParsedLine(
+        commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts), tuple(settings)
+    )
 
 
 def _pieces(text: str) -> tuple[str, ...]:
@@ -229,29 +257,92 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
     text = _text(node, line)
     whole = " ".join(text.split())
     if node.type != "command":
-        return _Command(text.split(), text.split(), whole, plain=node.type == "test_command")
-    children = [child for child in node.named_children if child.type not in _NO_WORDS]
+        return _Command(text.split(), text.split(), whole, plain=node.type == "test_command", start=node.start_byte)
+    redirects = [*(child for child in node.named_children if child.type in _REDIRECTS), *outer]
+    own = [child for child in node.named_children if child.type not in _NO_WORDS and not _names_redirect(child, line)]
+    children = [*own, *(word for redirect in redirects for word in _words_behind(redirect, line))]
     name_node = node.child_by_field_name("name")
     if not children or name_node is None:
-        return _Command([], [], whole, plain=False)
+        return _Command([], [], whole, plain=False, start=node.start_byte)
     words = [_value(child, line) for child in children]
     holed = [_value(child, line, holes=True) for child in children]
     words[0] = _bare_name(words[0])
     plain = _text(name_node, line) in (words[0], _value(name_node, line)) and not re.search(r"[*?\[\]~\\\s]", words[0])
-    if len(children) < len(node.named_children):
-        prefix = [_text(child, line) for child in node.named_children if child.type == "variable_assignment"]
-        suffix = [child for child in node.named_children if child.type in _REDIRECTS]
-    else:
-        prefix, suffix = [], []
+    prefix = [_text(child, line) for child in node.named_children if child.type == "variable_assignment"]
     quoted = [shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words]
-    part = " ".join([*prefix, *quoted, *(" ".join(_text(one, line).split()) for one in [*suffix, *outer])])
-    return _Command(words, holed, part, plain and not prefix)
+    part = " ".join([*prefix, *quoted, *(_said(one, line) for one in redirects)])
+    return _Command(words, holed, part, plain and not prefix, node.start_byte)
+
+
+def _without_name(statement: Node, line: str) -> list[_Command]:
+    """Return the command whose words the grammar counts to its redirections, up to its name; none if it has none."""
+    children = [word for redirect in statement.named_children for word in _words_behind(redirect, line)]
+    if not children:
+        return []
+    words = [_value(child, line) for child in children]
+    holed = [_value(child, line, holes=True) for child in children]
+    return [_Command(words, holed, " ".join(_text(statement, line).split()), plain=False, start=statement.start_byte)]
+
+
+def _settings(node: Node, said: str, line: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a node sets, with `HOLE` for what is not known of their values."""
+    match node.type:
+        case "variable_assignment":
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is not None:
+                yield _text(name, line), "" if value is None else _value(value, line, holes=True)
+        case "for_statement" if (name := node.child_by_field_name("variable")) is not None:
+            yield _text(name, line), HOLE
+        case "declaration_command":
+            yield from assigned(said)
+        case "command":
+            yield from assigned_by(said)
+        case "file_redirect":
+            for word in _words_behind(node, line):
+                yield from assigned(_text(word, line))
+        case _:
+            return
+
+
+def _feeds(line: str, starts: Sequence[int]) -> dict[int, Feed]:
+    """Return what the line may give to the input of the commands that begin at these places."""
+    if not any(letter in line for letter in "|<>"):
+        return dict.fromkeys(starts, NO_FEED)
+    called = _CALLED_LATER.search(line) is not None
+    hidden = _FROM_A_FILE.search(line) is not None or (_UNQUOTED_TEXT.search(line) is not None and "$" in line)
+    pipe = _PIPE.search(line)
+    return {
+        start: Feed(line, hidden=hidden or "<" not in line or (pipe is not None and (called or pipe.start() < start)))
+        for start in starts
+    }
+
+
+def _words_behind(redirect: Node, line: str) -> list[Node]:
+    """Return the words of the command that follow a redirection, which the grammar counts to it."""
+    if redirect.type == "heredoc_redirect":
+        within = redirect.children_by_field_name("redirect")
+        nested = [word for one in within for word in _words_behind(one, line)]
+        return [*redirect.children_by_field_name("argument"), *nested]
+    closes = _CLOSES.match(_text(redirect, line)) is not None
+    return redirect.children_by_field_name("destination")[0 if closes else 1 :]
+
+
+def _names_redirect(word: Node, line: str) -> bool:
+    """Whether the word is the `{name}` of a redirection."""
+    return line[word.end_byte : word.end_byte + 1] in ("<", ">") and _NAMED.fullmatch(_text(word, line)) is not None
+
+
+def _said(redirect: Node, line: str) -> str:
+    """Return a redirection without the words that follow it."""
+    behind = _words_behind(redirect, line) if redirect.type == "file_redirect" else []
+    end = behind[0].start_byte if behind else redirect.end_byte
+    return " ".join(line[redirect.start_byte : end].split())
 
 
 def _redirected(statement: Node) -> Node | None:
     """Return the command that a redirection is for: in a pipeline or list, the last one."""
     body = statement.child_by_field_name("body")
-    while body is not None and body.type in ("pipeline", "list"):
+    while body is not None and body.type in ("pipeline", "list", "negated_command"):
         body = body.named_child(body.named_child_count - 1)
     return body
 

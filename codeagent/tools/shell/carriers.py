@@ -1,0 +1,460 @@
+"""Programs that can be made to run other commands, and the words that make them (SECURITY.md T27, T28).
+
+A rule that denies a command asks about every line with such words: what they run cannot be read exactly. A script that
+a line only names (`bash x.sh`, `node x.js`, a plain `make`) is not such a word; see docs/how-to/rules.md.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.git_carriers import git_carries
+from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT
+from codeagent.tools.shell.quiet_code import awk_is_quiet, node_is_quiet, perl_is_quiet, python_is_quiet, sed_is_quiet
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """What makes a program run commands, or read a configuration that may name some."""
+
+    flags: str = ""
+    """Flags: `-If` are two of one letter, also in a cluster; a long one may be abbreviated."""
+    dashed: str = ""
+    """Flags that are long with one dash or two, and have a value in the same word or in the next."""
+    words: str = ""
+    """A pattern of other words that do."""
+    first: str = ""
+    """A pattern of its first two operands, joined by a blank, that do."""
+    always: bool = False
+    """Whether it does so whatever its words are."""
+    leading: bool = False
+    """Whether its own words end before its first operand, a script or a program with words of its own."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What a line may give to the input of its commands."""
+
+    line: str = ""
+    """The line, if anything of it may be fed."""
+    hidden: bool = False
+    """Whether the input may be something else than a text in the line: a pipe, or a file."""
+
+    @property
+    def text(self) -> str:
+        """Return the text that is fed, after the words that begin it."""
+        return self.line.partition("\n")[2] or self.line
+
+
+NO_FEED = Feed()
+_ALWAYS = Carrier(always=True)
+_TABLE: tuple[tuple[str, Carrier], ...] = (
+    ("gdb lldb cgdb rr emacs emacsclient vi vim nvim view vimdiff ex ed red expect gnuplot dc m4 irb jshell ghci iex"
+     " tmux screen start-stop-daemon daemonize logrotate lftp mutt mailx mail sendmail exim fzf run-parts git-shell"
+     " scalar at batch", _ALWAYS),
+    ("flock su runuser script", Carrier("-c --command")),
+    ("crontab", Carrier(words="(?!-l$).*")),
+    ("cpio", Carrier("--rsh-command --rmt-command", words=".*:.*")),
+    ("zip", Carrier("--unzip-command", words="-[a-zA-Z]*TT.*")),
+    ("sort", Carrier("--compress-program")),
+    ("split", Carrier("--filter")),
+    ("rg", Carrier("--pre --hostname-bin")),
+    ("ag ack", Carrier("--pager --ackrc")),
+    ("bat batcat delta", Carrier("--pager --diff-program --config-file")),
+    ("less more most", Carrier("-k --lesskey-file --lesskey-src --lesskey-content", words=r"\+.*")),
+    ("man", Carrier("-PHpCT --pager --html --preprocessor --config-file --troff-device")),
+    ("ssh scp sftp slogin autossh", Carrier("-FSI", words=(
+        r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhostscommand|match|include|pkcs11|security"
+        r"|xauth|control|remotecommand|hostkeyalias|canonical).*"))),
+    ("sftp", Carrier("-FSIDb", words=r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhosts|match).*")),
+    ("ssh-keygen ssh-add", Carrier("-D")),
+    ("rsync", Carrier("-e --rsh --rsync-path --config --daemon")),
+    ("curl", Carrier("-K --config")),
+    ("wget wget2", Carrier("-e --execute --use-askpass --config")),
+    ("openssl", Carrier(dashed="engine provider provider-path config", first=r"engine\b.*")),
+    ("nc ncat netcat", Carrier("-ec --exec --sh-exec --lua-exec")),
+    ("socat", Carrier(words=r"(?i).*(?:exec|system|shell):.*|\x00.*")),
+    ("nmap", Carrier("--script --interactive --datadir --script-args")),
+    ("tcpdump", Carrier("-z")),
+    ("tshark", Carrier("-X")),
+    ("gpg gpg2", Carrier("--photo-viewer --exec-path --options --agent-program --dirmngr-program --homedir")),
+    ("latex pdflatex xelatex lualatex tex luatex pdftex", Carrier(dashed="shell-escape enable-write18 fmt cnf-line")),
+    ("pandoc", Carrier("-FLd --filter --lua-filter --pdf-engine --defaults --data-dir")),
+    ("gcc g++ cc c++ clang clang++ gfortran", Carrier(
+        dashed="B wrapper fplugin specs fuse-ld fpass-plugin load plugin config", words=r"@.*|.*\bld-path=.*")),
+    ("rustc", Carrier(words=r".*\blinker=.*|@.*")),
+    ("go", Carrier(dashed="toolexec exec vettool overlay extld modfile", words=r".*\bextld\b.*",
+                   first=r"env .*=.*|tool .*")),
+    ("cargo", Carrier("--config", words=r".*\blinker=.*")),
+    ("cmake", Carrier("--toolchain", dashed="C", words=(
+        r"env|chdir|time|-P|-D.*(?:LAUNCHER|COMPILER|PROGRAM|COMMAND|LINKER|TOOL).*"))),
+    ("ctest", Carrier("-SD --build-and-test --script --dashboard --build-command --test-command --test-launcher")),
+    ("meson", Carrier("--native-file --cross-file", first=r"devenv.*")),
+    ("ninja", Carrier("-f")),
+    ("bazel blaze", Carrier("--run_under --bazelrc --workspace_status_command --override_repository")),
+    ("gradle gradlew", Carrier("--init-script --build-file --settings-file", dashed="I b")),
+    ("mvn mvnw", Carrier("--settings --global-settings", dashed="s gs", words=r".*exec.*")),
+    ("ant", Carrier(dashed="f buildfile file main listener")),
+    ("rake", Carrier("-feEp --rakefile --execute --execute-print --execute-continue")),
+    ("just", Carrier("-fc --justfile --command --shell --shell-arg --set --chooser")),
+    ("task", Carrier("-t --taskfile")),
+    ("tox", Carrier("-cx --conf --override")),
+    ("nox", Carrier("-f --noxfile")),
+    ("npm", Carrier(
+        "-c --call --script-shell --node-options --userconfig --globalconfig --editor --viewer --browser --git"
+        " --shell --init-module",
+        first=(r"(?:config|c) (?:set|edit)|set\b.*|pkg (?:set|fix)|(?:init|create|innit) .+"
+               r"|(?:explore|edit|set-script).*"))),
+    ("npx", Carrier("-c --call --script-shell --node-options --userconfig --globalconfig --shell", leading=True)),
+    ("pnpm yarn yarnpkg bun corepack", Carrier(
+        "-cep --call --eval --print --shell-mode --script-shell", leading=True,
+        first=r"config set|set\b.*|(?:init|create|plugin|import) .+")),
+    ("deno", Carrier(first=r"(?:eval|repl)\b.*")),
+    ("pip pip3 uv pipx pdm hatch", Carrier(
+        "--config-settings --config-setting --global-option --build-option --install-option --editor",
+        first=r"config (?:set|edit)")),
+    ("poetry", Carrier(first=r"config .*|self (?:add|install)")),
+    ("docker podman", Carrier("--config", leading=True, first=r"plugin .*")),
+    ("kubectl helm", Carrier("--kubeconfig --post-renderer", first=r"edit\b.*|plugin .*")),
+    ("aws gcloud az", Carrier(first=r"configure.*|alias.*")),
+    ("gh glab", Carrier(first=r"alias set|(?:extension|ext) (?:install|exec)|config set")),
+    ("hg", Carrier("--config", first=r"(?:serve|extdiff).*")),
+    ("svn", Carrier("--diff-cmd --diff3-cmd --editor-cmd --config-option --config-dir")),
+    ("apt apt-get aptitude", Carrier("-oc --option --config-file")),
+    ("dpkg", Carrier("--pre-invoke --post-invoke --status-logger")),
+    ("rpm rpmbuild", Carrier("-ED --eval --define --pipe --rcfile --load")),
+    ("ansible ansible-playbook", Carrier("-aem --args --extra-vars --module-name")),
+    ("ctags", Carrier("--options")),
+    ("patch", Carrier("-e --ed")),
+    ("xdg-open sensible-pager sensible-editor sensible-browser www-browser", _ALWAYS),
+    ("ruby", Carrier(words=r"-[aclnpsSvw\d]*(?:e|i.*e$).*", leading=True)),
+    ("php", Carrier("-rBRE --run --process-begin --process-code --process-end", leading=True,
+                    words=r"(?:-d)?(?:auto_|zend_|extension|sendmail|mail|ffi|allow_url|opcache).*")),
+    ("lua luajit", Carrier("-el", leading=True)),
+    ("tclsh wish", Carrier(words="-.*", leading=True)),
+    ("Rscript R", Carrier("-e", leading=True)),
+    ("julia", Carrier("-eEL --eval --print --load", leading=True)),
+    ("octave", Carrier("--eval", leading=True)),
+    ("osascript groovy scala swift elixir guile racket sbcl clojure erl raku tsx ts-node coffee janet nim"
+     " pwsh", Carrier(
+        "-ecEp --eval --execute --print --rpc-eval --command", dashed="eval run s Command EncodedCommand",
+        leading=True)),
+    ("nodemon concurrently onchange chokidar watchexec watchman", Carrier("-xc --exec --command", words=r".*\s.*")),
+    ("nix nix-shell guix", Carrier("-cIE --run --command --expr --option")),
+    ("sqlite3", Carrier(dashed="cmd init", words=(
+        r"(?is)\.(?!(?:tables|schema|indexes|dump|databases|headers?|mode|show|help)\b).*"
+        r"|.*(?:edit|load_extension|\n\s*\.).*"))),
+    ("psql", Carrier("-f --file", words=r"(?is).*(?:\\|\bprogram\b).*")),
+    ("mysql mariadb", Carrier("--pager --defaults-file --defaults-extra-file --plugin-dir",
+                              words=r"(?is).*(?:\\|\b(?:system|source|pager|edit)\b).*")),
+    ("mapfile readarray", Carrier("-C")),
+    ("compopt", Carrier("-FC")),
+)  # fmt: skip
+CARRIERS: dict[str, Carrier] = {name: carrier for names, carrier in _TABLE for name in names.split()}
+_LOADER = re.compile(r"ld(?:-[\w.-]*|-linux[\w.-]*|64)?\.so[\d.]*|ld-musl-[\w.-]*")
+"""The dynamic loader, which runs the program that it is given."""
+_MAY_RUN: dict[str, int] = {
+    **dict.fromkeys((
+        "!", "{", "if", "then", "elif", "else", "while", "until", "do", "coproc",
+        "npx", "bunx", "pnpx", "uvx", "pipx run", "uv run", "uv tool run", "uv x", "poetry run", "pipenv run",
+        "hatch run", "pdm run", "rye run", "conda run", "mamba run", "micromamba run", "bundle exec", "npm exec",
+        "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "yarn run", "pnpm run", "bun x", "asdf exec",
+        "mise exec", "mise x", "rbenv exec", "pyenv exec", "volta run", "ccache", "sccache", "distcc", "ssh-agent",
+        "dumb-init", "tini", "cross-env", "dotenv", "mpirun", "mpiexec", "srun", "catatonit", "s6-setsid",
+        "nix run", "flatpak run", "snap run", "rustup run", "coverage run", "dbus-launch", "wine", "qemu-user",
+        "qemu-x86_64", "qemu-aarch64", "proot", "fakechroot", "ts", "tsp", "chpst", "softlimit",
+    ), 0),
+    **dict.fromkeys((
+        "docker run", "docker exec", "docker compose run", "docker compose exec", "docker-compose run",
+        "docker-compose exec", "docker container run", "docker container exec", "podman run", "podman exec",
+        "kubectl exec", "kubectl run", "direnv exec", "ip netns exec", "ip vrf exec", "lxc exec", "npm explore",
+        "apptainer exec", "singularity exec", "machinectl shell", "systemd-nspawn", "nix shell", "nix develop",
+    ), 1),
+}  # fmt: skip
+"""Programs that may run the words after these and so many more, though by other names or elsewhere."""
+_TAR = Carrier(
+    "-IFT --use-compress-program --to-command --checkpoint-action --rsh-command --rmt-command --info-script"
+    " --new-volume-script --files-from"
+)
+_COPIES = frozenset({"cp", "mv", "ln", "install", "dd", "rsync", "link", "symlink"})
+"""Programs that may give a program another name."""
+_PROGRAMS = re.compile(r"(?:.*/)?s?bin|.*\x00", re.DOTALL)
+"""A folder that may hold programs."""
+_MAKES = frozenset({"make", "gmake", "bmake", "mk"})
+_MAKE = Carrier("-fEI --file --makefile --eval --include-dir")
+_MAKE_VARIABLE = re.compile(r"([^\s=]*?)(:{0,3}|[+?!])=(.*)", re.DOTALL)
+_MAKE_OWN = frozenset({"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"})
+_HIDES = re.compile(rf"[$`'\"\\{HOLE}]")
+"""Characters with which a text can hide what it runs."""
+_SPLIT = re.compile(r"(?:-[a-zA-Z0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
+_TAR_BUNDLE = re.compile(r"[A-Za-z]*[IFT][A-Za-z]*")
+_AWK_FLAGS = (
+    "--posix", "--csv", "--re-interval", "--sandbox", "--version", "--help", "--field-separator", "--assign",
+    "--characters-as-bytes", "--traditional", "--lint",
+)  # fmt: skip
+"""Long flags of awk that load no code."""
+_NODE_VALUED = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"})
+_EVALUATING_MODULES = frozenset({
+    "timeit", "pdb", "trace", "cProfile", "profile", "runpy", "code", "webbrowser", "IPython", "bdb", "pty", "idlelib",
+})  # fmt: skip
+_SHOWN = re.compile(r"[^\w.:=/+@-]")
+_LONGEST_SHOWN = 24
+
+
+def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
+    """Return the words that make the command run something that cannot be read, shortened for a message; else empty."""
+    name = words[0].rpartition("/")[2] or words[0]
+    found = _carried(name, words, feed)
+    return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
+
+
+def program_within(words: Sequence[str]) -> tuple[int, int] | None:
+    """Return how many words the program and its subcommand have, and how many more are its own; None if it runs none.
+
+    Flags before the subcommand are skipped.
+    """
+    name = words[0].rpartition("/")[2]
+    name = name if name.strip("{ ") else "{"  # the grammar takes several of them for one word
+    at = [0, *(at for at, word in enumerate(words) if at and not word.startswith("-"))][:3]
+    for size in range(len(at), 0, -1):
+        own = _MAY_RUN.get(" ".join([name, *(words[one] for one in at[1:size])]))
+        if own is not None:
+            return at[size - 1] + 1, own
+    return None
+
+
+def renamed(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield what may be run by another name or through a variable, without the words that may follow."""
+    name = words[0].rpartition("/")[2]
+    if name in _COPIES or name == "cat":
+        for word in words[1:]:
+            folder, _, source = (word.partition("=")[2] if name == "dd" else word).rpartition("/")
+            programs = _PROGRAMS.fullmatch(folder) is not None
+            if source and not word.startswith("-") and (programs or source == HOLE or (
+                HOLE not in source and (name != "cat" or folder))):  # fmt: skip
+                yield [source]
+    elif name in _MAKES:
+        for word in words[1:]:
+            values = match[3].split() if (match := _MAKE_VARIABLE.fullmatch(word)) else []
+            yield from (values[at:] for at in range(len(values)))
+
+
+def _carried(name: str, words: Sequence[str], feed: Feed) -> str | None:
+    """Return the word that carries a command, empty if it is the program itself; None if there is none."""
+    if _LOADER.fullmatch(name):
+        return ""
+    if (special := _SPECIAL.get(name)) is not None:
+        return special(words, feed)
+    if PYTHON.fullmatch(name):
+        return _python(words, feed)
+    known = CARRIERS.get(name) or CARRIERS.get(re.sub(r"[\d.]+$", "", name))
+    if known is None:
+        return _run_input(name, words, feed)
+    found = _by(known, words)
+    return _run_input(name, words, feed) if found is None else found
+
+
+def _by(known: Carrier, words: Sequence[str]) -> str | None:
+    if known.always:
+        return ""
+    own = list(words[1:])
+    if known.leading:
+        ends = (at for at, word in enumerate(own) if not word.startswith("-") and (not at or own[at - 1][:1] != "-"))
+        own = own[: next(ends, len(own))]
+    if "--" in own and not known.words:
+        own = own[: own.index("--")]
+    for word in own:
+        if word.startswith("-") and _is_flag(word, known):
+            return word.partition("=")[0]
+        if known.words and re.fullmatch(known.words, word, re.DOTALL):
+            return word if word.startswith("-") else ""
+        if word == HOLE and (known.flags or known.dashed):
+            return "with a word that is not known"
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    return operands[0] if known.first and re.fullmatch(known.first, " ".join(operands[:2]), re.DOTALL) else None
+
+
+def _is_flag(word: str, known: Carrier) -> bool:
+    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value in the same word."""
+    name = word.partition("=")[0].partition(HOLE)[0]
+    flags = known.flags.split()
+    if word[1:].startswith(HOLE):
+        return bool(flags or known.dashed)
+    if any(
+        name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag) for flag in known.dashed.split()
+    ):
+        return True
+    if word.startswith("--"):
+        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
+    letters = {letter for flag in flags if not flag.startswith("--") for letter in flag[1:]}
+    cluster = re.match(r"-[A-Za-z0-9]+", word)
+    return cluster is not None and not letters.isdisjoint(cluster[0][1:])
+
+
+def _run_input(name: str, words: Sequence[str], feed: Feed) -> str | None:
+    """Return empty if the program runs its input, and something is fed to it."""
+    needed = RUN_THEIR_INPUT.get(name)
+    if needed is None or not feed.line:
+        return None
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    return "" if len(operands) < needed or _is_input(operands[0]) else None
+
+
+def _is_input(word: str) -> bool:
+    return word in (HOLE, "-") or word.startswith(("/dev/", "/proc/"))
+
+
+def _make(words: Sequence[str], feed: Feed) -> str | None:
+    for word in words[1:]:
+        match = None if word.startswith("-") else _MAKE_VARIABLE.fullmatch(word)
+        if match is not None and (match[2] == "!" or match[1] in _MAKE_OWN or _HIDES.search(match[3])):
+            return f"{match[1]}="
+    return _by(_MAKE, words)
+
+
+def _env(words: Sequence[str], feed: Feed) -> str | None:
+    """`env -S` has escapes of its own: `\\_` is a blank, `${X}` a variable."""
+    for at, word in enumerate(words[1:], start=1):
+        match = _SPLIT.fullmatch(word)
+        if match is not None and re.search(rf"[\\${HOLE}]", match[1] or "".join(words[at + 1 : at + 2])):
+            return "-S"
+    return None
+
+
+def _tar(words: Sequence[str], feed: Feed) -> str | None:
+    bundled = len(words) > 1 and _TAR_BUNDLE.fullmatch(words[1])
+    return words[1] if bundled else _by(_TAR, words)
+
+
+def _sed(words: Sequence[str], feed: Feed) -> str | None:
+    scripts: list[str] = []
+    operands: list[str] = []
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            operands += rest
+            break
+        if word.startswith("--"):
+            name, given, value = word.partition("=")
+            if len(name) > 3 and "--expression".startswith(name):
+                scripts.append(value if given else "".join(rest[:1]))
+                rest = rest if given else rest[1:]
+            elif name in ("--file", "--fil", "--fi", "--f"):
+                return "--file"
+        elif word.startswith("-") and len(word) > 1:
+            cluster = re.fullmatch(r"-[nErsuz]*(?:(?P<in>[i].*)|l\d*|(?P<code>e)(?P<glued>.*)|(?P<file>f).*)?", word,
+                                   re.DOTALL)  # fmt: skip
+            if cluster is None or cluster["file"]:
+                return "-f" if cluster else word[:2]
+            if cluster["code"]:
+                scripts.append(cluster["glued"] or "".join(rest[:1]))
+                rest = rest if cluster["glued"] else rest[1:]
+        else:
+            operands.append(word)
+    if not scripts:
+        scripts = operands[:1]
+    return None if sed_is_quiet("\n".join(scripts)) else "e"
+
+
+def _awk(words: Sequence[str], feed: Feed) -> str | None:
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        word = rest.pop(0)
+        if word.startswith("--"):
+            if not any(long.startswith(word.partition("=")[0]) for long in _AWK_FLAGS):
+                return word.partition("=")[0]
+            rest = rest[1:] if word in ("--field-separator", "--assign") else rest
+        elif word[1] in "Fv":
+            rest = rest if len(word) > 2 else rest[1:]
+        elif not re.fullmatch("-[bcPrS]+", word):
+            return word[:2]
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    return None if not rest or awk_is_quiet(rest[0]) else "with a script that may run commands"
+
+
+def _python(words: Sequence[str], feed: Feed) -> str | None:
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word.startswith("--"):
+            rest = rest[1:] if word == "--check-hash-based-pycs" else rest
+            continue
+        for at, letter in enumerate(word[1:], start=2):
+            value = word[at:] or "".join(rest[:1])
+            if letter == "c":
+                return None if python_is_quiet(value) else "-c"
+            if letter == "m":
+                return f"-m {value}" if value.partition(".")[0] in _EVALUATING_MODULES or HOLE in value else None
+            if letter in "WX":
+                rest = rest if word[at:] else rest[1:]
+                break
+    script = rest[0] if rest else "-"
+    if not feed.line or not (_is_input(script) or "<(" in feed.line):
+        return None
+    shown = python_is_quiet(feed.text) if not feed.hidden and script == "-" else False
+    return None if shown else "with code from its input"
+
+
+def _node(words: Sequence[str], feed: Feed) -> str | None:
+    for at, word in enumerate(words[1:], start=1):
+        if words[at - 1] in _NODE_VALUED:
+            continue
+        if re.match(r"--(?:ev|pri)", word) or re.fullmatch(r"-[a-z]*[ep][a-z]*", word):
+            name, given, value = word.partition("=")
+            code = value if given else "".join(words[at + 1 : at + 2])
+            return None if node_is_quiet(code) else name
+        if not word.startswith("-"):
+            return "with code from its input" if feed.line and _is_input(word) else None
+    if not feed.line or words[1:2] in (["-v"], ["--version"], ["--help"]):
+        return None
+    return None if not feed.hidden and node_is_quiet(feed.text) else "with code from its input"
+
+
+def _perl(words: Sequence[str], feed: Feed) -> str | None:
+    for at, word in enumerate(words[1:], start=1):
+        if not word.startswith("-") or word == "-":
+            return "with code from its input" if feed.line and _is_input(word) else None
+        match = re.fullmatch(r"-[acfnpstuwWXTtUv\dl]*(?:i[^\s]*|(?P<code>[eE])(?P<glued>.*)|0[xX]?\w*|I.*)?", word,
+                             re.DOTALL)  # fmt: skip
+        if match is None:
+            return word[:2]
+        if match["code"]:
+            code = match["glued"] or "".join(words[at + 1 : at + 2])
+            others = [other for other in words[at + 1 :] if re.fullmatch(r"-[a-zA-Z]*[eEM].*", other, re.DOTALL)]
+            return None if perl_is_quiet(code) and not others else "-e"
+    return "with code from its input" if feed.line and words[1:2] != ["-v"] else None
+
+
+def _git(words: Sequence[str], feed: Feed) -> str | None:
+    return git_carries(words)
+
+
+def _rename(words: Sequence[str], feed: Feed) -> str | None:
+    """The rename of Perl runs its first operand as code; the one of util-linux has plain words there."""
+    code = next((word for word in words[1:] if not word.startswith("-")), "")
+    return None if re.fullmatch(r"[\w.-]*", code) or perl_is_quiet(code) else ""
+
+
+_SPECIAL: dict[str, Callable[[Sequence[str], Feed], str | None]] = {
+    "git": _git,
+    "env": _env,
+    "sed": _sed,
+    "gsed": _sed,
+    "tar": _tar,
+    "gtar": _tar,
+    "bsdtar": _tar,
+    "rename": _rename,
+    "prename": _rename,
+    "perl": _perl,
+    "node": _node,
+    "nodejs": _node,
+    **dict.fromkeys(_MAKES, _make),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), _awk),
+}
+
+
+def _shown(word: str) -> str:
+    """Return the beginning of a word without anything that a terminal or a reader could mistake."""
+    return _SHOWN.sub(" ", word)[:_LONGEST_SHOWN].strip()
