@@ -99,8 +99,8 @@ async def test_a_command_without_a_sandbox_runs_the_machines_bash(repo: Path, tm
     assert (done.exit_code, Path(said.decode().strip()).is_relative_to(repo)) == (0, False)
 
 
-async def test_a_server_and_a_hook_named_like_one_run_the_machines(repo: Path) -> None:
-    start = MachinePrograms(repo, os.environ).start
+async def test_a_server_and_a_hook_named_like_one_run_the_machines(repo: Path, tmp_path: Path) -> None:
+    start = MachinePrograms(repo, os.environ, tmp_path / "servers").start
     server = await start(StdioProgram(("python3", "-c", "print('real')")))
     pieces = [piece async for _, piece in server.output()]
     await server.close()
@@ -109,6 +109,9 @@ async def test_a_server_and_a_hook_named_like_one_run_the_machines(repo: Path) -
         await start(StdioProgram(("notify-send",)))
     hook = CommandHook("session_start", ("python3", "-c", "print('real')"), repo)
     assert (await hook._run_program(b"{}")).out == b"real\n"
+    shell = CommandHook("session_start", ("bash", "-c", "echo $PATH"), repo)
+    folders = (await shell._run_program(b"{}")).out.decode().strip().split(os.pathsep)
+    assert [each for each in folders if not each or Path(os.path.realpath(each)).is_relative_to(repo)] == []
 
 
 @for_each("variable", ["VISUAL", "EDITOR"])

@@ -313,12 +313,13 @@ class CommandHook:
         program = name if "/" in name else find_program(name, self.workspace)
         if program is None:
             raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", name)
+        given = minimal(os.environ, *self.variables, outside=self.workspace)
         mark, since = new_mark(HOOK), ticks()
         process = await start_program(
             HOOK,
             [program, *arguments],
             folder=self.workspace if self.in_workspace else NOWHERE,
-            environment=minimal(os.environ, *self.variables) | {"CODEAGENT_WORKSPACE": str(self.workspace)},
+            environment=given | {"CODEAGENT_WORKSPACE": str(self.workspace)},
             mark=mark,
             stdin=PIPE,
             stdout=PIPE,
