@@ -163,7 +163,9 @@ def test_memory_beyond_the_limit_is_refused_and_less_is_not(language: str) -> No
     row = COMMAND
     for size in (1 << 20, 3 << 30):
         limited = HostProgram(**{**vars(row), "memory": 2 << 30})
-        words = [program, *code, str(size)]
+        # A program that is quicker than whoever limits it would not be limited: it waits until it is.
+        waits = 'until [[ $(ulimit -d) != unlimited ]]; do :; done; exec "$@"'
+        words = ["/bin/bash", "-c", waits, "bash", program, *code, str(size)]
         done = run_program(limited, words, folder="/", environment=minimal(os.environ), seconds=60)
         assert (done.returncode == 0) == (size < 2 << 30), done.stderr[-500:]
 

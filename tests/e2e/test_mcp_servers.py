@@ -96,10 +96,10 @@ def test_a_servers_instructions_are_in_no_request_before_its_set_is_used(product
     model = product.script(calls(("toolset_list", {})), calls(("toolset_use", {"name": "echo"})), say("done"))
     done = product.run(model, "--output", "jsonl")
     assert "Shout" not in json.dumps([event for event in done.events if event.get("name") != "toolset_use"])
-    assert texts(product, done.events, "toolset_use")[0].endswith(":\nShout everything.")
+    assert texts(product, done.events, "toolset_use")[0].endswith(":\n> Shout everything.")
     model = product.script(calls((ECHO, {"text": "hello"})), say("done"))
     done = product.run(model, "--output", "jsonl", "--toolset", "echo", "--allow", "mcp__echo__*")
-    assert texts(product, done.events, ECHO)[0].endswith(":\nShout everything.")
+    assert texts(product, done.events, ECHO)[0].endswith(":\n> Shout everything.")
 
 
 def test_without_a_sandbox_a_server_that_wants_it_is_not_started_on_the_machine(product: Product) -> None:
