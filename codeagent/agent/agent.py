@@ -314,7 +314,7 @@ class Agent:
                 return self._runs.act_on_context(act)
             case acts.TrustTools(trusted):
                 return self._trust_tools(trusted)
-            case acts.TrustServers() | acts.RestartServer() | acts.AgreeToServer():
+            case acts.TrustServers() | acts.GiveVariables() | acts.RestartServer() | acts.AgreeToServer():
                 return self._begin(change_servers(self.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))

@@ -24,7 +24,7 @@ async def test(args: argparse.Namespace) -> int:
     """Start a server and list its tools; return 1 if it did not start or has tools that wait. Raises ConfigError."""
     place, entry = _place(args), _entry(args)
     settings = settings_of(args, place.workspace)
-    async with one_server(settings, place, entry.config) as source:
+    async with one_server(settings, place, entry) as source:
         await source.start(lambda: None)
         if source.changed and args.agree:
             _show_changes(source)
@@ -46,7 +46,7 @@ async def login(args: argparse.Namespace) -> int:
     def tell(url: str) -> None:
         say(f"open this address to log in; codeagent waits until you are done:\n\n{visible(url)}\n")
 
-    where, listing = await log_in(place, entry.config, tell, browser=not args.no_browser)
+    where, listing = await log_in(place, entry, tell, browser=not args.no_browser)
     problems = [place.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
     if listing.state != "ready":
         say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
@@ -67,9 +67,11 @@ def _entry(args: argparse.Namespace) -> ServerEntry:
     servers = server_files(_place(args)).read()
     entry = servers.get(args.name)
     if not entry.trusted:
+        what = "; ".join((entry.shown, *entry.details))
+        does = "reach" if entry.config.url else "run"
         raise ConfigError(
-            f"{args.name} comes from this project, which is not trusted, so it was not started: it would run "
-            f"{entry.shown}; codeagent mcp trust trusts it"
+            f"{args.name} comes from this project, which is not trusted, so it was not started: it would {does} "
+            f"{what}; codeagent mcp trust trusts it"
         )
     return entry
 

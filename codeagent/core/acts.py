@@ -268,6 +268,16 @@ class TrustServers:
 
 
 @dataclass(frozen=True)
+class GiveVariables:
+    """Give a server of the project variables of the user's, for as long as the project's `.mcp.json` is unchanged."""
+
+    name: str
+    variables: tuple[str, ...]
+    seen: tuple[str, ...]
+    """What the user was shown of the server: one that has changed since then is given nothing."""
+
+
+@dataclass(frozen=True)
 class RestartServer:
     """End an MCP server and start it again."""
 
@@ -283,7 +293,7 @@ class AgreeToServer:
     """The texts as the user was shown them; one that has changed since then keeps waiting."""
 
 
-ServerAct = TrustServers | RestartServer | AgreeToServer
+ServerAct = TrustServers | GiveVariables | RestartServer | AgreeToServer
 
 
 @dataclass(frozen=True)
@@ -374,6 +384,7 @@ Act = (
     | StopTrigger
     | TrustTools
     | TrustServers
+    | GiveVariables
     | RestartServer
     | AgreeToServer
     | Restore

@@ -331,6 +331,7 @@ KEYS = (
     Action("mcp.next", "choose the next server", ("tab", "n")),
     Action("mcp.restart", "end the chosen server and start it again", ("r",)),
     Action("mcp.trust", "trust the servers of the project as they are now; asks once", ("t",)),
+    Action("mcp.give", "give the chosen server of the project the variables it wants; asks once", ("v",)),
     Action("mcp.agree", "agree to what the chosen server changed; asks once", ("a",)),
     Action("mcp.yes", "yes, do it", ("y",), approves=True),
     Action("mcp.distrust", "stop trusting the project's servers", ("d",)),

@@ -114,6 +114,10 @@ class McpSource:
     def seconds(self) -> float:
         return self._config.timeout
 
+    def reconfigure(self, config: ServerConfig) -> None:
+        """Use this from the next start on; another program or address is another server, and is remembered as such."""
+        self._config, self._pins = config, PinFile(self._host.pins, config)
+
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the server, again if it has failed; return once its tools are listed or it failed."""
         self._on_change = changed
