@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -37,6 +37,9 @@ class CallsServer(Protocol):
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
     ) -> Awaitable[Mapping[str, Any]]:
         """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
+
+    def outdated(self, offered: OfferedTool, *, asked: bool) -> Coroutine[Any, Any, str]:
+        """Find out why the server no longer offers this, or the user did not agree to it; see `core.tool.Tool`."""
 
     def instructions(self, agent: str) -> str:
         """Return the server's instructions for its tools, once for each agent; empty otherwise."""
@@ -90,9 +93,14 @@ class ServerTool(Tool[OpenArgs]):
         text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.server}, {self._server.where}."
         if self._offered.read_only:
             text += " It says that this changes nothing; nobody checks that."
-        return Preview(self.target(args), (TextBlock(text=text),))
+        return Preview(self.target(args), (TextBlock(text=text),), base=self._offered.digest)
+
+    def outdated(self, *, asked: bool) -> Coroutine[Any, Any, str]:
+        return self._server.outdated(self._offered, asked=asked)
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        if why := await self._server.outdated(self._offered, asked=False):
+            raise Failed(why)
         try:
             answer = await self._server.call(self._offered.raw_name, args.model_dump(), ctx, ServerProgress(ctx))
         except asyncio.CancelledError:

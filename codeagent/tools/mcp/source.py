@@ -12,7 +12,7 @@ from codeagent.core.errors import RunCancelled, SandboxUnavailable
 from codeagent.core.mcp import ServerConfig, ServerPlace
 from codeagent.core.ports import Asker, RunningProgram, StartProgram, StdioProgram
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Failed, NotFound, Tool, ToolContext
+from codeagent.core.tool import REDEFINED, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
@@ -88,6 +88,11 @@ class McpSource:
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._list_again = asyncio.Event()
+        self._told_changes = 0
+        """How often the server has said that its tools changed."""
+        self._listed_changes = 0
+        """How often it had said so when it was asked for the tools in use."""
+        self._relisting = asyncio.Lock()
         self._calls: list[_RunningCall] = []
         self._asking = asyncio.Lock()
         self._taking = asyncio.Lock()
@@ -219,15 +224,33 @@ class McpSource:
             ended.cancel()
             told.cancel()
 
-    async def _list(self, connection: "Connection") -> None:
-        try:
-            async with asyncio.timeout(self._config.start_timeout):
-                offer = await self._offered(connection)
-        except (ServerError, TimeoutError) as error:
-            self.record.add(f"its tools could not be listed again: {error or 'no answer'}")
-            return
-        await self._take(offer)
-        self._show(state="ready")
+    async def _list(self, connection: "Connection") -> str:
+        """List the server's tools again; return why that failed, as a phrase, empty if it did not."""
+        async with self._relisting:
+            told = self._told_changes
+            try:
+                async with asyncio.timeout(self._config.start_timeout):
+                    offer = await self._offered(connection)
+            except (ServerError, TimeoutError) as error:
+                why = f"its tools could not be listed again: {error or 'no answer'}"
+                self.record.add(why)
+                return why
+            await self._take(offer)
+            self._listed_changes = told
+            self._show(state="ready")
+            return ""
+
+    async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
+        """Implement `server_tool.CallsServer`; what the server said that it changed is read first."""
+        connection = self._connection
+        if connection is not None and (asked or self._listed_changes != self._told_changes):
+            if why := await self._list(connection):
+                return f"{self.name} was not called: {why}"
+        there = self._tools.get(offered.name)
+        if there is not None and there[0] == offered:
+            return ""
+        look = f"/mcp, or codeagent mcp test {self.name}, shows the difference"
+        return f"{offered.name} was not called: {REDEFINED}; {look}"
 
     async def _offered(self, connection: "Connection") -> ServerOffer:
         """Return the server's offer. Raises ServerError."""
@@ -303,6 +326,7 @@ class McpSource:
 
     def listing_changed(self) -> None:
         """Implement `connection.Listener`."""
+        self._told_changes += 1
         self._list_again.set()
 
     async def call(
