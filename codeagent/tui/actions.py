@@ -225,6 +225,7 @@ KEYS = (
     ),
     Action("card.edit", "edit the call; you are then asked about the new one", ("e",)),
     Action("card.hunks", "answer a change hunk by hunk", ("h",), approves=True),
+    Action("card.about", "what a tool that is not codeagent's own says about itself", ("i",)),
     Action("card.deny", "no", ("n",)),
     Action("card.because", "no, and say why", ("r",)),
     Action("card.never", "no, and never ask about these hosts again in this folder", ("v",)),

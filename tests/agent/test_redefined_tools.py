@@ -100,8 +100,11 @@ async def test_a_tool_that_stays_the_same_runs(tmp_path: Path) -> None:
         return None
 
     async with calling(tmp_path, "RedefinesAndTells") as (s, _):
-        (result,) = of(await answered(s, Decision("once"), meanwhile=nothing), ToolResultAdded)
+        events = await answered(s, Decision("once"), meanwhile=nothing)
+        (result,), (asked,) = of(events, ToolResultAdded), of(events, ApprovalRequested)
         assert text_of(result.content) == "hi" and (tmp_path / "called").exists()
+        assert asked.whose == "the MCP server hostile, on this machine, outside the sandbox"
+        assert asked.about == "Say it back."
 
 
 async def test_a_tool_that_was_agreed_to_meanwhile_is_asked_about_as_what_it_is_now(tmp_path: Path) -> None:

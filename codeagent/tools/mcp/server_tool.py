@@ -80,6 +80,10 @@ class ServerTool(Tool[OpenArgs]):
         self._offered = offered
         self._server = server
 
+    @property
+    def whose(self) -> str:
+        return f"the MCP server {self._server.server}, {self._server.where}"
+
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         says = "its server says that it may destroy something" if self._offered.destructive else None
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)

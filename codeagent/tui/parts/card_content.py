@@ -123,9 +123,10 @@ class MarkChoice:
 
 @dataclass(frozen=True)
 class ShowAs:
-    """Show it another way: all waiting calls, a diff in two columns, or nothing until Tab is pressed."""
+    """Show it another way: all waiting calls, a diff in two columns, what the tool says about itself above the call, or
+    nothing until Tab is pressed."""
 
-    view: Literal["all", "split", "away"]
+    view: Literal["all", "split", "about", "away"]
     on: bool
 
 
@@ -185,6 +186,8 @@ class CardView:
     """The marked row, from 0; None if none was marked yet."""
     problem: str = ""
     """What was wrong with the edit of the marked row."""
+    about: bool = False
+    """Whether what the tool says about itself is shown."""
     away: bool = False
 
 
