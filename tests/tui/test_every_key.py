@@ -272,7 +272,8 @@ WALKS: dict[str, Walk] = {
     "card": (
         asks_about_much,
         words(
-            "~tab down up pagedown pageup t left right r ~escape e ~escape ~tab p down up ~escape h i v ~escape n y a A 1"
+            "~tab down up pagedown pageup t left right r ~escape e ~escape ~tab p down up ~escape h i v ~escape n y a"
+            " A 1"
         ),
     ),
     "boundary": (

@@ -30,6 +30,14 @@ class CallsServer(Protocol):
         """Where calls go, as a phrase."""
 
     @property
+    def sensitive(self) -> str:
+        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for the user."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host that its calls go to, with and without its port; empty if it is a program."""
+
+    @property
     def seconds(self) -> float:
         """How long a call may take."""
 
@@ -85,9 +93,15 @@ class ServerTool(Tool[OpenArgs]):
         return f"the MCP server {self._server.server}, {self._server.where}"
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        says = "its server says that it may destroy something" if self._offered.destructive else None
+        """Return the arguments as text, and the server's host for rules that deny or ask.
+
+        Modes never answer for the user if the server is elsewhere, or holds or may reach something.
+        """
+        says = "its server says that it may destroy something" if self._offered.destructive else ""
+        why = "; ".join(filter(None, (self._server.sensitive, says))) or None
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
-        return ApprovalKey(kind="text", parts=(canonical,), sensitive=says, server=self._server.server)
+        server = self._server
+        return ApprovalKey("text", (canonical,), sensitive=why, runs=server.hosts, server=server.server)
 
     def target(self, args: OpenArgs) -> str:
         return one_line(", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500)

@@ -6,9 +6,11 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
+from codeagent.core.hosts import is_loopback
 from codeagent.core.mcp import ServerConfig, ServerPlace
 from codeagent.core.ports import Asker, RunningProgram, StartProgram, StdioProgram
 from codeagent.core.sanitize import one_line
@@ -114,6 +116,24 @@ class McpSource:
         if self._config.url:
             return f"at {one_line(self._config.url.partition('?')[0], 200)}"
         return "in the sandbox" if self._config.where == "sandbox" else "on this machine, outside the sandbox"
+
+    @property
+    def sensitive(self) -> str:
+        config = self._config
+        holds = [*config.env, *config.headers, *(["a login"] if config.client is not None else [])]
+        on_machine = not config.url and config.where == "machine"
+        phrases = (
+            f"network access to {self.hosts[0]}" if self.hosts and not is_loopback(self.hosts[-1]) else "",
+            f"it may reach {', '.join(config.hosts)}" if config.hosts else "",
+            f"it holds {', '.join(holds)}" if holds else "",
+            "it runs on this machine, outside the sandbox" if on_machine else "",
+        )
+        return one_line("; ".join(filter(None, phrases)), 300)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        parts = urlsplit(self._config.url)
+        return tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or ""))) if parts.netloc else ()
 
     @property
     def seconds(self) -> float:
@@ -243,9 +263,9 @@ class McpSource:
     async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
         """Implement `server_tool.CallsServer`; what the server said that it changed is read first."""
         connection = self._connection
-        if connection is not None and (asked or self._listed_changes != self._told_changes):
-            if why := await self._list(connection):
-                return f"{self.name} was not called: {why}"
+        stale = asked or self._listed_changes != self._told_changes
+        if connection is not None and stale and (why := await self._list(connection)):
+            return f"{self.name} was not called: {why}"
         there = self._tools.get(offered.name)
         if there is not None and there[0] == offered:
             return ""
