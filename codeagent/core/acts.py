@@ -258,6 +258,8 @@ class TrustTools:
     """Load the project's tool files as they are now, or stop loading any of them."""
 
     trusted: bool
+    seen: str | None = None
+    """The `Toolbox.digest` of the files that the user was asked about; None if they were not shown."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,8 @@ class Restore:
     conversation: bool = False
     paths: Collection[str] | None = None
     """Only these files; None: all that differ."""
+    seen: str | None = None
+    """The `Changes.present` that the user was shown; None if they were not."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +337,8 @@ class AnswerSummary:
     """Accept the summary, as it was shown or edited; None keeps the conversation as it is."""
 
     summary: str | None
+    seen: str | None = None
+    """The summary that was shown; None: whichever waits."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         assert app.told == [] and "trust 2 files? y loads them" in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [TrustTools(True)])
+        await until(pilot, lambda: app.told == [TrustTools(True, "")])
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
 
 
@@ -90,7 +90,7 @@ async def test_a_y_that_was_typed_before_the_question_could_be_read_loads_nothin
         assert app.told == [] and TOO_SOON in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [TrustTools(True)])
+        await until(pilot, lambda: app.told == [TrustTools(True, "")])
 
 
 async def test_no_other_keys_load_anything(tmp_path: Path) -> None:

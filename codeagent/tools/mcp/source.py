@@ -439,7 +439,8 @@ class McpSource:
             end, asked = running.limit.when(), loop.time()
             running.limit.reschedule(asked + ANSWER_SECONDS)
             try:
-                return await ask_for_server(self.name, params, self._host.asker, running.ctx)
+                reaction = await ask_for_server(self.name, params, self._host.asker, running.ctx)
+                return reaction if running in self._calls else Reaction("cancel")  # nobody waits for it any more
             except RunCancelled:
                 return Reaction("cancel")
             finally:

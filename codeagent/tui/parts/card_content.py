@@ -65,6 +65,8 @@ class UseSummary:
 
     text: str | None
     """Markdown, with the user's changes."""
+    seen: str | None = None
+    """The summary as it was shown first; None: whichever waits."""
 
 
 BoundaryAct = Continue | SkipCall | WrittenCall | StartPlan | UseSummary
