@@ -41,6 +41,7 @@ AIMS = {
     "orphans": 20,
     "floods": 12,
     "advisories": 35,
+    "bound questions": 42,
 }
 """How many cases of each row at least, at SOAK=20."""
 
