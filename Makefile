@@ -9,7 +9,7 @@ SOAK ?= 20
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test soak check snap docs bench engine lock
+.PHONY: setup demo test soak check snap docs bench engine lock names
 
 setup: $(READY)
 
@@ -51,3 +51,6 @@ bench: setup engine ## print the measured figures beside their floors
 
 lock: setup ## write requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+names: setup ## write codeagent/core/names/known_tools.txt from collections of file names (npm and PyPI packages)
+	$(BIN)/python .ci/known_tools.py

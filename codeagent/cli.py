@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import Any, NoReturn, Protocol, TextIO
+from typing import Any, NoReturn, Protocol
 
 from codeagent import __version__
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
@@ -190,6 +190,9 @@ def _say_bug(error: Exception) -> int:
 def _prepare_streams() -> None:
     """Open every standard descriptor, let a stream write every character, and let none of them act on a terminal.
 
+    That holds for a pipe too, which mostly ends at a terminal. Only an answer of `codeagent run` is exact there: it is
+    written to the descriptor itself.
+
     The number of a closed descriptor would be given to the next file opened, perhaps the session log.
     """
     for fd in (0, 1, 2):
@@ -204,15 +207,8 @@ def _prepare_streams() -> None:
             setattr(sys, name, stream)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_ESCAPE)
-        if not isinstance(stream, VisibleStream) and (name == "stderr" or _is_terminal(stream)):
+        if not isinstance(stream, VisibleStream):
             setattr(sys, name, VisibleStream(stream))
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return os.isatty(stream.fileno())
-    except (OSError, ValueError):
-        return False
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

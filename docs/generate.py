@@ -29,6 +29,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.core.events import EVENT_TYPES
+from codeagent.core.host_programs import HOST_PROGRAMS
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (
     AssistantMessage,
@@ -50,6 +51,7 @@ from codeagent.tui.keymap import SCOPES, Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
+_ROWS = re.compile(r"(<!-- include: HOST_PROGRAMS -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _VALUES: tuple[type, ...] = (
     UserMessage, AssistantMessage, ToolCall, Thinking, ProviderContent, WebSource, TextPart, ImagePart, Usage,
     PlannedCall, ErrorInfo,
@@ -68,6 +70,7 @@ def main() -> int:
         "reference/recipe-file.schema.json": recipe_file_schema(),
         "reference/keys.md": keys(),
         "explanation/loop.md": loop(),
+        "explanation/host-programs.md": host_programs(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
@@ -183,6 +186,19 @@ def loop() -> str:
     """Return the page about the loop, with the loop's source in it."""
     source = textwrap.dedent(inspect.getsource(Loop.run))
     return _INCLUDED.sub(lambda match: match[1] + source + match[2], _present("explanation/loop.md"))
+
+
+def host_programs() -> str:
+    """Return the page about programs on the machine, with their table in it."""
+    lines = ["| program | which it is | starts in | environment | memory | also limited | if codeagent is killed |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    for row in HOST_PROGRAMS:
+        memory = "no limit" if row.memory is None else f"{row.memory >> 30} GiB"
+        ends = {"ended": "ended with its children", "hung up": "its terminal hangs up", "left": "left running"}
+        cells = (f"**{row.name}**", row.found, row.folder, row.environment, memory, row.bounds, ends[row.ends])
+        lines.append(f"| {' | '.join(cells)} |")
+    table = "\n".join(lines)
+    return _ROWS.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", _present("explanation/host-programs.md"))
 
 
 def _intro() -> str:

@@ -11,7 +11,7 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions, fingerprint
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import ConfigError, RunCancelled
@@ -21,8 +21,6 @@ from codeagent.core.ports import Reply
 from codeagent.core.tool import Denied, Failed, Preview, ToolError
 from codeagent.tools.arguments import parse_arguments
 
-ASK_USER = "ask_user"
-"""The tool with which the model asks the user."""
 _MOST_PREVIEWS = 3
 """How often a call is shown again because what it would change keeps changing."""
 Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]

@@ -115,6 +115,12 @@ class PreparedCall:
         return min((seconds for seconds in limits if seconds is not None), default=None)
 
     @property
+    def acts_as(self) -> tuple[str, ...]:
+        """Return the names of the tools whose rules apply: its own, and those of the tools that it calls."""
+        does = self.tool.approval_key(self.args).does
+        return tuple(dict.fromkeys((self.tool.name, *(call.tool for call in does))))
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Return the paths that rules are matched against."""
         key = self.tool.approval_key(self.args)

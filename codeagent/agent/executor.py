@@ -266,14 +266,15 @@ class Executor:
         return await self._approvals.permit(prepared, verdict, show, token, again=too_often)
 
     def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        environment = self._environment
+        environment, acts_as = self._environment, prepared.acts_as
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
             reaching(environment.sandbox, prepared.call.id, self._approvals, token),
             token,
-            withheld=partial(self._permissions.withheld, prepared.tool.name, prepared.paths),
+            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
+            denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             read_only=self._permissions.mode == "plan" and environment.sandbox_kind == "docker",

@@ -19,10 +19,10 @@ from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import UserMessage
+from codeagent.core.notes import LEFT, framed
 from codeagent.core.policy import SAID_NO, Decision, Permission, Verdict
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Preview
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.shell.rules import path_key
 
 _WRITE = "write"
@@ -287,7 +287,7 @@ class Inspection:
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
         for one, verdict in verdicts:
             if verdict.permission == "auto":
-                text = f"changed by a command, {verdict.reason}: {shown(one.path)}"
+                text = f"changed by a command, {verdict.reason}: {on_one_line(one.path)}"
                 self._emitter.notice("workspace.left", text)
         return refused, tuple(one for one, verdict in verdicts if verdict.permission == "prompt")
 
@@ -346,17 +346,20 @@ class Inspection:
                 try:
                     aside.append(f"{one.path} to {await self._sandbox.set_aside(one.path)}")
                 except OSError as error:
-                    stuck.append(f"{shown(one.path)} could not be moved away ({error.strerror}): look at it first")
+                    stuck.append(
+                        f"{on_one_line(one.path)} could not be moved away ({error.strerror}): look at it first"
+                    )
             failed = await self._restore(self._store, self._baseline, [one.path for one in found])
         stuck += [
-            f"{shown(path)} could not be taken back ({reason}): look at it first" for path, reason in failed.items()
+            f"{on_one_line(path)} could not be taken back ({reason}): look at it first"
+            for path, reason in failed.items()
         ]
         because = f": {why}" if why else ""
         done = []
         if held := [one for one in found if one.held and one.path not in failed]:
             done.append(f"taken back, as it may run outside the sandbox: {named(held)}{because}")
         if aside:
-            done.append(f"moved away, as it may run code outside the sandbox: {shown(', '.join(aside))}{because}")
+            done.append(f"moved away, as it may run code outside the sandbox: {on_one_line(', '.join(aside))}{because}")
         for text in (*done, *stuck):
             self._warn(text)
         return [*done, *stuck]
@@ -395,7 +398,7 @@ class Inspection:
     def _tell_model(self, notes: Sequence[str]) -> None:
         """Add the notes for the next boundary."""
         for note in notes:
-            self._queue.add_note(UserMessage.from_text(f"({note})", source="note"))
+            self._queue.add_note(framed(LEFT, note))
 
     def _warn(self, text: str) -> None:
         self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))

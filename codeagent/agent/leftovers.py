@@ -17,8 +17,9 @@ from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
 from codeagent.core.paths import GIT_RUNS, host_reason, installed_in, plain_name, watched
+from codeagent.core.sanitize import on_one_line
 from codeagent.tools.edit.diff import diff_block
-from codeagent.tools.edit.encoding import NotText, read_text, shown
+from codeagent.tools.edit.encoding import NotText, read_text
 from codeagent.tools.edit.reads import digest
 
 MOST_NAMED = 5
@@ -83,7 +84,7 @@ def _holds(node: Node | None, sha256: str) -> bool:
 def named(found: Sequence[Leftover]) -> str:
     """Return the first few paths in one line."""
     more = len(found) - MOST_NAMED
-    return ", ".join(shown(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(on_one_line(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 async def leftover_blocks(
@@ -97,7 +98,7 @@ async def leftover_blocks(
         if one.held and len(blocks) < _MOST_DIFFS:
             texts = _texts(await store.node(before.id, one.path), await store.node(now.id, one.path))
         if texts is None:
-            listed.append(shown(one.path))
+            listed.append(on_one_line(one.path))
         else:
             blocks.append(diff_block(one.path, *texts))
     return (*blocks, *((FilesBlock(paths=tuple(listed)),) if listed else ()))
@@ -115,7 +116,7 @@ def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
 def _text(node: Node | None) -> str:
     if node is None:
         return ""
-    return f"-> {shown(os.fsdecode(node.data))}\n" if node.kind == "link" else read_text(node.data).text
+    return f"-> {on_one_line(os.fsdecode(node.data))}\n" if node.kind == "link" else read_text(node.data).text
 
 
 def _reason(path: str, before: Snapshot) -> str | None:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from codeagent.agent.approvals import ASK_USER
 from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
 from codeagent.agent.calls import Denials, StopReport, tool_message
 from codeagent.agent.checkpoints import Checkpointing
@@ -28,6 +27,7 @@ from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.triggers import Triggers
 from codeagent.core.allow import AllowList
+from codeagent.core.approval_events import ASK_USER
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, RunCancelled
@@ -81,6 +81,8 @@ class Conversation:
     """The model is told only of these of the tools above."""
     begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
     """Makes what a run works with, if it is not turns of the model."""
+    server: str = ""
+    """The host that the model's requests go to; empty if it sends none."""
 
 
 class Work(Protocol):

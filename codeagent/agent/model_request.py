@@ -171,7 +171,8 @@ def retried(retry: Retrying) -> ModelRetried:
 
 def fell_back(change: FellBack) -> ModelFellBack:
     """Return the notice that another model took over."""
-    text = f"{change.reason}; continuing with {change.model}"
+    where = f"; from now on: {change.server}" if change.server else ""
+    text = f"{change.reason}; continuing with {change.model}{where}"
     return ModelFellBack(text=text, reason=change.reason, model=change.model)
 
 

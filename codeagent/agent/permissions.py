@@ -126,15 +126,22 @@ class Permissions:
         """Whether a rule denies every call of the tool."""
         return any(rule.permission == "deny" and rule.pattern is None and rule.covers(tool) for rule in self.rules)
 
-    def withheld(self, tool: str, asked: Sequence[str], path: str) -> bool:
-        """Whether a rule keeps the file from the tool, although its call for the paths `asked` was allowed."""
+    def withheld(self, tools: Sequence[str], asked: Sequence[str], path: str) -> bool:
+        """Whether a rule keeps the file from one of the tools, although the call for the paths `asked` was allowed."""
         for rule in self.rules:
-            if rule.permission == "auto" or rule.pattern is None or not rule.covers(tool):
+            if rule.permission == "auto" or rule.pattern is None or not any(map(rule.covers, tools)):
                 continue
             agreed = rule.permission == "prompt" and any(rule.matches(part, "path") for part in asked)
             if rule.matches(path, "path") and not agreed:
                 return True
         return False
+
+    def denies_path(self, tools: Sequence[str], path: str) -> bool:
+        """Whether a rule keeps the file from one of the tools, whoever is asked."""
+        return any(
+            rule.permission == "deny" and rule.pattern and any(map(rule.covers, tools)) and rule.matches(path, "path")
+            for rule in self.rules
+        )
 
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
         """Judge a change that has already happened by the rules of `tool`; `reason` says why it matters."""

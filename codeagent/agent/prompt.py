@@ -15,7 +15,7 @@ from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
 from codeagent.core.policy import Mode, Rule
 from codeagent.core.ports import Skill
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import on_one_line, one_line, visible
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 
@@ -56,7 +56,7 @@ class PromptEnvironment:
 
     def describe(self) -> str:
         commands = _NO_SANDBOX if self.sandbox_kind is None else _COMMANDS[self.sandbox_kind]
-        return f"Workspace: {self.workspace}\nPlatform: {self.platform}\n{commands}"
+        return f"Workspace: {on_one_line(self.workspace)}\nPlatform: {on_one_line(self.platform)}\n{commands}"
 
 
 def system_prompt(
@@ -67,9 +67,17 @@ def system_prompt(
     A pure function; adding a tool or skill changes no text before it.
     """
     base = files("codeagent.agent").joinpath("prompts/base.md").read_text("utf-8").strip()
-    own = instructions.strip() and f"# Instructions of this workspace (AGENTS.md)\n{instructions.strip()}"
+    own = instructions.strip() and f"# Instructions of this workspace (AGENTS.md)\n{_framed(instructions.strip())}"
     sections = [base, _tools(tools), _hints(tools), _skills(skills), own, f"# Environment\n{environment.describe()}"]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _framed(text: str) -> str:
+    """Return text of a repository between marks that do not occur in it: its headings are not those of the prompt."""
+    name, folded = "agents-md", text.casefold()
+    while name in folded:
+        name += "-"
+    return f"<{name}>\n{text}\n</{name}>"
 
 
 def _tools(tools: Sequence[Tool[Any]]) -> str:
@@ -86,7 +94,7 @@ def _tools(tools: Sequence[Tool[Any]]) -> str:
 
 def _hints(tools: Sequence[Tool[Any]]) -> str:
     hints = dict.fromkeys(tool.hint for tool in tools if tool.hint)
-    return "\n".join(["# Hints", *(f"- {hint}" for hint in hints)]) if hints else ""
+    return "\n".join(["# Hints", *(f"- {' '.join(visible(hint).split())}" for hint in hints)]) if hints else ""
 
 
 def _skills(skills: Sequence[Skill]) -> str:

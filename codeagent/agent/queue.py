@@ -9,6 +9,7 @@ from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
 from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
+from codeagent.core.notes import ADDED, framed
 from codeagent.core.notices import QueueOrdered
 
 
@@ -121,7 +122,7 @@ class MessageQueue:
         answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
-        return tuple(UserMessage.from_text(added, source="note") for added in answer)
+        return tuple(framed(ADDED, added) for added in answer)
 
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.

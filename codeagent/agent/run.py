@@ -23,7 +23,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
-from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.model import Model, ModelInUse, ModelOpener, same_provider
 from codeagent.core.notices import ModelChanged, RunNotBegun, SessionNotSaved
 
 if TYPE_CHECKING:  # most conversations run no recipe
@@ -68,6 +68,7 @@ class Run:
                 strategy=str(self._conversation.strategy),
                 codeagent=__version__,
                 resumed=bool(context.line.items),
+                server=self._conversation.server,
             )
         )
         said = context.line.items
@@ -378,8 +379,8 @@ class SessionModel:
         if self._opener is None:
             raise CodeagentError(_KEPT)
         now = self.in_use
-        same = "/" not in name or name.partition("/")[0] == now.name.partition("/")[0]
-        return (await self._opener(name, now.api_base if same else None, now.effort))[0]
+        api_base = now.api_base if same_provider(name, now.name) else None
+        return (await self._opener(name, api_base, now.effort))[0]
 
     def _refuse(self) -> None:
         if self._runs.going_on or self._runs.closed:
@@ -393,7 +394,9 @@ class SessionModel:
             await model.close()
             raise
         before = self._runs.conversation.model
-        self._runs.conversation = replace(self._runs.conversation, model=model)
+        self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
+        if in_use.server not in ("", self.in_use.server):
+            said += f"; from now on: {in_use.server}"
         self.in_use = in_use
         self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base, effort=in_use.effort))
         await before.close()

@@ -61,14 +61,23 @@ class ImagePlan:
     note: str = ""
 
 
-def plan_image(configured: str | None, workspace: Path, config_dir: Path | None, *, accept: bool = False) -> ImagePlan:
+def accepted_image(workspace: Path, config_dir: Path | None) -> str:
+    """Return the digest of what the repository describes now, for a run that accepts it; empty if there is none."""
+    try:
+        found = image_trust(workspace, config_dir)
+    except ConfigError:
+        return ""  # the sandbox says so when it starts
+    return "" if found is None else found.image.digest
+
+
+def plan_image(configured: str | None, workspace: Path, config_dir: Path | None, *, accepted: str = "") -> ImagePlan:
     """Choose between the configured image, the repository's own and the usual ones; blocks on small files.
 
-    `accept`: the repository's own is trusted as it is now. Raises ConfigError.
+    `accepted`: the digest with which the repository's own is used whatever the user said before. Raises ConfigError.
     """
     if configured not in (None, REPOSITORY):
         return ImagePlan(configured)
-    required = configured == REPOSITORY
+    required = configured == REPOSITORY or bool(accepted)
     try:
         found = image_trust(workspace, config_dir)
     except ConfigError as error:
@@ -78,9 +87,11 @@ def plan_image(configured: str | None, workspace: Path, config_dir: Path | None,
     if found is None:
         gone = required or _used_before(workspace, config_dir)
         return ImagePlan(withheld=f"this repository describes no image; use the usual one: {_REFUSE}" if gone else "")
-    file, answer = found.image.file, "trusted" if accept else found.answer
-    if answer == "trusted":
+    file, answer = found.image.file, found.answer
+    if answer == "trusted" or accepted == found.image.digest:
         return ImagePlan(repository=found.image)
+    if accepted:
+        return ImagePlan(withheld=f"{file} has changed since this run began, which accepted its image; {_LOOK}")
     if answer == "changed":
         return ImagePlan(withheld=f"{file} has changed since you trusted the image it describes; {_LOOK}")
     if required:

@@ -8,12 +8,12 @@ from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.model import Model, ModelInUse
+from codeagent.core.model import Model, ModelInUse, same_provider
 from codeagent.llm.catalog import context_window, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane
 from codeagent.llm.factory import open_model as resolve_model
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
-from codeagent.llm.providers import key_variables
+from codeagent.llm.providers import key_variables, server_of
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
 
@@ -30,7 +30,8 @@ class OpenModels:
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         model = await open_model(name, api_base, self.place, replace(self.options, thinking=effort))
         window = self.window or await asyncio.to_thread(context_window, name) or model.context_window
-        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base))
+        server = server_of(name, api_base, self.place.environment)
+        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
 
     def _lane(self, name: str, api_base: str | None) -> str:
         return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]
@@ -44,8 +45,10 @@ async def open_model(
     fallback = options.fallback
     if fallback is None or fallback == name:
         return model
-    shared = api_base if "/" not in fallback or fallback.partition("/")[0] == name.partition("/")[0] else None
-    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options))
+    shared = api_base if same_provider(fallback, name) else None
+    server = server_of(fallback, shared, place.environment)
+    other = "" if server == server_of(name, api_base, place.environment) else server
+    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options), other)
 
 
 async def _open_one(name: str, api_base: str | None, place: Place, options: ModelOptions) -> RetryingModel:

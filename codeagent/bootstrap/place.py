@@ -41,6 +41,8 @@ class Place:
     """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks are."""
     trust_project: bool = False
     """The project's tool files are loaded as they are now, for this conversation."""
+    accepted_image: str = ""
+    """The digest of the image that the repository described when this program began, which accepts it; else empty."""
     has_servers: bool = True
     """Configured MCP servers are part of it."""
     agreed_git: frozenset[str] = frozenset()
@@ -164,7 +166,8 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
 
     elsewhere = git_elsewhere(root, place.config_dir)
     agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
-    plan = plan_image(settings.sandbox.image, place.copy_of or root, place.config_dir, accept=place.trust_project)
+    described = place.copy_of or root
+    plan = plan_image(settings.sandbox.image, described, place.config_dir, accepted=place.accepted_image)
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,

@@ -33,7 +33,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.groups import Group
-from codeagent.core.model import ModelOpener
+from codeagent.core.model import Model, ModelOpener
 from codeagent.core.policy import NetworkLevel, Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
@@ -101,9 +101,7 @@ async def open_runtime(
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
-        conversation = Conversation(
-            model, builder.system_prompt, builder.tools, strategy, around.limits, attended, builder
-        )
+        conversation = _conversation(model, in_use.server, builder, strategy, around)
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
@@ -113,12 +111,28 @@ async def open_runtime(
         agent.observe(observer)
         _begin(agent, policy.network, history)
         agent.tell_tools(files.first_look)
-        for code, text in (*session.troubles, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
+        moved = _other_server(history.server, in_use.server)
+        for code, text in (*session.troubles, *moved, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
         files.catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+
+
+def _conversation(
+    model: Model, server: str, builder: PromptBuilder, strategy: Strategy, around: ToolEnvironment
+) -> Conversation:
+    return Conversation(
+        model,
+        builder.system_prompt,
+        builder.tools,
+        strategy,
+        around.limits,
+        around.attended,
+        prompt_builder=builder,
+        server=server,
+    )
 
 
 @dataclass(frozen=True)
@@ -207,6 +221,12 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
             f"OpenAPI documents of this project are not trusted as they are now: {waiting}; read them, then run "
             "codeagent tools trust",
         )
+
+
+def _other_server(before: str, now: str) -> Iterator[Told]:
+    """Yield a notice if the text of a resumed conversation will go to another host than before."""
+    if before and now not in ("", before):
+        yield "model.server", f"this conversation went to {before}; from now on: {now}"
 
 
 def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:
@@ -309,8 +329,9 @@ def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -
     if settings.hooks:
         from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
-        given = [CommandHook(hook.event, hook.command, workspace.root, hook.tools) for hook in settings.hooks]
-        programs = command_hooks(given)
+        programs = command_hooks(
+            [CommandHook(workspace=workspace.root, **hook.model_dump()) for hook in settings.hooks]
+        )
     if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
         from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
 

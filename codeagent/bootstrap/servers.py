@@ -1,9 +1,9 @@
 """MCP servers: those of a conversation, and one that is only looked at or logged in to."""
 
 import asyncio
-import webbrowser
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -13,12 +13,13 @@ from typing import Any, Literal
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.agent.reach import program_starter
+from codeagent.bootstrap.browser import open_in_browser
 from codeagent.bootstrap.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ServerFiles
 from codeagent.config.mcp_entries import ServerEntry
 from codeagent.config.settings import Settings
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
 from codeagent.core.ports import Asker, Sandbox, StartProgram
 from codeagent.core.redact import is_secret_name
@@ -28,6 +29,8 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.sandbox.programs import MachinePrograms
 from codeagent.tools.mcp.mentions import offered_texts, read_mentions
+from codeagent.tools.mcp.pins import Changed
+from codeagent.tools.mcp.program import AgreedProgram
 from codeagent.tools.mcp.source import McpSource, ServerHost
 from codeagent.tools.source import Listing
 from codeagent.tools.toolsets import Toolsets
@@ -46,10 +49,12 @@ def server_host(
     place: Place, root: Path, in_sandbox: StartProgram | None, asker: Asker | None, auth: Callable[[ServerConfig], Any]
 ) -> ServerHost:
     """Return what servers get from us. `in_sandbox` None: those for the sandbox do not start."""
-    programs: dict[ServerPlace, StartProgram] = {"machine": MachinePrograms(root, place.environment).start}
+    own = place.state_dir / "mcp"
+    on_machine = MachinePrograms(root, place.environment, own / "folders")
+    programs: dict[ServerPlace, StartProgram] = {"machine": on_machine.start}
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
-    return ServerHost(root, programs, place.state_dir / "mcp", asker, auth, place.redactor.clean)
+    return ServerHost(root, programs, own, asker, auth, place.redactor.clean)
 
 
 def sandbox_starter(sandbox: Sandbox | None, questions: UserQuestions) -> StartProgram | None:
@@ -83,6 +88,28 @@ def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
     return full
 
 
+def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, ...]:
+    """Agree to the programs of trusted servers in the workspace as they are now; return their files, a line each.
+
+    Blocks. What cannot be agreed to waits, and is said when the server is started.
+    """
+    found: list[str] = []
+    for entry in entries:
+        if (program := _program_of(place, entry)) is not None:
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):
+                found += [line for change in program.accept()[:1] for line in change.now.said.splitlines()]
+    return tuple(found)
+
+
+def _program_of(place: Place, entry: ServerEntry) -> AgreedProgram | None:
+    """Return a server's program; None if it has none, or variables that are missing."""
+    try:
+        config = ready_config(place, entry)
+    except ConfigError:
+        return None
+    return None if config.url else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
+
+
 def reading_hook(servers: "McpServers") -> Hook:
     """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be had is not sent."""
 
@@ -106,6 +133,8 @@ class McpServers:
         self._files = server_files(place)
         self._toolsets = Toolsets()
         self._sources: dict[str, McpSource] = {}
+        self._untrusted: dict[str, tuple[Changed, ...]] = {}
+        """The programs of servers that are not trusted, as they were first listed since the files were read."""
         self._wrong: dict[str, str] = {}
         self.hear: Callable[[str], None] = lambda name: None
         """See `tell_reads`."""
@@ -148,10 +177,10 @@ class McpServers:
         ready = (source for source in self._sources.values() if source.list().state == "ready")
         return tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
 
-    async def trust(self, trusted: bool) -> None:
+    async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
         """Raises ConfigError."""
         if trusted:
-            await self._rewrite(partial(self._files.trust, self._configured.digest))
+            await self._rewrite(partial(self._files.trust, self._configured.digest), seen)
         else:
             await self._rewrite(self._files.distrust)
 
@@ -168,14 +197,19 @@ class McpServers:
             source.reconfigure(ready_config(self._place, self._configured.get(name)))
             await self._toolsets.restart(name)
 
-    async def _rewrite(self, change: Callable[[], object]) -> None:
-        """Change the files, read them again, and add the servers that can be started only now. Raises ConfigError."""
+    async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
+        """Change the files, read them again, and add the servers that can be started only now. Raises ConfigError.
+
+        `programs`: the texts of their programs as the user has seen them.
+        """
         before = set(self._sources)
         try:
             await asyncio.to_thread(change)
         finally:
             await asyncio.to_thread(self._read)
         for name in [name for name in self._sources if name not in before]:
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
+                await self._sources[name].agree_to_program(programs)
             try:
                 self._toolsets.add(self._sources[name])
             except ConfigError as error:
@@ -193,17 +227,20 @@ class McpServers:
         source = self._sources.get(name)
         if source is None or not source.changed:
             raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
-        if not any(one.now.said in seen for one in source.changed):
+        held = source.held
+        try:
+            agreed = await source.agree(seen)
+        except (SandboxUnavailable, UnsafeFile, OSError) as error:
+            raise ConfigError(f"what you agreed to could not be kept: {error}") from error
+        if not agreed:
             raise ConfigError(
                 f"{name} has changed again since it was shown, so nothing was agreed to; look at it again"
             )
-        try:
-            await source.agree(seen)
-        except (UnsafeFile, OSError) as error:
-            raise ConfigError(f"what you agreed to could not be kept: {error}") from error
+        if held:
+            await self._toolsets.restart(name)
 
     def _read(self) -> None:
-        self._configured = self._files.read()
+        self._configured, self._untrusted = self._files.read(), {}
         self._wrong = {}
         for entry in self._configured.entries:
             if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
@@ -214,6 +251,8 @@ class McpServers:
                 self._wrong[entry.config.name] = str(error)
                 continue
             self._sources[config.name] = McpSource(config, self._host)
+            if self._place.trust_project and entry.place == "project":
+                accept_programs(self._place, [entry])
 
     def _why_not(self, name: str) -> str:
         if name in self._wrong:
@@ -228,18 +267,28 @@ class McpServers:
         )
         source = self._sources.get(name)
         if not entry.trusted:
-            return replace(facts, state="untrusted")
+            return replace(facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry)))
         if source is None:
             return replace(facts, state="failed", problems=(self._wrong[name],)) if name in self._wrong else facts
         listing = source.list()
         return replace(
             facts,
-            state=listing.state,
+            state="waiting" if source.held else listing.state,
             tools=tuple(tool.name for tool in listing.tools),
             problems=tuple(problem.text for problem in listing.problems),
             wrote=source.record.lines,
             changed=tuple(change.diff for change in source.changed),
         )
+
+    def _program(self, entry: ServerEntry) -> tuple[Changed, ...]:
+        """Return what the user would agree to by trusting a server. Blocks, once."""
+        name = entry.config.name
+        if name not in self._untrusted:
+            self._untrusted[name] = ()
+            program = _program_of(self._place, entry)
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
+                self._untrusted[name] = () if program is None else program.changes()
+        return self._untrusted[name]
 
 
 @asynccontextmanager
@@ -275,8 +324,8 @@ async def log_in(
     def show(url: str) -> None:
         tell(url)
         if browser:
-            opening = asyncio.get_running_loop().run_in_executor(None, webbrowser.open, url)
-            opening.add_done_callback(lambda done: done.exception())  # the address was printed: it can be copied
+            with suppress(OSError):  # the address was printed: it can be copied
+                open_in_browser(url, os.environ, place.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
         login = await begin_login(config, KeyStore(place.config_dir), place.redactor.learn, show, callback)

@@ -12,8 +12,11 @@ from typing import Any
 
 from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
+from codeagent.core.host_programs import NEW_REPOSITORY, minimal, run_program
+from codeagent.core.programs import find_program, why_not_found
 from codeagent.llm.demo import DEMO_PROMPT, demo_files
 
+_SECONDS = 600.0
 _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 
@@ -89,8 +92,11 @@ def commit_all(folder: Path, message: str, environment: Mapping[str, str]) -> Pa
 
     Raises CodeagentError.
     """
-    guarded = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    guarded |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    guarded = minimal(environment) | {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+    }
     _git(folder, ("init", "-q", "--template="), guarded)
     _git(folder, ("add", "-A"), guarded)
     _git(folder, (*_AUTHOR, "commit", "-q", "--allow-empty", "-m", message), guarded)
@@ -98,11 +104,16 @@ def commit_all(folder: Path, message: str, environment: Mapping[str, str]) -> Pa
 
 
 def _git(folder: Path, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    argv = ["git", "-c", f"core.hooksPath={os.devnull}", "-c", "init.defaultBranch=main", *arguments]
+    program = find_program("git", Path.cwd())
+    if program is None:
+        why, remedy = why_not_found("git", Path.cwd())
+        raise CodeagentError(f"this needs git, but {why}: {remedy}, for example with apt-get install git")
+    argv = [program, "-c", f"core.hooksPath={os.devnull}", "-c", "init.defaultBranch=main", *arguments]
     try:
-        done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise CodeagentError(f"this needs git ({error.strerror}); install it: apt-get install git") from error
+        done = run_program(NEW_REPOSITORY, argv, folder=folder, environment=environment, seconds=_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CodeagentError(f"git cannot be run ({reason}); look at {program}") from error
     if done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().replace("\n", " ")
         raise CodeagentError(f"git {' '.join(arguments)} failed in {folder}: {reason}")

@@ -22,6 +22,7 @@ from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_con
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
+from codeagent.core.host_programs import NOWHERE, VERSION, run_program
 from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
@@ -141,10 +142,11 @@ def _state(place: Place) -> Finding:
 def _program(name: str, path: str | None, remedy: str, missing: State) -> Finding:
     if path is None:
         return Finding(name, missing, f"not found: {remedy}")
-    done = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
-    )
-    return Finding(name, "ok", f"{done.stdout.partition(chr(10))[0]} ({path})")
+    try:
+        done = run_program(VERSION, [path, "--version"], folder=NOWHERE, environment={"LC_ALL": "C.UTF-8"}, seconds=10)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(name, missing, f"{path} does not say its version ({type(error).__name__}): {remedy}")
+    return Finding(name, "ok", f"{done.stdout.decode(errors='replace').partition(chr(10))[0]} ({path})")
 
 
 def _git(found: Finding) -> list[Finding]:

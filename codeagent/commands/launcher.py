@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
-from codeagent.bootstrap.image import REPOSITORY, ImageTrust, image_trust, refuse_image
+from codeagent.bootstrap.image import REPOSITORY, image_trust, refuse_image
 from codeagent.commands.arguments import settings_of
+from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent, UnknownEvent
@@ -21,9 +23,10 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
-from codeagent.llm.local_servers import LocalServer, local_servers
+from codeagent.llm.catalog import is_scripted
+from codeagent.llm.local_servers import LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables, try_key
-from codeagent.sandbox.repository_image import described
+from codeagent.sandbox.repository_image import RepositoryImage, described
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
@@ -78,10 +81,10 @@ class LocalLauncher:
             return Missing("place", odd)
         if settings.sandbox.kind == "docker" and (found := await asyncio.to_thread(self._git_question, options)):
             return found
-        if asked := await asyncio.to_thread(self._image_question, settings, options):
-            return Missing("image", asked)
+        if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
+            return image
         if settings.model is None:
-            return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+            return await _no_model(settings.api_base)
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
@@ -145,6 +148,13 @@ class LocalLauncher:
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
+    def keep(self, choices: Choices) -> str:
+        if is_scripted(str(choices.get("model", ""))):
+            return ""
+        keep_choices(user_config_file(), self._workspace, choices)
+        set_too = (name for name, path in ENVIRONMENT.items() if os.environ.get(name) and path[0] in choices)
+        return next((f"kept, but {name} in the environment wins over it" for name in set_too), "kept")
+
     async def files(self) -> tuple[str, ...]:
         """List at most 200,000 files and their folders. Raises CodeagentError."""
         program = await asyncio.to_thread(find_ripgrep, self._workspace)
@@ -203,20 +213,35 @@ class LocalLauncher:
         elsewhere.keep(options.read_git)
         return None
 
-    def _image_question(self, settings: Settings, options: LaunchOptions) -> str:
-        """Ask about the image that the repository describes, as it is now; empty if there is nothing to ask."""
+    def _image_question(self, settings: Settings, options: LaunchOptions) -> Missing | None:
+        """Ask about the image that the repository describes, as it is now; None if there is nothing to ask.
+
+        A yes is for what its question showed: if that has changed since, nothing is trusted, and it is asked again.
+        """
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, REPOSITORY):
-            return ""
+            return None
         try:
             found = image_trust(self._workspace, config_dir())
         except ConfigError:
-            return ""  # the sandbox says so when it starts
-        if found is None or found.answer in ("trusted", "refused"):
-            return ""
-        if options.use_image is None:
-            return "" if found.image.is_plain and found.answer == "unasked" else _described(found)
-        found.trust() if options.use_image else refuse_image(self._workspace, config_dir())
-        return ""
+            return None  # the sandbox says so when it starts
+        if found is None or (answer := found.answer) in ("trusted", "refused"):
+            return None
+        said = "has changed since you trusted its image" if answer == "changed" else "describes an image of its own"
+        match options.use_image:
+            case None if found.image.is_plain and answer == "unasked":
+                return None
+            case None:
+                pass
+            case False:
+                refuse_image(self._workspace, config_dir())
+                return None
+            case True if options.image_seen == found.image.digest:
+                found.trust()
+                return None
+            case True:
+                said = "changed while you were being asked, and nothing was trusted"
+        shown = _described(found.image, said)
+        return Missing("image", shown, digest=found.image.digest) if shown else None
 
     def _odd_place(self) -> str:
         """Return why this is probably not the intended folder; empty if it may be."""
@@ -248,13 +273,24 @@ class LocalLauncher:
         return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
 
 
-def _described(found: ImageTrust) -> str:
+def _described(image: RepositoryImage, said: str) -> str:
     """Say what would be built; empty if a small screen cannot show all of it, for which nobody could say yes then."""
-    shown = [(name, visible(text)) for name, text in described(found.image) if name not in ("file", "not applied")]
+    shown = [(name, visible(text)) for name, text in described(image) if name not in ("file", "not applied")]
     if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
         return ""
-    said = "has changed since you trusted its image" if found.answer == "changed" else "describes an image of its own"
-    return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{found.image.file} {said}"])
+    return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])
+
+
+async def _no_model(api_base: str | None) -> Missing:
+    """Say that no model is named, with those that can be had: of the named server, else of this machine."""
+    if api_base is None:
+        return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+    server = await server_at(api_base)
+    if server is None:
+        return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
+    about = f"at {server.api_base}"
+    rows = tuple(ModelRow(f"openai/{model}", about, True, server.api_base) for model in server.models)
+    return Missing("model", f"Choose a model of {server.name}", servers=rows)
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

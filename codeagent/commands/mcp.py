@@ -18,6 +18,8 @@ from codeagent.core.sanitize import one_line, visible
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
+_MOST_FILES = 20
+"""Files named of what was trusted."""
 _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
 
 
@@ -31,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         usage="codeagent mcp add NAME [options] URL\n       codeagent mcp add NAME [options] -- COMMAND [ARG ...]",
     )
     adding.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
-    adding.add_argument("target", metavar="URL | COMMAND", nargs="+", help="what to reach, or after -- what to start")
+    adding.add_argument(
+        "target",
+        metavar="URL | COMMAND",
+        nargs="+",
+        help="what to reach, or after -- what to start, in an empty folder; '${workspaceFolder}' is this one",
+    )
     adding.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the command; may be ${NAME}"
     )
@@ -61,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
     testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
     testing.add_argument("name", metavar="NAME")
-    testing.add_argument("--agree", action="store_true", help="use tools whose descriptions have changed")
+    testing.add_argument("--agree", action="store_true", help="use its program and tools as they are now")
     entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
     entering.add_argument("name", metavar="NAME")
     entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
@@ -98,7 +105,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             _remove(args.name, files)
             print(f"removed {args.name} from {files.user_file}")
         case "trust":
-            return _trust(files, _given(args.give))
+            return _trust(files, args)
         case _:
             files.distrust()
             print("this project's servers will not be started from now on")
@@ -240,7 +247,8 @@ def _given(words: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _trust(files: ServerFiles, give: Sequence[tuple[str, str]]) -> int:
+def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
+    give = _given(args.give)
     problems = files.read().problems
     for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
@@ -255,4 +263,14 @@ def _trust(files: ServerFiles, give: Sequence[tuple[str, str]]) -> int:
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
     for line in _lines(entries):
         print(line)
+    from codeagent.bootstrap.servers import accept_programs  # imports everything that a conversation needs
+    from codeagent.commands.mcp_reach import place_of
+
+    files_of_theirs = accept_programs(place_of(args), entries)
+    if files_of_theirs:
+        print("with these files of their programs; a change of one is shown to you before it is run:")
+    for line in files_of_theirs[:_MOST_FILES]:
+        print(f"  {line}")
+    if (more := len(files_of_theirs) - _MOST_FILES) > 0:
+        print(f"  and {more} more")
     return 0

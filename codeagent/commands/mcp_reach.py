@@ -11,8 +11,9 @@ from codeagent.config.keys import KeyStore
 from codeagent.config.mcp_entries import ServerEntry
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.display import DiffBlock
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.sanitize import one_line, visible
+from codeagent.disk.private import UnsafeFile
 from codeagent.tools.mcp.source import McpSource
 from codeagent.tools.source import Listing
 
@@ -21,17 +22,20 @@ _LAST_LINES = 20
 
 
 async def test(args: argparse.Namespace) -> int:
-    """Start a server and list its tools; return 1 if it did not start or has tools that wait. Raises ConfigError."""
-    place, entry = _place(args), _entry(args)
+    """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises ConfigError."""
+    place, entry = place_of(args), _entry(args)
     settings = settings_of(args, place.workspace)
     async with one_server(settings, place, entry) as source:
         await source.start(lambda: None)
-        if source.changed and args.agree:
-            _show_changes(source)
-            await source.agree({change.now.said for change in source.changed})
+        if source.held and args.agree:
+            await _agree(source)
+            await source.start(lambda: None)
+        if source.changed and args.agree and not source.held:
+            await _agree(source)
         elif source.changed:
             _show_changes(source)
-            say(f"codeagent mcp test {source.name} --agree uses them as they are now")
+            does = "starts it" if source.held else "uses them"
+            say(f"codeagent mcp test {source.name} --agree {does} as they are now")
         listing = source.list()
         _show(source, listing, place)
         return 0 if listing.state == "ready" and not source.changed else 1
@@ -39,7 +43,7 @@ async def test(args: argparse.Namespace) -> int:
 
 async def login(args: argparse.Namespace) -> int:
     """Log in to a server; return 1 if that failed. Raises ConfigError."""
-    place, entry = _place(args), _entry(args)
+    place, entry = place_of(args), _entry(args)
     if not entry.config.url:
         raise ConfigError(f"{args.name} is not reached over HTTP, so there is nothing to log in to")
 
@@ -57,14 +61,14 @@ async def login(args: argparse.Namespace) -> int:
     return 0
 
 
-def _place(args: argparse.Namespace) -> Place:
+def place_of(args: argparse.Namespace) -> Place:
     environment = dict(os.environ)
     return Place(workspace_of(args.cwd), state_dir(), environment, KeyStore(config_dir()).find, config_dir())
 
 
 def _entry(args: argparse.Namespace) -> ServerEntry:
     """Return the server, if it may be started. Raises ConfigError."""
-    servers = server_files(_place(args)).read()
+    servers = server_files(place_of(args)).read()
     entry = servers.get(args.name)
     if not entry.trusted:
         what = "; ".join((entry.shown, *entry.details))
@@ -89,6 +93,17 @@ def _show(source: McpSource, listing: Listing, place: Place) -> None:
         print(f"{source.name}, {source.where}: {len(listing.tools)} tool{'s' * (len(listing.tools) != 1)}")
     for tool in listing.tools:
         print(f"  {tool.name:<40} {clean(one_line(tool.summary, 100))}".rstrip())
+
+
+async def _agree(source: McpSource) -> None:
+    """Agree to what is shown. Raises ConfigError."""
+    _show_changes(source)
+    try:
+        agreed = await source.agree({change.now.said for change in source.changed})
+    except (SandboxUnavailable, UnsafeFile, OSError) as error:
+        raise ConfigError(f"what you agreed to could not be kept: {error}") from error
+    if not agreed:
+        raise ConfigError(f"{source.name} changed while it was shown, so nothing was agreed to; look at it again")
 
 
 def _show_changes(source: McpSource) -> None:

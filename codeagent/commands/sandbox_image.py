@@ -61,9 +61,9 @@ def trust_image(workspace: Path) -> int:
     if found is None:
         print("nothing to trust: this repository describes no image")
         return 0
-    found.trust()
     for line in own_image_lines(OwnImage(found.image.file, _ANSWERS["trusted"], True, tuple(described(found.image)))):
         print(line)
+    found.trust()  # what was printed, and not what the files may be by now
     print("commands run in it from the next start, which builds it; codeagent sandbox build builds it now")
     return 0
 

@@ -22,13 +22,14 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
-from codeagent.core.messages import text_of
+from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.redact import Redactor
-from codeagent.core.sanitize import one_line, visible, visible_json
+from codeagent.core.sanitize import on_one_line, one_line, visible, visible_json
 from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
+from codeagent.session.story import speaker
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 
 _INDENT = " " * 4
@@ -132,7 +133,7 @@ def _list(store: SessionStore, *, as_json: bool) -> int:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
         state = "  in use" if summary.in_use else ""
         name = one_line(summary.title or summary.prompt, 60)
-        print(f"{summary.id}  {when}  {name}  {visible(summary.workspace)}{state}")
+        print(f"{summary.id}  {when}  {name}  {on_one_line(summary.workspace)}{state}")
     return 0
 
 
@@ -230,37 +231,42 @@ def _print_rows(rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *,
 def _call_line(row: CallRecord) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
     facts = [
-        f"by {row.approval}" + (f" {visible(row.rule)}" if row.rule else "") if row.approval else "",
+        f"by {row.approval}" + (f" {on_one_line(row.rule)}" if row.rule else "") if row.approval else "",
         row.sandbox or "",
         f"exit {row.exit}" if row.exit is not None else "",
         row.error or ("done" if row.answered else "no result"),
         "" if row.executed else "not run",
-        f"job {visible(row.job)}" if row.job else "",
+        f"job {on_one_line(row.job)}" if row.job else "",
         f"{row.duration_ms} ms",
     ]
     how = ", ".join(fact for fact in facts if fact)
-    return f"{when}  {visible(row.id)}  {visible(row.tool)}  {how}\n    {one_line(row.arguments, 200)}"
+    return f"{when}  {on_one_line(row.id)}  {on_one_line(row.tool)}  {how}\n    {one_line(row.arguments, 200)}"
 
 
 def _line(event: KnownEvent | UnknownEvent) -> str:
     match event:
         case RunStarted():
-            return f"── run · {visible(event.model)} · {visible(event.workspace)} · {event.mode}"
-        case MessageAdded(message=message) if message.role == "user":
-            return f"{message.source}> {visible(text_of(message.content))}"
-        case MessageAdded(message=message) if message.role == "assistant" and message.text:
-            return visible(message.text)
+            return f"── run · {on_one_line(event.model)} · {on_one_line(event.workspace)} · {event.mode}"
+        case MessageAdded(message=UserMessage() as message):
+            return _spoken(speaker(event, message), text_of(message.content))
+        case MessageAdded(message=AssistantMessage(text=text)) if text:
+            return _spoken("agent", text)
         case ApprovalResolved(source="user") if event.reason:
-            return f"  {event.answer}> {visible(event.reason)}"
+            return f"  {event.answer}> {one_line(event.reason, 400)}"
         case ToolStarted():
-            return f"  ● {event.name} {one_line(event.target, 100)}"
+            return f"  ● {one_line(event.name, 64)} {one_line(event.target, 100)}"
         case ToolResultAdded():
             how = "✓" if event.error is None else f"✗ {event.error.kind}:"
-            return f"  {how} {event.name} {one_line(text_of(event.content), 100)}"
+            return f"  {how} {one_line(event.name, 64)} {one_line(text_of(event.content), 100)}"
         case RunFinished():
             return f"── {event.reason} · {event.turns} turns · {event.calls} calls"
         case _:
             return ""
+
+
+def _spoken(speaker: str, text: str) -> str:
+    """Return what somebody said; only its first line begins where a speaker is named."""
+    return "\n    ".join(f"{speaker}> {visible(text)}".split("\n"))
 
 
 def _check(store: SessionStore, session_id: str) -> int:

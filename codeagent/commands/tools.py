@@ -38,7 +38,7 @@ from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.core.sanitize import one_line, visible_json
+from codeagent.core.sanitize import folded, one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
@@ -324,7 +324,7 @@ class _Front:
         return code
 
     async def _answer(self, event: ApprovalRequested) -> Decision:
-        say(self._redactor.clean(plain_text(event.blocks) or event.target))
+        say(folded(self._redactor.clean(plain_text(event.blocks) or event.target)))
         if self._approve:
             return Decision("once", source="flag")
         if sys.stdin is None or not sys.stdin.isatty():

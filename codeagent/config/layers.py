@@ -4,7 +4,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import reduce
 from itertools import takewhile
@@ -36,6 +36,7 @@ from codeagent.config.settings import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_folder, read_regular
@@ -74,6 +75,7 @@ _TIGHTENS = frozenset({
 })  # fmt: skip
 _LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
 """Values that never tighten."""
+_COMMAND_LINE = "the command line"
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
@@ -106,8 +108,10 @@ def load_settings(
     user = _read_user(user_file, decides)
     project = _read_project(workspace, decides)
     given = {section: dict(value) if section in _SECTIONS else value for section, value in flags.items()}
-    _validate(given, _Source("the command line"), decides)
-    merged = _merge(_merge(user, _from_environment(environment, decides)), given)
+    _validate(given, _Source(_COMMAND_LINE), decides)
+    variables = _from_environment(environment, decides)
+    layers: list[tuple[str, Layer]] = [(str(user_file), user), *variables.items(), (_COMMAND_LINE, given)]
+    merged = _merged(layer for _, layer in layers)
     lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
     merged["limits"] = {**merged.get("limits", {}), **lowered}
     held = project.get("sandbox", {})
@@ -123,9 +127,31 @@ def load_settings(
     if "toolsets" in given:
         use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
         merged["toolsets"]["use"] = list(dict.fromkeys(use))
-    layers = {"flag": given, "user": user, "project": project}
-    merged["rules"] = {origin: layer.get("rules", {}) for origin, layer in layers.items()}
+    merged["rules"] = {
+        "flag": given.get("rules", {}),
+        "user": user.get("rules", {}),
+        "project": project.get("rules", {}),
+    }
+    tightened: Layer = {key: project[key] for key in ("read_only_commands", "tools") if key in project}
+    if held and merged["sandbox"]["network"] == held["network"]:
+        tightened["sandbox"] = held
+    layers.append((str(PROJECT_FILE), tightened | {"limits": lowered}))
+    merged["origins"] = {key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)}
     return Settings.model_validate(merged)
+
+
+def _set_in(layer: Layer) -> Iterator[str]:
+    """Yield the settings of a layer, those of a section as `section.key`; without rules."""
+    for key, value in layer.items():
+        if key == "rules":
+            continue
+        yield from (f"{key}.{inner}" for inner in value) if key in _SECTIONS else (key,)
+
+
+def _is_set(merged: Layer, key: str) -> bool:
+    """Whether the setting still holds: another layer may have removed it."""
+    section, _, inner = key.partition(".")
+    return inner in merged.get(section, {}) if inner else section in merged
 
 
 def parse_rules(rules: RuleLayers) -> tuple[Rule, ...]:
@@ -263,15 +289,32 @@ def _nearest(path: tuple[str, ...]) -> str:
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(section.model_fields)}"
 
 
-def _from_environment(environment: Mapping[str, str], decides: Decides) -> Layer:
-    layer: Layer = {}
+def _from_environment(environment: Mapping[str, str], decides: Decides) -> dict[str, Layer]:
+    """Return a layer for each variable that is set, by its name."""
+    layers: dict[str, Layer] = {}
     for variable, path in ENVIRONMENT.items():
         if not (value := environment.get(variable)):
             continue
-        one: Layer = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
-        _validate(one, _Source(variable), decides)
-        layer = _merge(layer, one)
-    return layer
+        layers[variable] = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
+        _validate(layers[variable], _Source(variable), decides)
+    return layers
+
+
+def _merged(layers: Iterable[Layer]) -> Layer:
+    """Merge the layers, the lowest first.
+
+    An address that a layer gives with its model is not used for a model of another provider, named in a higher layer.
+    """
+    merged, owner = Layer(), None
+    for layer in layers:
+        model = layer.get("model")
+        if "api_base" in layer:
+            owner = model
+        elif owner and model and not same_provider(model, owner):
+            del merged["api_base"]
+            owner = None
+        merged = _merge(merged, layer)
+    return merged
 
 
 def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.config.kept import GrantFile, TrustFile
-from codeagent.config.mcp_entries import Origin, ServerEntry, ServerList, decoded, parse_servers
+from codeagent.config.mcp_entries import Origin, ServerEntry, ServerList, decoded, in_workspace, parse_servers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import ServerConfig
@@ -190,7 +190,7 @@ class ServerFiles:
             return ServerList(problems=(ToolProblem(str(file), f"{why}; its servers are not used"),))
         if raw is not None and self._is_exposed:
             return ServerList(problems=(ToolProblem(str(file), _EXPOSED),))
-        return ServerList() if raw is None else parse_servers(raw, str(file), "user")
+        return ServerList() if raw is None else self._parsed(raw, str(file), "user")
 
     def _project_list(self) -> tuple[ServerList, str]:
         """Return the project's servers, and the digest that stands for its file in the book of trust."""
@@ -201,8 +201,11 @@ class ServerFiles:
         except OSError as error:
             problem = ToolProblem(PROJECT_FILE, f"it cannot be read ({error.strerror}); its servers are not used")
             return ServerList(problems=(problem,)), ""
-        place: Origin = "project"
-        return parse_servers(raw, PROJECT_FILE, place), hashlib.sha256(raw).hexdigest()
+        return self._parsed(raw, PROJECT_FILE, "project"), hashlib.sha256(raw).hexdigest()
+
+    def _parsed(self, raw: bytes, shown: str, place: Origin) -> ServerList:
+        found = parse_servers(raw, shown, place)
+        return replace(found, entries=tuple(in_workspace(entry, self._workspace) for entry in found.entries))
 
     def _book(self) -> TrustFile:
         if self._folder is None:

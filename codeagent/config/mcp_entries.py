@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -27,6 +28,7 @@ _HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
 _MILLISECONDS = 1000.0
 """A timeout from here on is in milliseconds, as some programs write it."""
 _HIDDEN = "…"
+_WORKSPACE = "${workspaceFolder}"
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -270,6 +272,7 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
         hosts=tuple(entry.hosts),
         enabled=entry.enabled and not entry.disabled,
         origin=shown,
+        from_project=place == "project",
     )
     config = config if entry.timeout is None else replace(config, timeout=_seconds(entry.timeout))
     return config if entry.start_timeout is None else replace(config, start_timeout=_seconds(entry.start_timeout))
@@ -277,6 +280,28 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
 
 def _seconds(number: float) -> float:
     return number / 1000 if number >= _MILLISECONDS else number
+
+
+def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:
+    """Replace `${workspaceFolder}`, as other programs spell it, by the path of the workspace, links followed.
+
+    It stays, as a variable that nothing sets, if that path would itself be read as a variable.
+    """
+    path, config = str(workspace.resolve()), entry.config
+    if "${" in path:
+        return entry
+
+    def fill(text: str) -> str:
+        return text.replace(_WORKSPACE, path)
+
+    filled = replace(
+        config,
+        command=fill(config.command),
+        args=tuple(map(fill, config.args)),
+        env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
+        cwd=fill(config.cwd),
+    )
+    return replace(entry, config=filled)
 
 
 def filled_in(

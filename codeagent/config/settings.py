@@ -148,9 +148,13 @@ class HookSettings(Section):
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Program and arguments; it runs in the workspace, on this machine. The program is an absolute path or a name."""
+    """Program and arguments; it runs on this machine. The program is an absolute path or a name."""
     tools: Annotated[str, Field(min_length=1)] = "*"
     """Of which tools, as a pattern over their names; only if the event is about a call."""
+    in_workspace: bool = False
+    """It runs in the workspace, from which it may load code; else in a folder where there is nothing to load."""
+    variables: tuple[str, ...] = ()
+    """Names of your variables that it gets, beside a minimal environment."""
 
     @field_validator("command")
     @classmethod
@@ -329,6 +333,9 @@ class Settings(CommonSettings):
     project has one; it alone says which sets there are."""
     network_given: bool = False
     """The command line says what commands may reach: a session that is resumed does not tighten it."""
+    origins: dict[str, str] = Field(default_factory=dict)
+    """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
+    their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
 

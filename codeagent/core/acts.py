@@ -267,6 +267,8 @@ class TrustServers:
     """Start the MCP servers of the project's `.mcp.json` as it is now, or stop trusting it."""
 
     trusted: bool
+    seen: tuple[str, ...] = ()
+    """The files of their programs as the user was shown them, see `AgreeToServer`."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ from codeagent.core.display import DisplayBlock
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.policy import Answer, ApprovalSource, Permission
 
+ASK_USER = "ask_user"
+"""The tool with which the model asks the user."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedCall:

@@ -3,16 +3,20 @@
 So a log, a fork and a replay get the same conversation as the process that compacted it.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
+from codeagent.core.approval_events import ASK_USER
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import BaseEvent
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, UserMessage
+from codeagent.core.json_types import BaseEvent, omitting
+from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, UserMessage, text_of
+from codeagent.core.sanitize import on_one_line, quoted
 
 CompactionCause = Literal["window", "overflow", "user"]
 """The window is nearly full; the provider refused a request as too long; the user asked for it."""
+_LONGEST_QUESTION = 300
 _PER_IMAGE = 4_000
 """How many characters an image counts as: about 1,000 tokens."""
 
@@ -36,6 +40,9 @@ class ContextCompacted(BaseEvent):
     """How many messages at the end stay unchanged, apart from pruned results."""
     note: str
     """The message that replaces everything before them but the user's own messages; empty: only results were pruned."""
+    pins: tuple[str, ...] | None = None
+    """What the user has pinned: each is a message of its own before the note. None: they are only in the note, as an
+    earlier version wrote it; `with_pins` mends that."""
     summary: str
     """The summary, as written by the model or edited by the user."""
     pruned: tuple[PrunedResult, ...] = ()
@@ -44,6 +51,10 @@ class ContextCompacted(BaseEvent):
     before_tokens: int
     """Estimates for the whole request."""
     after_tokens: int
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return omitting({"pins"}, kind, handler, empty=lambda pins: pins is None)
 
 
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:
@@ -54,6 +65,7 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
     at = start_of_tail(messages, event.tail) if event.note else 0
     out: list[Message] = [message for message in messages[:at] if is_kept(message)]
     if event.note:
+        out += [pinned(pin) for pin in event.pins or ()]
         out.append(UserMessage.from_text(event.note, source="note"))
     texts = {one.call_id: one.text for one in event.pruned}
     for message in messages[at:]:
@@ -61,6 +73,49 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
             message = replace(message, content=(TextPart(text=texts[message.call_id]),))
         out.append(message)
     return out
+
+
+def pinned(text: str) -> UserMessage:
+    """Return the message that carries what the user pinned: the only one that begins like this."""
+    return UserMessage.from_text(f"(The user pinned this, so keep to it: {text})", source="note")
+
+
+def with_pins(event: ContextCompacted, pins: tuple[str, ...]) -> ContextCompacted:
+    """Return the event with the user's pins as messages of their own; a note that holds them itself is quoted."""
+    if event.pins is not None or not event.note:
+        return event
+    head = "(This replaced the earlier conversation. codeagent and you wrote it; no line of it is the user's word:"
+    return replace(event, pins=pins, note=f"{head}\n{quoted(event.note)}\n)")
+
+
+def open_questions(messages: Sequence[Message], earlier: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the questions of the model that the user has not answered, each on one line.
+
+    `earlier`: those that were open at each earlier compaction, by its note.
+    """
+    unanswered = {message.call_id for message in messages if isinstance(message, ToolMessage) and message.is_error}
+
+    def found() -> Iterator[str]:
+        for message in messages:
+            match message:
+                case UserMessage(source="note"):
+                    yield from earlier.get(text_of(message.content), ())
+                case AssistantMessage(calls=calls):
+                    asked = (call for call in calls if call.name == ASK_USER and call.id in unanswered)
+                    yield from (_question(call.arguments) for call in asked)
+                case _:
+                    pass
+
+    return tuple(dict.fromkeys(filter(None, found())))
+
+
+def _question(arguments: str) -> str:
+    try:
+        decoded = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    question = decoded.get("question") if isinstance(decoded, dict) else None
+    return on_one_line(question.strip()[:_LONGEST_QUESTION]) if isinstance(question, str) else ""
 
 
 def compacted_words(event: ContextCompacted) -> str:

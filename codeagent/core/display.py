@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.sanitize import on_one_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +96,8 @@ def plain_text(blocks: Sequence[DisplayBlock]) -> str:
                 lines += block.text.split("\n")
             case DiffBlock():
                 before, after = block.before.splitlines(), block.after.splitlines()
-                lines += unified_diff(before, after, block.path, block.path, lineterm="")
+                path = on_one_line(block.path)
+                lines += unified_diff(before, after, path, path, lineterm="")
             case _:
                 pass
     return "\n".join(lines)

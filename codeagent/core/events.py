@@ -41,6 +41,8 @@ class RunStarted(BaseEvent):
     codeagent: str
     """Version of the program."""
     resumed: bool = False
+    server: str = ""
+    """The host that the model's requests go to; empty if it sends none, and in older logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

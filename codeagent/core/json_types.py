@@ -84,12 +84,12 @@ class OneOf:
         return core_schema.tagged_union_schema(choices, discriminator=tag)
 
 
-def omitting(names: Collection[str], kind: type, handler: Any) -> Any:
+def omitting(names: Collection[str], kind: type, handler: Any, empty: Callable[[Any], bool] = not_) -> Any:
     """Return the schema of a dataclass whose JSON leaves out these fields while they are empty, as in older logs."""
     schema = handler(kind)
     for field in handler.resolve_ref_schema(schema)["schema"]["fields"]:
         if field["name"] in names:
-            field["serialization_exclude_if"] = not_
+            field["serialization_exclude_if"] = empty
     return schema
 
 

@@ -43,7 +43,7 @@ class ServerConfig:
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Its variables beside a minimal environment; the values are treated as secrets."""
     cwd: str = ""
-    """Where it runs, relative to the workspace; empty: the workspace itself."""
+    """Where it is said to run, relative to the workspace; see `tools.mcp.program` for where it does."""
     url: str = ""
     """The address of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -60,6 +60,13 @@ class ServerConfig:
     enabled: bool = True
     origin: str = ""
     """The file that configures it, as shown to the user."""
+    from_project: bool = False
+    """Whether the project's file configures it, rather than the user's."""
+
+    @property
+    def is_powerful(self) -> bool:
+        """Whether it has more than a command in the sandbox: variables, hosts, or the user's rights on this machine."""
+        return bool(self.env or self.hosts) or self.where == "machine"
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ class ServerFacts:
     wrote: tuple[str, ...] = ()
     """The last lines it wrote outside the protocol."""
     changed: tuple[DiffBlock, ...] = ()
-    """Tools and instructions that wait for the user's consent, because they are new or have changed."""
+    """What waits for the user's consent, because it is new or has changed: the program in the workspace, without which
+    the server is not started, or its tools and instructions."""
     wants: tuple[WantedVariable, ...] = ()
     """The variables of the user's that it wants; empty if it is the user's."""
 
@@ -132,8 +140,11 @@ class ServerBook(Protocol):
     def tell_reads(self, hear: Callable[[str], None]) -> None:
         """Call `hear`, from now on, with the name of each server that a prompt takes text from."""
 
-    async def trust(self, trusted: bool) -> None:
-        """Trust the project's servers as they are now and start them, or stop trusting them; later sessions too."""
+    async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
+        """Trust the project's servers as they are now and start them, or stop trusting them; later sessions too.
+
+        One whose program in the workspace is not as the user has `seen` it is not started, and waits.
+        """
 
     async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
         """Give a trusted server of the project these variables of the user's, if it is as it was `seen`; later
@@ -151,8 +162,8 @@ def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
     if book is None:
         raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
     match act:
-        case TrustServers(trusted):
-            return book.trust(trusted)
+        case TrustServers(trusted, seen):
+            return book.trust(trusted, seen)
         case GiveVariables(name, variables, seen):
             return book.give(name, variables, seen)
         case RestartServer(name):

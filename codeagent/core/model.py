@@ -83,6 +83,8 @@ class FellBack:
     reason: str
     model: str
     """The name of the model that takes over."""
+    server: str = ""
+    """The host that requests go to from now on; empty if that has not changed."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,14 @@ class ModelInUse:
     """The context window in tokens; None if unknown."""
     lane: str = ""
     """How its requests are sent, in a few words; empty if it sends none."""
+    server: str = ""
+    """The host, with its port if one is given, that its requests go to; empty if it sends none."""
+
+
+def same_provider(name: str, other: str) -> bool:
+    """Whether a model named `name` is asked at the server of `other`: it names no provider, or the same one."""
+    provider, slash, _ = name.partition("/")
+    return not slash or provider == other.partition("/")[0]
 
 
 class ModelOpener(Protocol):

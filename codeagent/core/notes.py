@@ -1,12 +1,17 @@
 """Notes that tell the model what happened around it: the user's commands, jobs that ended, restored files.
 
-Each note is a pure function of logged events, so that a log tells which notes were delivered.
+Each note is a pure function of logged events, so that a log tells which notes were delivered. A note begins with `(`
+and codeagent's own words; every line of text from elsewhere is quoted (`> `), so that none can be taken for a note, or
+for what the user said.
 """
 
+import re
+
+from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import on_one_line, quoted, visible
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
@@ -15,8 +20,20 @@ JOB_WAIT = "job_wait"
 JOB_STOP = "job_stop"
 ENDED = "job_ended"
 """A key in the details of these two tools' results: the id of the job whose end the result reports."""
+ADDED = "A hook or a server adds this to what the user typed; the user did not write it:"
+LEFT = "What commands left in the workspace, as codeagent found it:"
 _MOST_FILES = 20
-_LONGEST_PATH = 500
+_FRAMING = re.compile(r"\\x0[9a]|[\s>-]+")
+
+
+def framed(head: str, text: str) -> UserMessage:
+    """Return a note that quotes text from elsewhere below its heading; `head` is codeagent's own words."""
+    return UserMessage.from_text(f"({head}\n{quoted(text)}\n)", source="note")
+
+
+def words_of(note: UserMessage) -> str:
+    """Return a note without its framing: earlier versions logged the same words, and did not quote them."""
+    return _FRAMING.sub("", visible(text_of(note.content)).removesuffix(")"))
 
 
 def shell_note(result: ToolResultAdded) -> UserMessage | None:
@@ -25,31 +42,31 @@ def shell_note(result: ToolResultAdded) -> UserMessage | None:
         return None
     code = result.details.get("exit_code")
     ending = "was stopped before it ended" if code is None else f"ended with exit code {code}"
-    text = f"(The user ran a command in the sandbox: {result.details.get('command')}\nIt {ending}. Its output:)\n"
-    return UserMessage.from_text(text + text_of(result.content), source="note")
+    head = f"(The user ran a command in the sandbox: {result.details.get('command')}\nIt {ending}. Its output:)"
+    return UserMessage.from_text(f"{head}\n{quoted(text_of(result.content))}", source="note")
 
 
 def job_note(finished: JobFinished) -> UserMessage:
     """Return the message that reports the end of a job."""
-    return UserMessage.from_text(f"({job_end(finished)})", source="note")
-
-
-def job_end(finished: JobFinished) -> str:
-    """Report which job ended and how, with the end of its output."""
-    lines = [f"{finished.job_id}, {finished.name} {finished.title}".strip() + f": {finished.status}"]
-    if finished.summary:
-        lines[0] += f", {finished.summary}"
+    summary = f", {finished.summary}" if finished.summary else ""
+    lines = [
+        f"({finished.job_id},",
+        quoted(on_one_line(f"{finished.name} {finished.title}".strip() + f": {finished.status}{summary}")),
+    ]
     if finished.tail:
-        lines.append("The end of its output:" if finished.handle else "Its output:")
-    return "\n".join([*lines, *job_answer(finished)])
+        lines += ["The end of its output:" if finished.handle else "Its output:", quoted(finished.tail)]
+    return UserMessage.from_text("\n".join([*lines, *_rest_of(finished), ")"]), source="note")
 
 
-def job_answer(finished: JobFinished) -> list[str]:
-    """Return the end of what it returned or printed, and where the rest is."""
-    lines = [finished.tail] if finished.tail else []
-    if finished.handle is not None:
-        lines.append(f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]')
-    return lines
+def job_answer(finished: JobFinished) -> str:
+    """Return the end of what it returned or printed, as it is, and where the rest is: for a result."""
+    return "\n".join([*filter(None, [finished.tail]), *_rest_of(finished)])
+
+
+def _rest_of(finished: JobFinished) -> list[str]:
+    if finished.handle is None:
+        return []
+    return [f'[output_read(id="{finished.handle}") shows all {finished.lines} lines]']
 
 
 def trigger_note(fired: TriggerFired) -> UserMessage:
@@ -57,23 +74,26 @@ def trigger_note(fired: TriggerFired) -> UserMessage:
     trigger = fired.trigger
     last = "" if not trigger.over else ", the last time"
     what = f" ({fired.what})" if fired.what else ""
-    head = f"({trigger.id} fired, {trigger.fired} of {trigger.at_most}{last}: {trigger.kind} {trigger.when}{what}."
-    return UserMessage.from_text(f"{head} You asked to be told then:\n{trigger.prompt})", source="note")
+    lines = (
+        f"({trigger.id} fired, {trigger.fired} of {trigger.at_most}{last}:",
+        quoted(on_one_line(f"{trigger.kind} {trigger.when}{what}.")),
+        f"You asked to be told then:\n{quoted(trigger.prompt)}\n)",
+    )
+    return UserMessage.from_text("\n".join(lines), source="note")
 
 
 def message_note(received: MessageReceived) -> UserMessage:
     """Return the message that quotes what another agent wrote, so that no line of it looks like a note itself."""
     answers = f", in answer to {received.reply_to}" if received.reply_to else ""
-    head = f"(message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
-    quoted = "\n".join(f"> {line}" for line in visible(received.body).split("\n"))
-    return UserMessage.from_text(f"{head}\n{quoted}\n)", source="note")
+    head = f"message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
+    return framed(head, received.body)
 
 
 def pin_note(changed: PinsChanged) -> UserMessage | None:
     """Return the message about a line that the user pinned; None if one was removed."""
     if not changed.added:
         return None
-    return UserMessage.from_text(f"(The user pinned this, so keep to it: {changed.added})", source="note")
+    return pinned(changed.added)
 
 
 def told_by(result: ToolResultAdded) -> str | None:
@@ -89,10 +109,8 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     if not event.files or event.conversation:
         return None
     did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"
-    shown = "\n".join(f"- {one_line(path, _LONGEST_PATH)}" for path in event.files[:_MOST_FILES])
-    more = f"\n- and {len(event.files) - _MOST_FILES} more" if len(event.files) > _MOST_FILES else ""
-    return UserMessage.from_text(
-        f"(The user {did}. These files are no longer as you left them; read them again before you change them:\n"
-        f"{shown}{more})",
-        source="note",
+    more = [f"and {len(event.files) - _MOST_FILES} more"] if len(event.files) > _MOST_FILES else []
+    return framed(
+        f"The user {did}. These files are no longer as you left them; read them again before you change them:",
+        "\n".join([*map(on_one_line, event.files[:_MOST_FILES]), *more]),
     )

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
+from codeagent.core.paths import host_reason, runs_by_folder, secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
 
 Permission = Literal["auto", "prompt", "deny"]
@@ -157,6 +158,12 @@ class Rule:
     def is_exact(self) -> bool:
         """Whether it names one thing, without a wildcard."""
         return self.pattern is not None and not any(letter in self.pattern for letter in "*?")
+
+    @property
+    def names_what_runs(self) -> bool:
+        """Whether the name it ends with, whatever its wildcards stand for, is one of a file that runs outside."""
+        name = (self.pattern or "").rpartition("/")[2]
+        return host_reason(re.sub(r"[*?]+", "x", name)) is not None
 
     def covers(self, tool: str) -> bool:
         """Whether the rule covers the tool: its own one, or one that it includes, see `_INCLUDES`."""
@@ -333,7 +340,8 @@ class Policy:
     def _allowed(self, key: ApprovalKey, rules: list[Rule]) -> Verdict | None:
         """Judge by the allowing rules; None if they leave something open."""
         if key.sensitive is not None and key.kind == "path":
-            rules = [rule for rule in rules if rule.is_exact]
+            kind = _runs_only(key)
+            rules = [rule for rule in rules if rule.is_exact or (kind and rule.names_what_runs)]
         if key.network:
             rules = [rule for rule in rules if (rule.pattern or "").startswith(NETWORK)]
         if (bare := next((rule for rule in rules if rule.pattern is None), None)) is not None:
@@ -368,6 +376,13 @@ def narrower(one: Mode, other: Mode) -> Mode:
 def tighter(*levels: NetworkLevel) -> NetworkLevel:
     """Return the level that allows the least."""
     return min(levels, key=_TIGHTEST_FIRST.index)
+
+
+def _runs_only(key: ApprovalKey) -> bool:
+    """Whether the paths are sensitive only because a file among them has the name of one that runs outside."""
+    if any(runs_by_folder(part) or secret_reason(part) for part in key.parts):
+        return False
+    return key.sensitive in map(host_reason, key.parts)
 
 
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:

@@ -185,8 +185,11 @@ class StdioProgram:
     """The program and its arguments; no shell sees them."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Its variables beside a minimal environment."""
-    directory: str = ""
-    """Where it runs, relative to the workspace's root; empty: the root itself."""
+    directory: str | None = None
+    """Where it runs: relative to the workspace's root, or an absolute folder of this machine outside the workspace.
+
+    None: in an empty folder of its own, with nothing of the workspace where programs and libraries are searched.
+    """
     hosts: tuple[str, ...] = ()
     """See `Command.hosts`."""
     reach: "Reach | None" = None

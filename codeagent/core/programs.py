@@ -19,13 +19,18 @@ def find_program(name: str, workspace: Path) -> str | None:
     if "/" in name:
         return shutil.which(name)
     root = workspace.resolve()
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        if not Path(folder).is_absolute() or Path(folder).resolve().is_relative_to(root):
-            continue
-        found = shutil.which(name, path=folder)
+    for folder in path_outside(os.environ.get("PATH", ""), workspace).split(os.pathsep):
+        found = shutil.which(name, path=folder) if folder else None
         if found is not None and not Path(found).resolve().is_relative_to(root):
             return found
     return None
+
+
+def path_outside(path: str, workspace: Path) -> str:
+    """Return a PATH without its folders that are relative, or in the workspace after following links."""
+    root = Path(os.path.realpath(workspace))
+    folders = (folder for folder in path.split(os.pathsep) if Path(folder).is_absolute())
+    return os.pathsep.join(each for each in folders if not Path(os.path.realpath(each)).is_relative_to(root))
 
 
 def why_not_found(name: str, workspace: Path) -> tuple[str, str]:

@@ -15,6 +15,12 @@ _ACTS = re.compile(
     + "\U000e0000-\U0010ffff]"
 )
 
+BLANKS = r"(?:(?<=\n)|\A)(?:[^\S\n]*\n){9,}|[^\S\n]{9,}"
+"""Runs of spaces, tabs and blank lines that could push something out of sight: more than eight of them."""
+_BLANKS = re.compile(BLANKS)
+_BREAKS = re.compile("[\n\t]")
+_STRAY = re.compile("[\udc80-\udcff]")
+
 
 def visible(text: str) -> str:
     """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay."""
@@ -29,7 +35,7 @@ def visible_json(text: str) -> str:
 
 
 class VisibleStream:
-    """Wraps a text stream that a terminal reads, so that nothing written to it acts there."""
+    """Wraps a text stream that a terminal may read in the end, so that nothing written to it acts there."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -50,6 +56,35 @@ def one_line(text: str, width: int) -> str:
     """Return `visible` text on one line of at most `width` characters, cut with an ellipsis."""
     flat = " ".join(visible(text[: 4 * width]).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def on_one_line(text: str) -> str:
+    """Return the whole text on one line: as `visible` does, with newlines, tabs and stray bytes as `\\xNN`, too."""
+    return _BREAKS.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", visible(_STRAY.sub(_byte, text)))
+
+
+def folded(text: str) -> str:
+    """Return `visible` text with long runs of blanks as their count, for a user who is asked about it."""
+    return _BLANKS.sub(lambda run: counted_blanks(run[0]), visible(text))
+
+
+def counted_blanks(run: str) -> str:
+    """Say what one of `BLANKS` consists of, as in `⟨60 spaces⟩`."""
+    lines = run.count("\n")
+    if not lines:
+        kind = {" ": "spaces", "\t": "tabs"}.get("".join(set(run)), "blanks")
+        return f"⟨{len(run)} {kind}⟩"
+    within = f" with {len(run) - lines} spaces and tabs" if len(run) > lines else ""
+    return f"⟨{lines} blank lines{within}⟩\n"
+
+
+def quoted(text: str) -> str:
+    """Return `visible` text with `> ` before each line, so that no line of it can be taken for anything but a quote."""
+    return "\n".join(f"> {line}" for line in visible(text).split("\n"))
+
+
+def _byte(stray: re.Match[str]) -> str:
+    return f"\\x{ord(stray[0]) - 0xDC00:02x}"
 
 
 def _escape(character: str) -> str:

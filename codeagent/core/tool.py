@@ -224,6 +224,8 @@ class ToolContext:
     """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
     withheld: Callable[[str], bool] = lambda path: False
     """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was asked."""
+    denied: Callable[[str], bool] = lambda path: False
+    """`denied(path)`: whether a rule denies reading the file; then listings do not name it either."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input

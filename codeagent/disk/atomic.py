@@ -17,6 +17,8 @@ from codeagent.disk.opens import create_file, open_file, open_folder, open_regul
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
+LARGEST_BASE = 64 << 20
+"""Bytes; nobody has read a larger file as the base of a change, so a present one that is larger has changed."""
 _CHUNK = 1 << 20
 _DESCRIPTORS = "/proc/self/fd"
 _PATIENCE = 1.0
@@ -128,12 +130,13 @@ def _check(location: Location, base: str | None) -> os.stat_result | None:
             raise NotAFile(f"{location.path} is not a regular file; nothing was written")
         if base is None:
             raise ContentChanged(f"{location.path} exists already; nothing was written")
-        digest = hashlib.sha256()
-        while chunk := os.read(fd, _CHUNK):
+        digest, left = hashlib.sha256(), LARGEST_BASE + 1
+        while left > 0 and (chunk := os.read(fd, min(_CHUNK, left))):
             digest.update(chunk)
+            left -= len(chunk)
     finally:
         os.close(fd)
-    if digest.hexdigest() != base:
+    if left <= 0 or digest.hexdigest() != base:
         raise ContentChanged(f"{location.path} has changed since it was read; nothing was written")
     if not os.access(location.name, os.W_OK, dir_fd=location.parent):
         raise WorkspaceError(f"{location.path} is read-only; nothing was written")

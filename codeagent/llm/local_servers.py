@@ -1,4 +1,4 @@
-"""Finds model servers on this machine: Ollama, llama.cpp, vLLM and LM Studio."""
+"""Finds model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), and the models of one that is named."""
 
 import asyncio
 import json
@@ -8,6 +8,8 @@ from codeagent.core.dataclass import dataclass
 _PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
 _HOSTS = ("127.0.0.1", "::1")
 _SECONDS = 0.3
+_NAMED_SECONDS = 5.0
+"""For a server that the user named, which may be far away."""
 _LARGEST_ANSWER = 1 << 20
 _MOST_MODELS = 50
 _REQUEST = b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
@@ -16,10 +18,10 @@ _REQUEST = b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\nAccept: application/j
 
 @dataclass(frozen=True)
 class LocalServer:
-    """A model server on this machine."""
+    """A model server on this machine, or at the address that the user gave."""
 
     name: str
-    """The product whose usual port it has."""
+    """The product whose usual port it has, or its host."""
     api_base: str
     """The value for `--api-base`."""
     models: tuple[str, ...]
@@ -38,6 +40,22 @@ async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer,
     """Do as `local_servers`, for other ports."""
     asked = [_server(name, port, seconds) for name, port in ports.items()]
     return tuple(server for server in await asyncio.gather(*asked) if server is not None)
+
+
+async def server_at(address: str) -> LocalServer | None:
+    """Ask the server at this address, with or without `/v1`, for its models; None if it does not list any."""
+    import httpx  # not needed before a server is named
+
+    base = address.rstrip("/")
+    try:
+        async with httpx.AsyncClient(timeout=_NAMED_SECONDS, trust_env=False) as client:
+            for each in dict.fromkeys((base if base.endswith("/v1") else f"{base}/v1", base)):
+                answer = await client.get(f"{each}/models")
+                if answer.status_code == 200 and (models := _listed(answer.content)):
+                    return LocalServer(httpx.URL(base).netloc.decode(), each, models)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+        pass
+    return None
 
 
 async def _server(name: str, port: int, seconds: float) -> LocalServer | None:
@@ -79,6 +97,10 @@ def _names(answer: bytes) -> tuple[str, ...]:
     words = head.split(b"\r\n")[0].split()
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or words[1] != b"200":
         raise ValueError("not a successful answer")
+    return _listed(body)
+
+
+def _listed(body: bytes) -> tuple[str, ...]:
     match json.loads(body):
         case {"data": list(models)}:
             named = [model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)]

@@ -137,6 +137,20 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
     return () if providers().get(provider, Provider()).key is not None else _usual_first(provider)
 
 
+def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) -> str:
+    """Return the host, with its port if one is given, that the model's requests go to; empty for a scripted model."""
+    if is_scripted(model):
+        return ""
+    provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
+    row = providers().get(provider, Provider())
+    base = api_base or row.custom_base(environment) or row.base or ""
+    try:
+        host = urlsplit(base).netloc.rpartition("@")[2]
+    except ValueError:  # not an address, which is reported when it is posted to
+        host = base
+    return host or f"the {provider} API"
+
+
 def _usual_first(provider: str) -> tuple[str, ...]:
     keys = providers().get(provider, Provider()).keys
     return tuple(sorted(keys, key=lambda name: (name != f"{provider.upper()}_API_KEY", not name.endswith("_API_KEY"))))

@@ -156,9 +156,10 @@ class FallbackModel(ModelWrapper):
     A FellBack event says so; what the first one streamed of that answer is void.
     """
 
-    def __init__(self, first: Model, open_second: Callable[[], Awaitable[Model]]) -> None:
-        """`open_second` is called when it is needed; it may raise CodeagentError."""
+    def __init__(self, first: Model, open_second: Callable[[], Awaitable[Model]], server: str = "") -> None:
+        """`open_second` is called when it is needed; it may raise CodeagentError. `server`: see FellBack."""
         super().__init__(first)
+        self._server = server
         self._open_second = open_second
         self._first: Model | None = first
         """None once it was given up."""
@@ -184,7 +185,7 @@ class FallbackModel(ModelWrapper):
         second = await self._opened(reason)
         self._first, self._inner = None, second
         await first.close()
-        yield FellBack(reason, second.name)
+        yield FellBack(reason, second.name, self._server)
         async for event in second.stream(request):
             yield event
 

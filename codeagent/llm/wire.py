@@ -22,6 +22,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import ModelRequest
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.per_message import Converted, in_order
 from codeagent.llm.stream import is_object
@@ -148,9 +149,14 @@ def chat_messages(message: Message, *, images: bool = True) -> Converted[Wire]:
             text = only_text(message.content, _IMAGE_FOLLOWS if images else _UNREAD)
             said = f"{_ERROR}\n{text}" if message.is_error else text
             shown = [_part(part) for part in message.content if images and isinstance(part, ImagePart)]
-            label = {"type": "text", "text": f"From the result of {message.name}:"}
+            label = {"type": "text", "text": from_result_of(message)}
             wire = {"role": "tool", "tool_call_id": message.call_id, "content": said}
             return Converted((wire,), (label, *shown) if shown else (), in_batch=True)
+
+
+def from_result_of(result: ToolMessage) -> str:
+    """Return the line above the images of a result; any name that a model made up stays on it."""
+    return f"From the result of {one_line(result.name, _LONGEST_NAME)}:"
 
 
 def from_results(images: list[Wire]) -> Wire:

@@ -22,7 +22,7 @@ from codeagent.core.messages import ContentPart, ImagePart, TextPart
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import folded, on_one_line, one_line, visible
 from codeagent.core.tool import ToolDefinition
 from codeagent.mcp_server.calls import CallingModel, CallQueue, Outcome, PendingCall, Progress, failure, run_agent
 from codeagent.mcp_server.lines import InputLines
@@ -223,10 +223,11 @@ class _Service:
 
     def _words(self, question: ApprovalRequested) -> str:
         """Return what the question is about, in full, and why it is asked."""
-        what = plain_text(question.blocks) or question.target
+        what = folded(self._clean(plain_text(question.blocks) or question.target))
         if len(what) > _LONGEST_QUESTION:
             what = f"{what[:_LONGEST_QUESTION]}\n[… {len(what) - _LONGEST_QUESTION} more characters …]"
-        return self._clean(f"{question.name}: {question.reason}\n\n{what}")
+        why = folded(on_one_line(self._clean(question.reason)))
+        return f"{one_line(question.name, 80)}: {why}\n\n{what}"
 
     def _result(self, outcome: Outcome) -> types.CallToolResult:
         return types.CallToolResult(

@@ -21,6 +21,7 @@ import pycurl
 from codeagent import __version__
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import is_address
+from codeagent.core.sanitize import one_line
 from codeagent.net.addresses import Address, UpstreamProxy
 
 _CONNECT_SECONDS = 30.0
@@ -46,6 +47,16 @@ _BROKEN = {18, 52, 55, 56}
 """libcurl's codes for a connection that ended early: in the body, before the head, while sending, while receiving."""
 _HANG_UPS = ("reset by peer", "unexpected eof", "ssl_error_syscall")
 """What it says of a connection that ended during the handshake, which it reports as a failure of TLS."""
+_MEANS = {
+    8: "what it sent is not HTTP",
+    23: "what it sent could not be unpacked",
+    27: "this machine has too little memory for it",
+    61: "what it sent could not be unpacked",
+    100: "the head of its answer is too large",
+}
+"""libcurl's codes that no exception of the system stands for; 23 is what it calls a failure to unpack on the way."""
+_UNPACKS_TO_TOO_MUCH = "what it sent unpacks to more than can be taken in at once"
+_LONGEST = 200
 _UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN}
 
 
@@ -59,7 +70,7 @@ class ProxyError(Exception):
 
 
 class TransferError(Exception):
-    """A transfer failed for a reason that the system has no exception for."""
+    """A transfer failed for a reason that the system has no exception for; the text is a phrase about the server."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,10 @@ class Response:
         self._held = 0
         if self._paused:
             self._paused = False
-            self._curl.pause(pycurl.PAUSE_CONT)
+            try:
+                self._curl.pause(pycurl.PAUSE_CONT)
+            except pycurl.error:
+                raise TransferError(_UNPACKS_TO_TOO_MUCH) from None
         return data
 
     async def finish(self) -> None:
@@ -358,7 +372,8 @@ def trusted(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def _failure(curl: pycurl.Curl, proxy: str, code: int, said: str) -> Exception:
-    """Translate libcurl's code into the system's own exception for the same failure."""
+    """Translate libcurl's code into the system's own exception for the same failure, in one line of visible text."""
+    said = one_line(said, _LONGEST)
     number, answer = curl.getinfo(pycurl.OS_ERRNO), curl.getinfo(pycurl.HTTP_CONNECTCODE)
     proxied = bool(curl.getinfo(pycurl.USED_PROXY))
     if proxy:
@@ -379,4 +394,7 @@ def _failure(curl: pycurl.Curl, proxy: str, code: int, said: str) -> Exception:
             return TimeoutError(said)
     if code in _BROKEN or (code in _TLS and any(words in said.lower() for words in _HANG_UPS)):
         return ConnectionResetError(said)
-    return ssl.SSLError(code, said) if code in _TLS else TransferError(said)
+    if code in _TLS:
+        return ssl.SSLError(code, said or f"error {code} of libcurl")
+    means = _MEANS.get(code, f"the transfer failed with libcurl's error {code}")
+    return TransferError(f"{means} ({said})" if said else means)

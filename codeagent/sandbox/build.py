@@ -1,23 +1,25 @@
 """Builds the image that a repository describes, once the user trusts it, from a bounded part of the repository."""
 
 import os
+import re
 import stat
 import tarfile
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.paths import protected_part
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_below, open_file, open_folder
-from codeagent.sandbox.dockerfile import BuildPlan, plan
+from codeagent.sandbox.canonical import canonical
+from codeagent.sandbox.dockerfile import DockerfileError, bases, copies_files
 from codeagent.sandbox.engine import BuildOptions, Engine, EngineError, ImageFacts, left_out_by
 from codeagent.sandbox.mounts import is_secret
 from codeagent.sandbox.repository_image import RepositoryImage
@@ -29,6 +31,11 @@ MOST_FILES = 10_000
 _DOCKERFILE = ".codeagent-dockerfile"
 _CONTEXT = "codeagent.context"
 """The label with the digest of the files that could be copied."""
+_REFERENCE = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?/)?[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?"
+)
+"""The name of an image: nothing that would be another address of the engine."""
 _PICK = "repair it, or use the usual image: codeagent sandbox distrust"
 _NETWORK = "codeagent sandbox build --network builds it with network access"
 _ONE_AT_A_TIME = threading.Lock()
@@ -43,8 +50,8 @@ class BuildLimits:
 
 def tag_of(image: RepositoryImage) -> str:
     """Return the name of the image that is made of this; the same for every workspace unless files are copied in."""
-    where = str(image.root) if _plan(image).copies else ""
-    return f"{REPOSITORY}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:16]}"
+    where = str(image.root) if copies_files(image.text) else ""
+    return f"{REPOSITORY}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:32]}"
 
 
 def build(
@@ -66,12 +73,11 @@ def build(
         tag = tag_of(image)
         try:
             if image.image:
-                _have(engine, image.image, image, limits, on_progress)
-                engine.tag(image.image, tag)
+                engine.tag(_have(engine, image.image, image, limits, on_progress).id, tag)
             else:
                 _build(engine, image, limits, on_progress)
             made = engine.image_facts(tag)
-        except EngineError as refusal:
+        except (EngineError, DockerfileError) as refusal:
             raise _failed(image, str(refusal), _PICK if limits.network else f"{_NETWORK}; or {_PICK}") from refusal
     if made is None:
         raise _failed(image, "the engine did not keep the image", _PICK)
@@ -80,76 +86,79 @@ def build(
 
 def outdated(facts: ImageFacts, image: RepositoryImage) -> bool:
     """Tell whether the files that were copied into the image may have changed since; blocks while it reads them."""
-    if not _plan(image).copies:
+    if not copies_files(image.text):
         return False
-    with Path(os.devnull).open("wb") as nowhere:
-        return facts.labels.get(_CONTEXT) != _pack(nowhere, image)
-
-
-def _plan(image: RepositoryImage) -> BuildPlan:
-    return plan(image.text, image.arguments)
+    with Path(os.devnull).open("wb") as nowhere, tarfile.open(fileobj=nowhere, mode="w") as tar:
+        return facts.labels.get(_CONTEXT) != _pack(tar, image)[0]
 
 
 def _build(engine: Engine, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]) -> None:
-    needs = _plan(image)
-    if needs.fetches and not limits.network:
-        raise _failed(image, f"{one_line(needs.fetches[0], 100)} needs the network", f"{_NETWORK}; or {_PICK}")
-    for base in needs.bases:
-        _have(engine, base, image, limits, on_progress)
-    with tempfile.TemporaryFile() as tar:
-        digest = _pack(tar, image)
-        options = BuildOptions(
-            tag_of(image),
-            image.target,
-            image.arguments,
-            {_CONTEXT: digest},
-            network=limits.network,
-            memory_bytes=limits.memory_bytes,
-        )
-        tar.seek(0)
-        engine.build(tar, _DOCKERFILE, options, lambda line: on_progress(f"building the image: {one_line(line, 160)}"))
+    """Build it: with network from the repository's own Dockerfile, without from one of ours (`canonical`)."""
+
+    def have(base: str) -> ImageFacts:
+        return _have(engine, base, image, limits, on_progress)
+
+    options = BuildOptions(tag_of(image), network=limits.network, memory_bytes=limits.memory_bytes)
+    with tempfile.TemporaryFile() as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            digest, packed = _pack(tar, image)
+            if limits.network:
+                for base in bases(image.text, image.arguments):
+                    have(base)
+                options = replace(options, target=image.target, arguments=image.arguments)
+                text = image.text
+            else:
+                steps = canonical(image.text, image.arguments, image.target, have, packed)
+                options = replace(options, steps=tuple(step.shown for step in steps))
+                text = "".join(f"{step.line}\n" for step in steps)
+            _add(tar, _entry(_DOCKERFILE, tarfile.REGTYPE, 0o644), text.encode())
+        file.seek(0)
+        options = replace(options, labels={_CONTEXT: digest})
+        engine.build(file, _DOCKERFILE, options, lambda line: on_progress(f"building the image: {one_line(line, 160)}"))
 
 
 def _have(
     engine: Engine, base: str, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]
-) -> None:
+) -> ImageFacts:
     """Make sure that an image is on this machine: the engine would pull a missing one without being asked."""
-    facts = engine.image_facts(base) if base and "$" not in base else None
-    if facts is None and base and limits.network:
+    if _REFERENCE.fullmatch(base) is None:
+        raise _failed(image, f"{one_line(base, 100)} is not the name of an image", _PICK)
+    facts = engine.image_facts(base)
+    if facts is None and limits.network:
         if (problem := engine.pull(base, on_progress)) is not None:
             raise _failed(image, f"{base} cannot be pulled: {one_line(problem, 200)}", _PICK)
         facts = engine.image_facts(base)
     if facts is None:
-        remedy = f"docker pull {base}; or {_NETWORK}; or {_PICK}"
-        raise _failed(image, f"{base or 'the image it begins with'} is not on this machine", remedy)
+        raise _failed(image, f"{base} is not on this machine", f"docker pull {base}; or {_NETWORK}; or {_PICK}")
     if facts.on_build and not image.image:
         raise _failed(image, f"{base} has instructions for builds on top of it, which are not in the file", _PICK)
+    return facts
 
 
 def _failed(image: RepositoryImage, why: str, remedy: str) -> SandboxUnavailable:
     return SandboxUnavailable(f"the image of {image.file} cannot be built: {one_line(why, 600)}", remedy)
 
 
-def _pack(file: BinaryIO, image: RepositoryImage) -> str:
-    """Write the build context as a tar; return the digest (hex) of it. Raises SandboxUnavailable if it is too large.
+def _pack(tar: tarfile.TarFile, image: RepositoryImage) -> tuple[str, dict[str, bytes]]:
+    """Pack the files that may be copied; return the digest (hex) of them, and the type of each by its path.
 
-    Links stay links. Nothing protected is in it, nothing that is masked in containers, and nothing that
-    `.dockerignore` leaves out.
+    Links stay links. Nothing protected is packed, nothing that is masked in containers, and nothing that
+    `.dockerignore` leaves out. Raises SandboxUnavailable if it is too large.
     """
-    seen = sha256()
+    seen, packed = sha256(), dict[str, bytes]()
+    if not copies_files(image.text):
+        return seen.hexdigest(), packed
     try:
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            _add(tar, _entry(_DOCKERFILE, tarfile.REGTYPE, 0o644), image.text.encode())
-            if _plan(image).copies:
-                with closing(_Folder(image)) as folder:
-                    for entry, data in folder.entries():
-                        _add(tar, entry, data)
-                        described = f"{entry.name}\0{entry.mode}\0{entry.linkname}\0{sha256(data).hexdigest()}\n"
-                        seen.update(described.encode("utf-8", "surrogateescape"))
+        with closing(_Folder(image)) as folder:
+            for entry, data in folder.entries():
+                _add(tar, entry, data)
+                packed[entry.name] = entry.type
+                described = f"{entry.name}\0{entry.mode}\0{entry.linkname}\0{sha256(data).hexdigest()}\n"
+                seen.update(described.encode("utf-8", "surrogateescape"))
     except (OSError, RecursionError) as error:
         why = getattr(error, "strerror", None) or "it is nested too deeply"
         raise _failed(image, f"{image.context} cannot be read ({why})", _PICK) from error
-    return seen.hexdigest()
+    return seen.hexdigest(), packed
 
 
 def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:

@@ -14,11 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.programs import needed_version
+from codeagent.sandbox.credentials import CredentialHelpers
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -37,6 +38,9 @@ _LAST_LINES = 3
 """Lines of a failed build that are part of its error."""
 _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
+_NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
+"""What turns off the network of a build; Podman takes any other word for the network of the host."""
+_STEP = re.compile(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -63,6 +67,10 @@ class ImageFacts:
     on_build: tuple[str, ...]
     """Instructions that would run in a build on top of it."""
     labels: Mapping[str, str]
+    shell: tuple[str, ...] = ()
+    """What runs a command that is a text in a build on top of it; empty: the usual one."""
+    platform: str = ""
+    """`linux/amd64`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class BuildOptions:
     network: bool = False
     memory_bytes: int = 0
     """0: no limit."""
+    steps: tuple[str, ...] = ()
+    """What its steps are called where they are reported; empty: as the engine calls them."""
 
 
 class EngineError(SandboxError):
@@ -92,8 +102,12 @@ class Engine:
     method does not expect.
     """
 
-    def __init__(self, socket_path: str, seconds: float = 10.0) -> None:
-        """`seconds`: until a request made with `ask` counts as unanswered."""
+    def __init__(self, socket_path: str, seconds: float = 10.0, workspace: Path | None = None) -> None:
+        """`seconds`: until a request made with `ask` counts as unanswered.
+
+        No credential helper is taken from `workspace`; None: the current folder.
+        """
+        self._workspace = workspace
         self.socket_path = socket_path
         self.seconds = seconds
         self._api: APIClient | None = None
@@ -131,6 +145,9 @@ class Engine:
             if self._api is None:
                 url = f"unix://{self.socket_path}"
                 self._api = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS, max_pool_size=_MOST_CONNECTIONS)
+                library, api = cast(Any, docker), cast(Any, self._api)
+                helpers = CredentialHelpers(self._workspace or Path.cwd(), library.credentials.errors)
+                api._auth_configs._stores = helpers  # docker-py offers no other way to place them
             return request(self._api)
         except docker.errors.APIError as error:
             reason = str(error.explanation or error).replace("\n", " ").strip()
@@ -160,8 +177,9 @@ class Engine:
                 return None
             raise
         config = facts.get("Config") or {}
-        variables, on_build = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild"))
-        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {})
+        variables, on_build, shell = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell"))
+        platform = f"{facts.get('Os')}/{facts.get('Architecture')}"
+        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {}, shell, platform)
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
@@ -205,17 +223,19 @@ class Engine:
         Raises EngineError with the last lines.
         """
         last: deque[str] = deque(maxlen=_LAST_LINES)
+        network = None if options.network else _NO_NETWORK[self.versions().name]
 
         def watch(api: Any) -> str | None:
             for entry in api.build(
                 fileobj=tar, custom_context=True, dockerfile=dockerfile, tag=options.tag, target=options.target or None,
                 buildargs=dict(options.arguments), labels=dict(options.labels), rm=True, forcerm=True, pull=False,
-                network_mode=None if options.network else "none", timeout=None, use_config_proxy=False, decode=True,
+                network_mode=network, timeout=None, use_config_proxy=False, decode=True,
                 container_limits={"memory": options.memory_bytes, "memswap": options.memory_bytes},
             ):  # fmt: skip
                 if "error" in entry:
                     return str(entry["error"])
-                for line in map(str.strip, str(entry.get("stream") or "").splitlines()):
+                for raw in map(str.strip, str(entry.get("stream") or "").splitlines()):
+                    line = _named(options.steps, raw)
                     if line and not line.startswith(_OF_THE_ENGINE):
                         last.append(line)
                         on_line(line)
@@ -270,11 +290,20 @@ class Engine:
         return {facts["Id"]: facts.get("Labels") or {} for facts in found}
 
 
+def _named(steps: tuple[str, ...], line: str) -> str:
+    """Return a line of a build; one that begins a step gets the step's own name."""
+    step = _STEP.fullmatch(line)
+    if step is None or not 0 < int(step["number"]) <= len(steps):
+        return line
+    return f"{step['begun']}{steps[int(step['number']) - 1]}"
+
+
 def left_out_by(ignore_file: str) -> Callable[[str], bool]:
     """Return whether a path, relative to the build context, is left out by the text of a `.dockerignore`."""
     from docker.utils.build import PatternMatcher
 
-    lines = [line for raw in ignore_file.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    raw = ignore_file.removeprefix("\ufeff").split("\n")  # as the engine reads it, and not at other line ends
+    lines = [line for each in raw if (line := each.strip()) and not each.startswith("#")]
     matcher: Any = PatternMatcher(lines)
     return lambda path: bool(matcher.matches(path))
 

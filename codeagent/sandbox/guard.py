@@ -83,7 +83,7 @@ class SessionResources:
             scans = [SecretScan(root)]
             if around.root is not None:
                 scans.append(SecretScan(around.root, without=str(path.relative_to(around.root.path))))
-            self._opened = _Opened(root, Engine(socket), around, tuple(scans))
+            self._opened = _Opened(root, Engine(socket, workspace=root.path), around, tuple(scans))
         return self._opened.root, self._opened.engine
 
     def opened(self) -> tuple[PinnedRoot, Engine]:

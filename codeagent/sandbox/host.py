@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -12,12 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
 from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
+from codeagent.core.watchdog import MARK
 from codeagent.sandbox.exec import DRAIN_SECONDS, LONGEST_ARGUMENT
 from codeagent.sandbox.freeze import FreezeLock
-from codeagent.sandbox.process_tree import MARK, ProcessTree, living, pause_all, resume_all, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, living, pause_all, resume_all, stop_all, ticks
 from codeagent.sandbox.tasks import in_thread, run_to_end, within_disk
 from codeagent.sandbox.thaw import FrozenList, thaw_left
 
@@ -102,13 +103,13 @@ class HostSandbox:
                 "plan mode runs no commands without a sandbox, because nothing would keep them from changing files"
             )
             raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")
-        mark = secrets.token_hex(8)
         try:
             await self._freeze_lock.released()
         except asyncio.CancelledError:
             return CommandResult(exit_code=None, stopped=True)
         stdout, stderr = await _Pipe.open(), await _Pipe.open()
         try:
+            mark = _mark()
             async with self._freeze_lock.activity():
                 since = ticks()
                 process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
@@ -126,7 +127,9 @@ class HostSandbox:
             await _ended(process, outputs)
             await _drain(outputs)
             notices = (_OPEN,) if command.hosts else ()
-            return CommandResult(exit_code=process.returncode, left_running=tree.ended(), notices=notices)
+            if left := tree.ended():
+                WATCHDOG.leave(mark)
+            return CommandResult(exit_code=process.returncode, left_running=left, notices=notices)
         except asyncio.CancelledError:
             killed = await run_to_end(self._stop(process, tree))
             await run_to_end(_drain(outputs, swallow=True))
@@ -195,14 +198,15 @@ class HostSandbox:
                 raise SandboxUnavailable("bash is not on PATH outside the workspace", "install bash")
             arguments = ["-c", script.decode()] if short else [f"/dev/fd/{file.fileno()}"]
             try:
-                return await asyncio.create_subprocess_exec(
-                    bash,
-                    *arguments,
+                return await start_program(
+                    COMMAND,
+                    [bash, *arguments],
+                    folder=self._root,
+                    environment=self._environment,
+                    mark=mark,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=stdout.write_fd,
                     stderr=stderr.write_fd,
-                    cwd=self._root,
-                    env=self._environment | {MARK: mark},
                     start_new_session=True,
                     pass_fds=() if short else (file.fileno(),),
                 )
@@ -211,6 +215,15 @@ class HostSandbox:
             finally:
                 stdout.leave_to_child()
                 stderr.leave_to_child()
+
+
+def _mark() -> str:
+    """Raises SandboxUnavailable."""
+    try:
+        return new_mark(COMMAND)
+    except OSError as error:
+        problem = f"the watchdog of commands cannot be started: {error.strerror}"
+        raise SandboxUnavailable(problem, "end other programs, then try again") from error
 
 
 async def _pass_on(reader: asyncio.StreamReader, stream: Literal["stdout", "stderr"], on_output: OnOutput) -> None:

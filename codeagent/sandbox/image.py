@@ -21,6 +21,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_program
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
@@ -45,6 +46,7 @@ PACKAGES = (
     "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
 )  # fmt: skip
 _SUITE_IN = Path("/etc/os-release")
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 WITH_PACKAGES = ", with the packages of its lock files"
 HOST_TOOLCHAIN = "host toolchain, read-only"
 FOLDER = "/run/codeagent-python"
@@ -306,12 +308,18 @@ def _suite() -> str:
 def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
     """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the last line."""
     last = ""
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    with open_program(
+        IMAGE_BUILD,
+        command,
+        folder=NOWHERE,
+        environment=minimal(os.environ, *_PROXIES),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            last = line.strip() or last
+            last = line.decode(errors="replace").strip() or last
             on_progress(last)
     if process.returncode != 0:
         raise SandboxUnavailable(f"{command[0]} failed: {last}", "check the network and the package sources")

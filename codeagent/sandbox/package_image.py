@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import Command
 from codeagent.core.sanitize import one_line
+from codeagent.sandbox.canonical import image_id, word
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
@@ -133,8 +134,7 @@ class PackageBuild:
         path = [*([_SCRIPTS] if names else []), self._base.path]
         path += [f"{_PYTHON}/bin"] if "python" in has else []
         path += [f"{_MODULES}/.bin"] if "node" in has else []
-        lines = [f"FROM {self._base.reference}", "ADD packages.tar /", f"ENV PATH={':'.join(path)}"]
-        lines += [f"ENV VIRTUAL_ENV={_PYTHON}"] if "python" in has else []
+        lines = dockerfile_on(engine, self._base.reference, ":".join(path), python="python" in has)
         with tempfile.TemporaryFile(dir=kept.parent) as layer, tempfile.TemporaryFile(dir=kept.parent) as context:
             _pack(layer, kept, names)
             with tarfile.open(fileobj=context, mode="w") as tar:
@@ -148,6 +148,21 @@ class PackageBuild:
         for other in old:
             engine.remove_image(other)
         return tag
+
+
+def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list[str]:
+    """Write the Dockerfile of the image: the base by its ID, and nothing that the base says as text of our own."""
+    facts = engine.image_facts(base)
+    if facts is None:
+        raise SandboxUnavailable(f"the image {base} is gone", "build again")
+    if facts.on_build:
+        why = f"{base} has instructions for builds on top of it, which would run without having been shown"
+        raise SandboxUnavailable(f"no packages can be added: {why}", "use an image without ONBUILD")
+    try:
+        lines = [f"FROM {image_id(facts)}", "ADD packages.tar /", f"ENV PATH={word(path)}"]
+    except ValueError as error:
+        raise SandboxUnavailable(f"no packages can be added to {base}: {error}", "use another image") from error
+    return [*lines, f"ENV VIRTUAL_ENV={_PYTHON}"] if python else lines
 
 
 @contextmanager

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import not_paused
 from codeagent.sandbox.thaw import FrozenList
 
-MARK = "CODEAGENT_CALL"
-"""The environment variable that holds a command's mark."""
 _TERM_SECONDS = 2.0
 _KILL_SECONDS = 2.0
 _PAUSE_SECONDS = 1.0

@@ -1,27 +1,33 @@
 """Programs that are talked to for as long as they run: in a container of their own, or on this machine."""
 
 import asyncio
-import secrets
+import os
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.programs import find_program, why_not_found
+from codeagent.disk.locks import locked, try_lock
+from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.engine import Engine, EngineError
-from codeagent.sandbox.exec_stream import ExecStream, start_exec
+from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.process_tree import MARK, ProcessTree, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
+from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end
 
@@ -31,8 +37,32 @@ _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
 _STEP, _LOOKS = 0.02, 25
 """A program on this machine may take half a second to end by itself once its standard input was closed."""
-_MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_APART = {"PYTHONSAFEPATH": "1"}
+"""What a program in a folder of its own gets: Python looks for no module there, or beside what it runs."""
+_SEARCHED = (
+    "BASH_ENV", "BUNDLE_GEMFILE", "CLASSPATH", "ENV", "GEM_HOME", "GEM_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB",
+    "RUBYOPT", "VIRTUAL_ENV",
+)  # fmt: skip
+"""Variables of an image that say where code is found."""
 _START = 'echo >&2; [[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
+_START_APART = """
+echo >&2
+root=$1 PATH= rest=$2:
+while [[ $rest ]]; do
+    folder=${rest%%:*} rest=${rest#*:}
+    real=$(cd -P -- "$folder" 2> /dev/null && pwd) || continue
+    [[ $folder == /* && $real/ != "$root"/* ]] && PATH+=${PATH:+:}$folder
+done
+for name in $3; do
+    [[ ${!name-} == *"$root"* ]] && unset "$name"
+done
+mkdir -m 700 -- server && cd -- server || exit
+[[ $PWD/ != "$root"/* ]] || exit
+shift 3
+exec "$@"
+"""
+"""For a program in a folder of its own: no folder of PATH is in the workspace, after following links."""
 Piece = tuple[Literal["stdout", "stderr"], bytes]
 
 
@@ -65,7 +95,7 @@ class ContainerPrograms:
             rules = tuple(map(HostRule.parse, program.hosts))
         except ValueError as error:
             raise SandboxUnavailable(f"nothing was started: {error}", "correct the list of hosts") from error
-        spec = self._spec
+        spec = self._spec if program.directory is not None else replace(self._spec, virtual_env=None)
         if rules:
             await self._proxy.open()
             spec = replace(spec, egress_folder=self._proxy.folder)
@@ -90,13 +120,13 @@ class ContainerPrograms:
         shielded = await in_thread(self._shielded)
         engine, target = await container.entrance()
         forwarder = None if grant is None else Forwarder()
-        variables = tuple(f"{name}={value}" for name, value in program.variables.items())
+        command, target, given = _command(program, target)
+        variables = tuple(f"{name}={value}" for name, value in given.items())
         await self._freeze_lock.released()
         moved = self._freeze_lock.begin_activity()
         try:
             if grant is not None and forwarder is not None:
                 variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
-            command = ["bash", "--norc", "-c", _START, "codeagent", target.path, program.directory, *program.arguments]
             exec_id, stream = await start_exec(engine, target, command, variables)
             pieces = stream.pieces()
             early = await _begun(stream, pieces)
@@ -135,6 +165,17 @@ class ContainerPrograms:
         finally:
             await all_done(*(container.close() for container in self._open))
             self._open.clear()
+
+
+def _command(program: StdioProgram, target: ExecTarget) -> tuple[list[str], ExecTarget, Mapping[str, str]]:
+    """Return the command line that starts a program, where that begins, and the variables it is given."""
+    if program.directory is not None:
+        begin = [_START, "codeagent", target.path, program.directory]
+        return ["bash", "--norc", "-c", *begin, *program.arguments], target, program.variables
+    searched = " ".join(name for name in _SEARCHED if name not in program.variables)
+    begin = [_START_APART, "codeagent", target.directory, target.safe_path, searched]
+    given = {**_APART, **program.variables}
+    return ["bash", "--norc", "-c", *begin, *program.arguments], replace(target, directory=HOME), given
 
 
 async def _begun(stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], None]) -> list[Piece]:
@@ -216,39 +257,96 @@ class _ContainerProgram:
 class MachinePrograms:
     """Starts programs on this machine, with the user's rights; only for those that the user chose for it."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, environment: Mapping[str, str], folders: Path) -> None:
+        """`folders`: where programs get folders of their own; outside the workspace, which is `root`."""
         self._root = root
-        self._environment = {name: environment[name] for name in _MINIMAL if name in environment}
+        self._folders = folders
+        self._environment = minimal(environment, outside=root)
 
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`; what the program starts ends with it, by mark, session or parent."""
         name = program.arguments[0]
-        path = find_program(name, self._root)
+        if "/" in name and program.directory is None and not Path(name).is_absolute():
+            problem = f"{name} is relative, and a program on this machine does not start in the workspace"
+            raise SandboxUnavailable(problem, "give its whole path")
+        folder = self._root / (program.directory or "")
+        path = find_program(str(folder / name) if "/" in name else name, self._root)
         if path is None:
             raise SandboxUnavailable(*why_not_found(name, self._root))
-        mark, since = secrets.token_hex(8), ticks()
+        own: _OwnFolder | None = None
+        if program.directory is None:
+            own = await in_thread(partial(_OwnFolder.make, self._folders, self._root), _OwnFolder.remove)
         try:
-            process = await asyncio.create_subprocess_exec(
-                path,
-                *program.arguments[1:],
+            mark, since = new_mark(SERVER), ticks()
+            process = await start_program(
+                SERVER,
+                [path, *program.arguments[1:]],
+                folder=folder if own is None else own.path,
+                environment={**self._environment, **({} if own is None else _APART), **program.variables},
+                mark=mark,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=self._root / program.directory,
-                env={**self._environment, **program.variables, MARK: mark},
                 start_new_session=True,
                 limit=_PIECE,
             )
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            if own is not None:
+                await in_thread(own.remove)
+            if not isinstance(error, OSError | ValueError):
+                raise
             problem = f"{name} cannot be started: {getattr(error, 'strerror', None) or error}"
             raise SandboxUnavailable(problem, "see its command in the configuration") from error
-        return _MachineProgram(process, ProcessTree(process.pid, mark, since))
+        return _MachineProgram(process, ProcessTree(process.pid, mark, since), own)
+
+
+class _OwnFolder:
+    """An empty folder for one program, which only the user may enter; it is removed with what was written there."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(mode=0o700)
+        self.path = path
+        self._fd = open_folder(path)
+        try_lock(self._fd)  # for as long as this process lives: what is not locked was left by another
+
+    @classmethod
+    def make(cls, folders: Path, root: Path) -> "_OwnFolder":
+        """Make one, and remove those that ended processes have left. Blocks. Raises SandboxUnavailable."""
+        if folders.resolve().is_relative_to(root.resolve()):
+            problem = f"its own folder would be in the workspace {root}, whose files it must not load"
+            raise SandboxUnavailable(problem, "start codeagent in a project")
+        try:
+            with locked(folders / "lock"):
+                for left in folders.iterdir():
+                    if left.is_dir() and not left.is_symlink():
+                        _remove_left(left)
+                return cls(folders / secrets.token_hex(8))
+        except OSError as error:
+            problem = f"no folder for it can be made in {folders} ({error.strerror})"
+            raise SandboxUnavailable(problem, "make that folder writable") from error
+
+    def remove(self) -> None:
+        """Remove it; idempotent. What cannot be removed is left for a later start. Blocks."""
+        if self._fd >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _remove_left(folder: Path) -> None:
+    fd = open_folder(folder)
+    try:
+        if try_lock(fd):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(fd)
 
 
 class _MachineProgram:
-    def __init__(self, process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, tree: ProcessTree, own: _OwnFolder | None) -> None:
         self._process = process
         self._tree = tree
+        self._own = own
         self._closing: asyncio.Task[int | None] | None = None
 
     async def send(self, data: bytes) -> None:
@@ -300,6 +398,8 @@ class _MachineProgram:
         code = self._process.returncode
         await stop_all(self._process, self._tree)
         await self._ended()  # what was killed may still be giving back its memory
+        if self._own is not None:
+            await in_thread(self._own.remove)
         transport = getattr(self._process, "_transport", None)  # else it warns while a child holds a pipe
         if transport is not None:
             with suppress(PermissionError, ProcessLookupError):

@@ -79,7 +79,7 @@ def read_repository_image(root: Path) -> RepositoryImage | None:
         for name in _DEVCONTAINERS:
             if (text := _read(top, name)) is not None:
                 return _of_devcontainer(root, top, name, text)
-        if (text := _read(top, _DOCKERFILE)) is None:
+        if (text := _dockerfile(top, _DOCKERFILE)) is None:
             return None
         ignore = _read(top, _IGNORE_FILE) or ""
         return RepositoryImage(root, _DOCKERFILE, dockerfile=_DOCKERFILE, text=text, ignore=ignore)
@@ -106,7 +106,7 @@ def _of_devcontainer(root: Path, top: int, name: str, text: str) -> RepositoryIm
     folder = os.path.dirname(name)  # noqa: PTH120  # a path inside the workspace, which is not opened like this
     dockerfile = _inside(name, folder, build["dockerfile"])
     context = _inside(name, folder, build.get("context", "."))
-    if (source := _read(top, dockerfile)) is None:
+    if (source := _dockerfile(top, dockerfile)) is None:
         raise ConfigError(f"{name}: there is no {dockerfile}")
     return RepositoryImage(
         root,
@@ -150,7 +150,7 @@ def _parsed(name: str, text: str) -> dict[str, Any]:
     """Read JSON with comments and commas after the last element, as its users write it."""
     plain = _LAST_COMMA.sub(_kept_string, _COMMENT.sub(_kept_string, text))
     try:
-        found = json.loads(plain)
+        found = json.loads(plain, object_pairs_hook=_without_doubles)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name} is not JSON: {one_line(str(error), 120)}") from error
     if not isinstance(found, dict):
@@ -158,9 +158,24 @@ def _parsed(name: str, text: str) -> dict[str, Any]:
     return found
 
 
+def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that is there twice: which of them counts is nothing that a reader could know. Raises ValueError."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a key is in an object twice")
+    return found
+
+
 def _kept_string(match: re.Match[str]) -> str:
     """Keep a string as it is; leave anything else out, with its lines, so that an error names the right one."""
     return match[1] if match[1] is not None else "\n" * match[0].count("\n")
+
+
+def _dockerfile(top: int, name: str) -> str | None:
+    """Return a Dockerfile's text, None if there is no such file. Raises ConfigError, also if it cannot be split."""
+    if (text := _read(top, name)) is not None:
+        instructions(text)
+    return text
 
 
 def _read(top: int, name: str) -> str | None:

@@ -171,13 +171,16 @@ def _watchdog(file: Path) -> subprocess.Popen[bytes]:
 
     Raises OSError.
     """
-    return subprocess.Popen(
+    from codeagent.core.host_programs import THAWING, open_program  # not for the program that this file is as well
+
+    return open_program(
+        THAWING,
         [sys.executable, "-I", "-S", __file__, str(file)],
+        folder="/",
+        environment={},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        cwd="/",
-        env={},
         start_new_session=True,
     )
 

@@ -22,9 +22,11 @@ from codeagent.session.story import Aside, Call, ChildStory, Entry, Piece, Said,
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
-_HEADINGS = {
+HEADINGS = {
     "prompt": "You",
+    "task": "Task",
     "steer": "You (while it worked)",
     "interrupt": "You (interrupting)",
     "follow_up": "You (afterwards)",
@@ -33,6 +35,7 @@ _HEADINGS = {
     "thinking": "Thinking",
 }
 _PAGE = Path(__file__).with_name("page")
+_HTML = ("html_block", "html_inline")
 _BACKTICKS = re.compile(r"`{3,}")
 _OPEN_PIECES = 2_000
 """Characters of a result up to which the page shows it unfolded when it failed."""
@@ -95,10 +98,13 @@ class Heading:
 
 
 def markdown(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines of a Markdown document; what the model and its tools wrote cannot break out of its place."""
-    yield f"# {heading.title}"
+    """Yield the lines of a Markdown document; whatever was said or printed cannot break out of its place.
+
+    So the headings outside of quotes are those of this document: what is below `You` is what the user wrote.
+    """
+    yield f"# {_line(heading.title)}"
     yield ""
-    yield heading.facts
+    yield _line(heading.facts)
     yield from _entries(entries)
 
 
@@ -107,38 +113,57 @@ def _entries(entries: Iterable[Entry]) -> Iterator[str]:
         yield ""
         match entry:
             case ChildStory():
-                told = "\n".join((f"**agent {entry.name}** · session {entry.session}", *_entries(entry.entries)))
-                yield "\n".join(f"> {line}".rstrip() for line in told.split("\n"))
+                head = f"**agent {_line(entry.name)}** · session {_line(entry.session)}"
+                yield _quote("\n".join((head, *_entries(entry.entries))))
             case Said():
                 yield from _said(entry)
             case Call():
                 yield from _called(entry)
             case Aside(level="run"):
-                yield f"---\n\n*{entry.text}*"
+                yield f"---\n\n*{_line(entry.text)}*"
             case Aside():
-                yield "\n".join(f"> {line}" for line in entry.text.splitlines())
+                yield from _quoted(entry.text)
 
 
 def _said(entry: Said) -> Iterator[str]:
-    yield f"## {_HEADINGS[entry.by]}"
+    yield f"## {HEADINGS[entry.by]}"
     yield ""
-    if entry.by == "answer":
-        yield entry.text
-        return
-    quote = "> " if entry.by == "thinking" else ""
-    yield "\n".join(f"{quote}{line}".rstrip() for line in entry.text.splitlines())
+    yield from _quoted(entry.text)
     yield from (f"\n[image, {image.media_type}]" for image in entry.images)
 
 
 def _called(entry: Call) -> Iterator[str]:
     mark = "✗" if entry.failed else "✓"
-    yield f"### {mark} {entry.name} {_code(entry.target)}".rstrip()
+    yield f"### {mark} {_line(entry.name)} {_code(entry.target)}".rstrip()
     yield ""
-    yield entry.how
+    yield _line(entry.how)
     if entry.arguments:
         yield from _fenced(entry.arguments, "json")
     for piece in entry.pieces:
         yield from _fenced(piece.text, piece.language)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Quote Markdown; text with HTML in it, which could end the quote, is shown as it was typed."""
+    if any(token.type in _HTML for token in _flat(_parser(html=True).parse(text))):
+        yield _quote("\n".join(_fenced(text, "markdown")).lstrip("\n"))
+    else:
+        yield _quote(text)
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _flat(tokens: "Iterable[Token]") -> "Iterator[Token]":
+    for token in tokens:
+        yield token
+        yield from token.children or ()
+
+
+def _line(text: str) -> str:
+    """Return text on one line, in which nothing is HTML."""
+    return " ".join(text.split()).replace("<", "\\<")
 
 
 def _code(text: str) -> str:
@@ -187,15 +212,24 @@ def _blocks(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _section(entry: Said) -> str:
-    name = _HEADINGS[entry.by]
+    name = HEADINGS[entry.by]
     if entry.by == "thinking":
         return f"<details><summary>{name}</summary><pre>{html.escape(entry.text)}</pre></details>\n"
-    body = _parser().render(entry.text) if entry.by == "answer" else f"<pre>{html.escape(entry.text)}</pre>"
+    body = _rendered(entry.text) if entry.by == "answer" else f"<pre>{html.escape(entry.text)}</pre>"
     images = "".join(
         f'<img alt="image" src="data:{html.escape(image.media_type)};base64,{html.escape(image.data)}">'
         for image in entry.images
     )
     return f'<section class="{entry.by}"><h2>{name}</h2>{body}{images}</section>\n'
+
+
+def _rendered(text: str) -> str:
+    """Return Markdown as HTML in a frame of its own, with headings below those of the page."""
+    tokens = _parser().parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + 3, 6)}"
+    return f'<div class="text">{_parser().renderer.render(tokens, _parser().options, {})}</div>'
 
 
 def _details(entry: Call) -> str:
@@ -221,9 +255,9 @@ def _diff(piece: Piece) -> str:
     return "\n".join(lines)
 
 
-@lru_cache(maxsize=1)
-def _parser() -> "MarkdownIt":
-    """CommonMark with tables, without HTML and without links that run something."""
+@lru_cache(maxsize=2)
+def _parser(*, html: bool = False) -> "MarkdownIt":
+    """CommonMark with tables, without images and links that run something; `html`: to find HTML, not to show it."""
     from markdown_it import MarkdownIt  # only for an export
 
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return MarkdownIt("commonmark", {"html": html}).enable("table").disable("image")

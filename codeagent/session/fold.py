@@ -1,6 +1,6 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,16 @@ from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import Message, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
-from codeagent.core.notes import job_note, message_note, pin_note, restored_note, shell_note, told_by, trigger_note
+from codeagent.core.notes import (
+    job_note,
+    message_note,
+    pin_note,
+    restored_note,
+    shell_note,
+    told_by,
+    trigger_note,
+    words_of,
+)
 from codeagent.core.notices import (
     JobListens,
     MessageReceived,
@@ -39,7 +48,7 @@ from codeagent.core.notices import (
 )
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
-from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript
+from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript, with_typed_pins
 
 if TYPE_CHECKING:  # it needs pydantic
     from codeagent.core.tool import ToolResult
@@ -117,11 +126,15 @@ class History:
     """The points to go back to."""
     pins: tuple[str, ...] = ()
     """The lines that every compaction keeps."""
+    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The model's questions that were open at each compaction, by its note."""
     todo: TodoTimeline = field(default_factory=TodoTimeline)
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
     """Hosts and servers that answered calls, in the order of their first answers (`core.policy.Policy.heard`)."""
+    server: str = ""
+    """The host that the last run's requests went to; empty if that is not known."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -136,13 +149,14 @@ def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
 
 def fold(events: Sequence[AnyEvent]) -> History:
     """Fold the events of the log's own agent. Never raises: damage costs messages, not the session."""
-    own = own_events(events)
+    own = list(with_typed_pins(own_events(events)))
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    questions: dict[str, tuple[str, ...]] = {}
     walked = walk(own)
-    told = transcript(walked.items, results, started)
+    told = transcript(walked.items, results, started, questions)
     return History(
-        line=rebuilt_line(told, walked, lambda items: transcript(items, results, started)),
+        line=rebuilt_line(told, walked, lambda items: transcript(items, results, started, questions)),
         open_calls=tuple(OpenCall(call, call.id in started) for call in told.calls if call.id not in results),
         undelivered=_undelivered(own),
         notes=_notes(own),
@@ -150,6 +164,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         triggers=_triggers(own),
         mode=last_mode(own),
         network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
+        server=next((event.server for event in reversed(own) if isinstance(event, RunStarted)), ""),
         details=tuple(_details(results.values(), told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)
@@ -159,6 +174,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         steps=tuple(_done_steps(walked.items)),
         heard=tuple(event.place for event in own if isinstance(event, TextRead)),
         pins=next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
+        questions=questions,
         todo=TodoTimeline(own),
     )
 
@@ -195,7 +211,7 @@ def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
 
 
 def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
-    """Collect undelivered notes; a note has the same text wherever it is made, which tells that it was delivered."""
+    """Collect undelivered notes; a note has the same words wherever it is made, which tells that it was delivered."""
     waiting: list[UserMessage] = []
     ends: dict[str, UserMessage] = {}
     for event in events:
@@ -215,8 +231,10 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
                 waiting.append(note)
             case CheckpointRestored() if (note := restored_note(event)) is not None:
                 waiting.append(note)
-            case MessageAdded(message=UserMessage(source="note") as message) if message in waiting:
-                waiting.remove(message)
+            case MessageAdded(message=UserMessage(source="note") as message) if waiting:
+                words = words_of(message)
+                delivered = next((note for note in waiting if words_of(note) == words), None)
+                waiting = [note for note in waiting if note is not delivered]
             case _:
                 pass
     return tuple(waiting)

@@ -31,8 +31,10 @@ from codeagent.core.events import (
     ToolStarted,
     UnknownEvent,
 )
+from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ImagePart, UserMessage, text_of
 from codeagent.core.notices import AgentStarted, TypedNotice
+from codeagent.core.sanitize import on_one_line
 
 Clean = Callable[[str], str]
 """Masks secrets, and shows characters that would act on a terminal."""
@@ -43,7 +45,7 @@ class Said:
     """A message of the user, of codeagent itself, or of the model."""
 
     by: str
-    """`prompt`, `steer`, `interrupt`, `follow_up`, `note`, `answer`, `thinking`."""
+    """`prompt`, `task`, `steer`, `interrupt`, `follow_up`, `note`, `answer`, `thinking`."""
     text: str
     images: tuple[ImagePart, ...] = ()
 
@@ -110,7 +112,7 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
     match event:
         case MessageAdded(message=UserMessage() as message):
             images = tuple(part for part in message.content if isinstance(part, ImagePart))
-            yield Said(message.source, clean(text_of(message.content)), images)
+            yield Said(speaker(event, message), clean(text_of(message.content)), images)
         case MessageAdded(message=AssistantMessage() as message):
             yield from _answer(message, clean)
         case ProviderToolUsed():
@@ -125,6 +127,11 @@ def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], cle
                 yield Said("note", clean(event.note))
         case _:
             yield from _remark(event, clean)
+
+
+def speaker(event: MessageAdded, message: UserMessage) -> str:
+    """Say whose message it is; the prompt of a child is the task that another agent gave it."""
+    return "task" if event.agent != MAIN and message.source == "prompt" else message.source
 
 
 def _answer(message: AssistantMessage, clean: Clean) -> Iterator[Said]:
@@ -181,7 +188,7 @@ def _piece(block: DisplayBlock) -> Piece:
         case DiffBlock():
             return Piece(unified(block), "diff")
         case FilesBlock():
-            return Piece("\n".join(block.paths))
+            return Piece("\n".join(map(on_one_line, block.paths)))
         case ImageBlock():
             return Piece(f"[image {block.path} ({block.media_type})]")
         case QuestionBlock():
@@ -192,8 +199,8 @@ def _piece(block: DisplayBlock) -> Piece:
 
 def unified(block: DiffBlock) -> str:
     """Return the change as a unified diff with three lines of context, as `git diff` writes it."""
-    before, after = block.before.splitlines(), block.after.splitlines()
-    lines = list(difflib.unified_diff(before, after, f"a/{block.path}", f"b/{block.path}", lineterm=""))
+    before, after, path = block.before.splitlines(), block.after.splitlines(), on_one_line(block.path)
+    lines = list(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm=""))
     return "\n".join(lines)
 
 

@@ -1,14 +1,15 @@
 """Rebuilds the conversation from a log's events: the messages, what compactions made of them, and the marks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
-from codeagent.core.compaction import ContextCompacted, compacted
+from codeagent.core.compaction import ContextCompacted, compacted, open_questions, with_pins
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent, MessageAdded, ToolResultAdded, UnknownEvent
 from codeagent.core.history import BranchingHistory
 from codeagent.core.json_types import UNSTAMPED
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.core.notices import PinsChanged
 
 AnyEvent = KnownEvent | UnknownEvent
 
@@ -44,8 +45,30 @@ def rebuilt_line(
     return line
 
 
-def transcript(events: Iterable[AnyEvent], results: dict[str, ToolResultAdded], started: set[str]) -> Told:
-    """Return the messages of the events; a call without a result gets an error result."""
+def with_typed_pins(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Yield the events; a compaction of an earlier version gets what was pinned at the time as data."""
+    pins: tuple[str, ...] = ()
+    for event in events:
+        match event:
+            case PinsChanged():
+                pins = event.pins
+                yield event
+            case ContextCompacted():
+                yield with_pins(event, pins)
+            case _:
+                yield event
+
+
+def transcript(
+    events: Iterable[AnyEvent],
+    results: dict[str, ToolResultAdded],
+    started: set[str],
+    questions: dict[str, tuple[str, ...]],
+) -> Told:
+    """Return the messages of the events; a call without a result gets an error result.
+
+    `questions` takes in which of the model's questions were open at each compaction, by its note.
+    """
     told = Told()
     used: set[str] = set()
     for event in events:
@@ -53,6 +76,8 @@ def transcript(events: Iterable[AnyEvent], results: dict[str, ToolResultAdded], 
             case MessageAdded():
                 _tell(event.message, told, used, results, started)
             case ContextCompacted():
+                if event.note:
+                    questions[event.note] = open_questions(told.messages, questions)
                 told.messages = compacted(told.messages, event)
                 told.pruned |= {one.call_id for one in event.pruned}
                 told.compacted_at = event.seq

@@ -1,18 +1,26 @@
-"""Runs ripgrep over an open directory and yields its matches, which are only hints: callers read the files again."""
+"""Runs ripgrep over an open directory and yields its matches, which are only hints: callers read the files again.
+
+Whatever the tree holds, memory stays bounded: files above a limit are not opened, none is mapped, a record is at most
+24 MB, and of a line no more than its digest is kept.
+"""
 
 import asyncio
 import base64
 import json
 import os
+import re
 import signal
 import sysconfig
 from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import field
+from hashlib import blake2b
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.host_programs import SEARCH, start_program
 from codeagent.core.programs import find_program
 from codeagent.core.tool import Failed, InvalidArgs
 
@@ -30,6 +38,13 @@ _SAME_FILES = (
     "--glob=!.git",
 )
 """The options that select files: hidden ones as well, and only ignore rules of the workspace."""
+_BOUNDED = ("--no-mmap", "--debug")
+"""Read, never map; and say on standard error which files `--max-filesize` leaves out."""
+_LEFT_OUT = re.compile(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
+"""The last line of what `--debug` says of a file above the limit; its name may contain newlines."""
+_DEBUG = b"rg: DEBUG|"
+_MOST_NAMED = 3
+_BOM = b"\xef\xbb\xbf"
 _USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
 
 
@@ -43,6 +58,10 @@ class Query:
     ignore_case: bool = False
     from_above: bool = False
     """Whether ignore files of folders above the root apply."""
+    largest: int = 16 << 20
+    """Bytes; a larger file is not searched."""
+    seconds: float = 60.0
+    """When the search is stopped, with what was found by then."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,28 @@ class MatchedLine:
     path: str
     line: int
     """From 1."""
-    text: bytes
-    """The line without its newline; UTF-8 if the file is UTF-16."""
-    start: int
-    end: int
-    """Bytes of the first match in `text`."""
+    digest: bytes
+    """Of the line without its newline, see `digest_of`; of its UTF-8 if the file is UTF-16."""
+    before: int
+    """Characters before the first match."""
+
+
+@dataclass
+class LeftOut:
+    """What a search did not look at; complete once it has ended."""
+
+    large: int = 0
+    """Files above the limit."""
+    names: list[str] = field(default_factory=list)
+    """The first of them."""
+    records: int = 0
+    """Matching lines that were too long to be told."""
+    ended_early: str = ""
+    """Why the rest of the tree was not searched, as a clause."""
+
+
+def digest_of(line: bytes) -> bytes:
+    return blake2b(line, digest_size=16).digest()
 
 
 def find_ripgrep(workspace: Path) -> str | None:
@@ -67,26 +103,38 @@ def find_ripgrep(workspace: Path) -> str | None:
     return find_program("rg", workspace)
 
 
-async def search(program: str, root: int, query: Query) -> AsyncGenerator[MatchedLine, None]:
+async def search(program: str, root: int, query: Query, left_out: LeftOut) -> AsyncGenerator[MatchedLine, None]:
     """Yield matching lines in no particular order, as they are found; ending the iteration early stops ripgrep.
 
-    `root` is a directory's descriptor, the child's working directory. Raises InvalidArgs with
+    `root` is a directory's descriptor, the child's working directory. `left_out` is filled. Raises InvalidArgs with
     ripgrep's message for a bad pattern, Failed if it could not search.
     """
     found = False
     async with (
-        _running(program, root, _arguments(query)) as (process, stdout, errors),
-        aclosing(_records(stdout)) as records,
+        _running(program, root, _arguments(query), left_out) as (process, stdout, errors),
+        aclosing(_records(stdout, left_out)) as records,
     ):
-        async for record in records:
-            hit = _hit(record)
-            if hit is not None:
-                found = True
-                yield hit
-        code = await process.wait()
+        stopping = asyncio.get_running_loop().call_later(query.seconds, _stop, process, query.seconds, left_out)
+        try:
+            async for record in records:
+                hit = _hit(record)
+                if hit is not None:
+                    found = True
+                    yield hit
+            code = await process.wait()
+        finally:
+            stopping.cancel()
         message = await errors
-        if code not in (0, 1) and not found and message:
+        if code not in (0, 1) and not found and message and not left_out.ended_early:
             raise _failure(message)
+        if code < 0 and not left_out.ended_early:
+            left_out.ended_early = f"ripgrep was ended by signal {-code}, perhaps for want of memory"
+
+
+def _stop(process: Process, seconds: float, left_out: LeftOut) -> None:
+    if process.returncode is None:
+        left_out.ended_early = f"it took longer than {seconds:g} s"
+        _kill(process.pid)
 
 
 async def list_files(program: str, root: int, most: int, *, from_above: bool = False) -> list[str]:
@@ -97,7 +145,8 @@ async def list_files(program: str, root: int, most: int, *, from_above: bool = F
     parents = [] if from_above else ["--no-ignore-parent"]
     paths: list[str] = []
     rest = b""
-    async with _running(program, root, ["--files", "--null", *_SAME_FILES, *parents, "./"]) as (_, stdout, errors):
+    arguments = ["--files", "--null", *_SAME_FILES, *parents, "./"]
+    async with _running(program, root, arguments, LeftOut()) as (_, stdout, errors):
         while len(paths) < most and (chunk := await stdout.read(_CHUNK)):
             *whole, rest = (rest + chunk).split(b"\0")
             paths += [os.fsdecode(path).removeprefix("./") for path in whole]
@@ -108,22 +157,22 @@ async def list_files(program: str, root: int, most: int, *, from_above: bool = F
 
 @asynccontextmanager
 async def _running(
-    program: str, root: int, arguments: list[str]
+    program: str, root: int, arguments: list[str], left_out: LeftOut
 ) -> AsyncIterator[tuple[Process, StreamReader, "asyncio.Future[str]"]]:
     """Yield running ripgrep, its output, and its first words on standard error; at the end it is killed if needed."""
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *arguments,
+    process = await start_program(
+        SEARCH,
+        [program, *arguments],
+        folder=f"/proc/self/fd/{root}",
+        environment={"LC_ALL": "C.UTF-8"},
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
-        cwd=f"/proc/self/fd/{root}",
         pass_fds=(root,),
-        env={"LC_ALL": "C.UTF-8"},
     )
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("both streams were asked for")
-    errors = asyncio.ensure_future(_errors(process.stderr))
+    errors = asyncio.ensure_future(_errors(process.stderr, left_out))
     try:
         yield process, process.stdout, errors
     finally:
@@ -151,7 +200,7 @@ async def _ended(process: Process, stdout: StreamReader, errors: "asyncio.Future
 
 
 def _arguments(query: Query) -> list[str]:
-    arguments = ["--json", *_SAME_FILES]
+    arguments = ["--json", *_SAME_FILES, *_BOUNDED, f"--max-filesize={query.largest}"]
     if query.path == "." and not query.from_above:
         arguments.append("--no-ignore-parent")
     if query.literal:
@@ -163,8 +212,8 @@ def _arguments(query: Query) -> list[str]:
     return [*arguments, f"--regexp={query.pattern}", "--", f"./{query.path}"]
 
 
-async def _records(stdout: StreamReader) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of standard output, without any that is longer than the largest file."""
+async def _records(stdout: StreamReader, left_out: LeftOut) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of standard output, without any that is too long to be kept; those are counted."""
     buffer = bytearray()
     dropping = False
     while chunk := await stdout.read(_CHUNK):
@@ -176,16 +225,26 @@ async def _records(stdout: StreamReader) -> AsyncGenerator[bytes, None]:
                 yield line
             dropping = False
         if len(buffer) > _LONGEST_RECORD:
+            left_out.records += not dropping
             dropping = True
             buffer.clear()
 
 
-async def _errors(stderr: StreamReader) -> str:
-    """Return the first words on standard error; the rest is read and dropped."""
-    kept = b""
+async def _errors(stderr: StreamReader, left_out: LeftOut) -> str:
+    """Return the first words on standard error that are not about single files; count the files left out."""
+    kept, rest = b"", b""
     while chunk := await stderr.read(_CHUNK):
-        kept = (kept + chunk)[:2000]
-    return kept.decode("utf-8", "replace").strip()
+        *lines, rest = (rest + chunk).split(b"\n")
+        rest = rest[-_CHUNK:]
+        for line in lines:
+            large = _LEFT_OUT.fullmatch(line)
+            if large is not None:
+                left_out.large += 1
+                if len(left_out.names) < _MOST_NAMED:
+                    left_out.names.append(os.fsdecode(large[1]))
+            elif not line.startswith(_DEBUG):
+                kept = (kept + line + b"\n")[:2000]
+    return (kept + rest)[:2000].decode("utf-8", "replace").strip()
 
 
 def _hit(record: bytes) -> MatchedLine | None:
@@ -194,9 +253,9 @@ def _hit(record: bytes) -> MatchedLine | None:
     data = json.loads(record)["data"]
     text = _bytes(data["lines"]).removesuffix(b"\n")
     matches = data["submatches"]
-    start, end = (matches[0]["start"], matches[0]["end"]) if matches else (0, 0)
+    before = len(text[: matches[0]["start"]].decode("utf-8", "replace")) if matches else 0
     path = os.fsdecode(_bytes(data["path"])).removeprefix("./").removeprefix("./")
-    return MatchedLine(path, data["line_number"] or 0, text, start, min(end, len(text)))
+    return MatchedLine(path, data["line_number"] or 0, digest_of(text.removeprefix(_BOM)), before)
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from codeagent.core.cancel import CancelToken
@@ -11,6 +11,7 @@ from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import ToolResult
 from codeagent.core.wildmatch import IgnoreLine
 from codeagent.tools.edit.diff import count
@@ -33,11 +34,14 @@ class TreeWalk:
     only_folders: bool = False
     """For a tree: only the directories, each with its number of files."""
     most_lines: int = 500
+    denied: Callable[[str], bool] = lambda path: False
+    """Whether a rule keeps the file from being read: then it is not named either."""
     most_in_one: int = 100
     """The most names of one directory in a tree."""
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     ignored: int = 0
+    unnamed: int = 0
     left_out: int = 0
     unreadable: int = 0
     beyond_depth: int = 0
@@ -47,7 +51,7 @@ class TreeWalk:
         await asyncio.to_thread(self.list, path)
         self.cancel.raise_if_cancelled()
         lines = [*self.lines, *self.notes()] or ["[The directory is empty.]"]
-        text = f"{shown(path)}/\n" + "\n".join(lines)
+        text = f"{on_one_line(path)}/\n" + "\n".join(lines)
         blocks = (FilesBlock(paths=tuple(self.files)),) if self.files and self.globs else ()
         details: JsonObject = {
             "path": shown(path),
@@ -65,6 +69,8 @@ class TreeWalk:
         """Return notes about what the lines do not show."""
         if self.ignored:
             yield f"[{count(self.ignored, 'ignored name')} left out]"
+        if self.unnamed:
+            yield f"[{count(self.unnamed, 'name')} left out: a rule keeps what is there from being read]"
         if self.beyond_depth:
             many = "directory" if self.beyond_depth == 1 else "directories"
             yield f"[{self.beyond_depth} {many} not opened: depth {self.depth}]"
@@ -85,6 +91,9 @@ class TreeWalk:
             if self.rules.ignored(below, directory):
                 self.ignored += 1
                 continue
+            if self.denied(below):
+                self.unnamed += 1
+                continue
             if not self.globs and kept >= self.most_in_one:
                 self.left_out += 1
                 continue
@@ -97,7 +106,7 @@ class TreeWalk:
     def _enter(self, path: str, entry: DirEntry, level: int) -> None:
         closed = entry.name == ".git"
         if not self.globs:
-            self._add(f"{_indent(level)}{shown(entry.name)}/{' (not listed)' if closed else ''}")
+            self._add(f"{_indent(level)}{on_one_line(entry.name)}/{' (not listed)' if closed else ''}")
         if closed or len(self.lines) >= self.most_lines:
             return
         if level >= self.depth:
@@ -124,12 +133,18 @@ class TreeWalk:
         if self.only_folders:
             self.files.append(shown(path))
             return
-        name = shown(path if self.globs else entry.name)
+        name = on_one_line(path if self.globs else entry.name)
         what = _size(entry.size) if entry.kind == "file" else entry.kind
         if entry.link_target is not None:
-            what = f"-> {shown(entry.link_target)}"
+            what = "link" if self._leads_to_denied(path, entry.link_target) else f"-> {on_one_line(entry.link_target)}"
         if self._add(f"{_indent(level) if not self.globs else ''}{name}  {what}"):
             self.files.append(shown(path))
+
+    def _leads_to_denied(self, path: str, target: str) -> bool:
+        try:
+            return self.denied(self.workspace.relative(posixpath.join(posixpath.dirname(path), target)))
+        except WorkspaceError:
+            return False
 
     def _add(self, line: str) -> bool:
         if len(self.lines) >= self.most_lines:

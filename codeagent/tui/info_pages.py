@@ -19,7 +19,7 @@ def info_page(about: About, workspace: Path, now: Status, settings: Settings | N
     """Return the Markdown page; `settings` and `runtime` are None while codeagent is still starting."""
     match about:
         case "status":
-            return _status(workspace, now, runtime)
+            return _status(workspace, now, settings, runtime)
         case "cost":
             return _cost(now)
         case "context":
@@ -43,13 +43,21 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     return "docker"
 
 
-def _status(workspace: Path, now: Status, runtime: Runtime | None) -> str:
-    info, lane = (None, "") if runtime is None else (runtime.sandbox_info, runtime.agent.model.lane)
+def _status(workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
+    info, model = (None, None) if runtime is None else (runtime.sandbox_info, runtime.agent.model)
+    used = () if model is None else (model.lane, model.server and f"at {model.server}")
+
+    def chosen(name: str, value: object) -> str:
+        """Say where a setting comes from; nothing if the conversation has another value by now."""
+        if settings is None or getattr(settings, name) != value:
+            return ""
+        return f"from {settings.origins[name]}" if name in settings.origins else "the default"
+
     rows = [
         ("folder", str(workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
-        ("model", ", ".join(filter(None, (now.model or "none", lane)))),
-        ("mode", now.mode),
+        ("model", ", ".join(filter(None, (now.model or "none", *used, chosen("model", now.model))))),
+        ("mode", ", ".join(filter(None, (now.mode, chosen("mode", now.mode))))),
         ("session", now.session or "not started"),
         ("sandbox", now.sandbox),
         ("network", now.network),

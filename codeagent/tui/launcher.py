@@ -10,6 +10,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame needs the values, but nothing that these import
+    from codeagent.config.choices import Choices
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.recipes import RecipeBook
@@ -49,6 +50,8 @@ class LaunchOptions:
     """The `Missing.seen` of that question; an answer about another directory does not count."""
     use_image: bool | None = None
     """Whether commands run in the image that the repository describes; None if the user was not asked."""
+    image_seen: str = ""
+    """The digest of the image as the question showed it, which alone the answer is about."""
     prompt: str = ""
     """The text in the composer at the start."""
     step: bool = False
@@ -80,6 +83,8 @@ class Missing:
     variable: str = ""
     """The environment variable of the key that is missing."""
     servers: tuple[ModelRow, ...] = ()
+    digest: str = ""
+    """Of what `text` shows of an image; an answer counts only while it is the same."""
     """The local servers that answered on loopback."""
     seen: str = ""
     """Stands for what the question shows: see `LaunchOptions.seen_git`."""
@@ -157,6 +162,13 @@ class Launcher(Protocol):
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
 
         Returns one line: how that went and where the key is. Raises ConfigError if it was refused or cannot be kept.
+        """
+
+    def keep(self, choices: "Choices") -> str:
+        """Keep what the user chose for the next start; return that it was, with what wins over it there.
+
+        Returns an empty text for what is not worth keeping, such as a scripted model. Raises ConfigError: nothing was
+        kept then.
         """
 
     async def files(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, T
 from codeagent.core.jobs import Job
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
-from codeagent.core.notes import SHELL, job_note
+from codeagent.core.notes import SHELL, job_note, words_of
 from codeagent.core.policy import Mode
 from codeagent.core.todo import TodoChanged
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
@@ -227,9 +227,9 @@ class Reducer:
             case AssistantMessage() as message:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
-                note = text_of(message.content)
                 # The end of a job is already shown.
-                if note not in self._state.jobs.end_notes and (told := outcomes.told_of(note)):
+                is_end = words_of(message) in self._state.jobs.end_notes
+                if not is_end and (told := outcomes.told_of(text_of(message.content))):
                     self._document.remark(told, "told")
             case UserMessage() as message:
                 task = self._agent != MAIN and message.source == "prompt"
@@ -304,6 +304,8 @@ class Reducer:
             case _:
                 assert_never(event)
         self._document.touch_card(event.call_id)
+        if event.name == SHELL:
+            self._state.status.set(commands=len(self._document.running_commands()))
 
     def _settle_call(self, event: ToolResultAdded) -> None:
         card = self._document.card(event.call_id, event.name)
@@ -345,7 +347,7 @@ class Reducer:
             takes_input=False,
         )
         jobs.end(ended, event.tail)
-        jobs.end_notes.add(text_of(job_note(event).content))
+        jobs.end_notes.add(words_of(job_note(event)))
         card = self._document.find_card(event.call_id)
         if card is not None:
             card.state, card.job, card.note = event.status, event.job_id, outcomes.job_words(event)

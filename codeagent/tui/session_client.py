@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
+from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
-from codeagent.core.errors import CheckpointError, CodeagentError, SessionError
+from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, SessionError
 from codeagent.core.events import (
     JobUpdated,
     KnownEvent,
@@ -176,6 +177,14 @@ class SessionClient:
         said = await self.launcher.keep_key(variable, value)
         self._state.document.remark(said)
         return said
+
+    async def keep(self, choices: Choices) -> str:
+        """Keep what the user chose for the next start; return how that went, to be read behind what was chosen."""
+        try:
+            said = await asyncio.to_thread(self.launcher.keep, choices)
+        except ConfigError as error:
+            return f"; not kept for the next start: {error}"
+        return said and f"; {said}"
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         """Return the sessions of this workspace, the latest first."""
@@ -347,7 +356,8 @@ class SessionClient:
         self._state.status.set(model=model.name, context_window=model.context_window)
         if self._settings is not None:
             changes = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
-            self._settings = self._settings.model_copy(update=changes)
+            origins = self._settings.origins | dict.fromkeys(changes, "this conversation")
+            self._settings = self._settings.model_copy(update={**changes, "origins": origins})
 
     @property
     def _why_not(self) -> str:

@@ -328,6 +328,8 @@ class Status:
     """Whether the run pauses before every batch."""
     jobs: int = 0
     """How many calls run in the background."""
+    commands: int = 0
+    """How many commands of the user's own are running."""
     waits_since: float | None = None
     """When the call that the agent has waited for longest began, in seconds since the epoch; None if there is none."""
     budget: str = ""

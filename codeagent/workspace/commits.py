@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
+from codeagent.core.host_programs import COMMIT_HOOKS, run_program
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import create_file, read_regular
@@ -24,6 +25,7 @@ _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _NOTHING = "0" * 40
 _MOST_READ = 50
 """Files whose contents a plan contains."""
+_LARGEST_MESSAGE = 1 << 20
 _LARGEST_READ = 512 << 10
 _LINK, _EXECUTABLE = "120000", "100755"
 _SECONDS = 300.0
@@ -252,14 +254,14 @@ class CommitHooks:
     def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
         words = [self._repository.program, "hook", "run", "--ignore-missing", name, "--", *arguments]
         try:
-            done = subprocess.run(
+            done = run_program(
+                COMMIT_HOOKS,
                 words,
-                cwd=self._repository.top,
-                env=self._environment | more,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                folder=self._repository.top,
+                environment=self._environment | more,
+                seconds=_SECONDS,
                 stderr=subprocess.STDOUT,
-                timeout=_SECONDS,
+                start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise CommitRefused(f"the hook {name} did not end ({type(error).__name__}); look at it") from error
@@ -270,7 +272,7 @@ class CommitHooks:
 
 def _read(file: Path) -> str:
     try:
-        text = read_regular(file).decode("utf-8", "replace").strip()
+        text = read_regular(file, largest=_LARGEST_MESSAGE).decode("utf-8", "replace").strip()
     except OSError as error:
         raise CommitRefused(f"a hook took the message away ({error.strerror}); look at it") from error
     if not text:

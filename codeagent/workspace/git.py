@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from codeagent.core.host_programs import GIT_COMMIT, marked_environment, set_limits
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import isolated_environment
 from codeagent.workspace.git_status import LARGEST_HEAD, branch_of, copy_regular, guarded, make_directory
@@ -55,9 +56,13 @@ class IsolatedGit(Git):
 
     def execute(self, command: Any, *arguments: Any, env: Mapping[str, str] | None = None, **options: Any) -> Any:
         """Run a command with our program in place of GitPython's; everything else is done as GitPython does it."""
-        variables = {**self.environment(), **(env or {})}
+        variables = marked_environment(GIT_COMMIT, {**self.environment(), **(env or {})})
         words = [f"{name}={value}" for name, value in variables.items()]
-        return super().execute([_ENV, "-i", *words, self.program, *command[1:]], *arguments, **options)
+        started = super().execute([_ENV, "-i", *words, self.program, *command[1:]], *arguments, **options)
+        if not isinstance(started, Git.AutoInterrupt) or started.proc is None:
+            raise TypeError(f"git {command[1]} ran to its end without limits: it needs as_process")
+        set_limits(GIT_COMMIT, started.proc.pid)
+        return started
 
     def completed(
         self, folder: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, seconds: float

@@ -10,17 +10,21 @@ import re
 import stat
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from codeagent.core.host_programs import GIT_STATUS, open_program
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import isolated_environment, work_tree_of
 
 LARGEST_HEAD = 4096
 _STATUS_SECONDS = 5.0
+_PIECE = 1 << 16
 _LARGEST = 256 << 20
 _BRANCH = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 _COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
@@ -124,13 +128,20 @@ def _changes(program: str, head: bytes, top: Path, root: Path) -> int:
         places = {"GIT_WORK_TREE": str(top), "GIT_OBJECT_DIRECTORY": str(top / ".git/objects")}
         settings = [word for setting in guarded({"core.untrackedCache": "false"}) for word in ("-c", setting)]
         options = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
-        done = subprocess.run(
+        with open_program(
+            GIT_STATUS,
             [program, "--no-pager", *settings, "status", *options, "--", str(root)],
-            cwd=top,
-            env=isolated_environment(Path(own)) | places,
+            folder=own,
+            environment=isolated_environment(Path(own)) | places,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_STATUS_SECONDS,
-            check=True,
-        )
-    return done.stdout.count(b"\0")
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            deadline = threading.Timer(_STATUS_SECONDS, process.kill)
+            deadline.start()
+            assert process.stdout is not None
+            changes = sum(piece.count(b"\0") for piece in iter(partial(process.stdout.read, _PIECE), b""))
+        deadline.cancel()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, program)
+    return changes

@@ -196,13 +196,14 @@ class Opener:
     def __init__(self) -> None:
         self.may = asyncio.Event()
         self.opened: list[TurnsModel] = []
+        self.server = ""
 
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         await self.may.wait()
         if name == "broken":
             raise ConfigError("there is no such model")
         self.opened.append(TurnsModel(Turn("from the other")))
-        return self.opened[-1], ModelInUse(name, api_base, effort, 1000)
+        return self.opened[-1], ModelInUse(name, api_base, effort, 1000, server=self.server)
 
 
 def changing(opener: Opener) -> Scene:
@@ -222,6 +223,20 @@ async def test_another_model_answers_from_the_next_request_on() -> None:
     assert told == [("other", "http://here")] * 2
     await s.run()
     assert [len(model.requests) for model in (s.model, *opener.opened)] == [0, 0, 1]
+
+
+async def test_another_server_is_named_before_anything_is_sent_to_it() -> None:
+    opener = Opener()
+    s = changing(opener)
+    opener.may.set()
+    opener.server = "api.example.org"
+    assert await s.agent.finish(SetModel("other")) is None
+    assert await s.agent.finish(SetEffort("high")) is None
+    assert [event.text for event in notices(s, "model.changed")] == [
+        "the model is other; from now on: api.example.org",
+        "thinking: high",
+    ]
+    assert [model.requests for model in opener.opened] == [[], []]
 
 
 async def test_a_model_that_cannot_be_opened_leaves_the_one_in_use() -> None:

@@ -9,6 +9,7 @@ from codeagent.agent.hooks.hook import AddContext, Deny, Hooks, Modify
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import CancelCall, FollowUp, Interrupt, Steer, Stop
 from codeagent.core.events import KnownEvent, ToolFinished, ToolStarted
+from codeagent.core.notes import ADDED
 from tests.agent.doubles import Doing, Scene, Turn, do, scene
 from tests.agent.hook_recorder import Recorder
 
@@ -260,7 +261,7 @@ async def test_a_prompt_with_something_added() -> None:
         "> prompt_submit prompt: go",
         "run.started",
         "message.added prompt: go",
-        "message.added note: it is Friday",
+        f"message.added note: ({ADDED}\n> it is Friday\n)",
         "message.added of the model",
         "run.finished done",
         "> run_finished done: done",

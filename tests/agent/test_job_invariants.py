@@ -167,7 +167,7 @@ async def test_a_session_that_was_killed_says_lost_and_tells_it_once_when_it_goe
     await again.run("go on")
     await again.run("once more")
     [note] = again.notes()
-    assert note.startswith("(job-1, long a: lost, the process that ran it is gone; how it ended is unknown")
+    assert note.startswith("(job-1,\n> long a: lost, the process that ran it is gone; how it ended is unknown")
     assert [job.id for job in again.jobs.jobs()] == ["job-1", "job-2"]
     await again.agent.close()
     await b.agent.close()

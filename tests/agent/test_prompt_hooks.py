@@ -22,6 +22,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.notes import ADDED
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import History
@@ -104,7 +105,11 @@ async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
     s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
     await s.run("go")
     told = [(message.source, text_of(message.content)) for message in s.model.requests[0].messages]  # type: ignore[union-attr]  # all of the user
-    assert told == [("prompt", "go"), ("note", "it is Friday"), ("note", "the build is red")]
+    assert told == [
+        ("prompt", "go"),
+        ("note", f"({ADDED}\n> it is Friday\n)"),
+        ("note", f"({ADDED}\n> the build is red\n)"),
+    ]
 
 
 async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_go_back() -> None:

@@ -77,7 +77,7 @@ async def test_a_shared_command_is_told_to_the_model_before_the_next_prompt() ->
     assert note.role == "user" and note.source == "note"
     assert text_of(note.content) == (
         "(The user ran a command in the sandbox: pytest -q\nIt ended with exit code 1. Its output:)\n"
-        "1 failed\n[exit code 1]"
+        "> 1 failed\n> [exit code 1]"
     )
     assert fold(s.journal.events).notes == ()
 

@@ -36,7 +36,7 @@ async def test_a_timer_fires_twice_while_the_agent_rests_and_begins_a_run_each_t
         await w.until("trigger.fired", count)
         await w.until("run.finished", count + 1)
     assert w.notes() == [
-        f"(trigger-1 fired, {count} of 5: timer every 60 s. You asked to be told then:\nlook at the build)"
+        f"(trigger-1 fired, {count} of 5:\n> timer every 60 s.\nYou asked to be told then:\n> look at the build\n)"
         for count in (1, 2)
     ]
     said = [event.message for event in w.events if isinstance(event, MessageAdded)]
@@ -100,7 +100,7 @@ async def test_it_fires_as_often_as_it_may_and_then_is_gone() -> None:
         await w.until("run.finished", count + 1)
     assert [(event.trigger.fired, event.trigger.over) for event in w.fired()] == [(1, False), (2, True)]
     assert w.triggers.triggers() == ()
-    assert ", the last time: timer" in w.notes()[-1]
+    assert ", the last time:\n> timer" in w.notes()[-1]
     await w.agent.close()
 
 

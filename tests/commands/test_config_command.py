@@ -34,6 +34,8 @@ def test_show_tells_what_holds_files_and_environment_together(
     shown = json.loads(capsys.readouterr().out)
     assert (shown["mode"], shown["model"], shown["read_only_commands"]) == ("plan", "ollama/qwen3", "allow")
     assert shown["rules"]["user"]["allow"] == ["bash(make)"]
+    file = str(home / "config/codeagent/config.toml")
+    assert shown["origins"] == {"mode": file, "model": "CODEAGENT_MODEL"}
 
 
 def test_show_names_the_line_that_is_wrong(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,7 +149,7 @@ async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_no
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and found.kind == "image"
     assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
-    assert await here.missing(settings, LaunchOptions(use_image=True)) is None
+    assert await here.missing(settings, LaunchOptions(use_image=True, image_seen=found.digest)) is None
     assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
     (product.workspace / "Dockerfile").write_text("FROM a\nRUN x\n")
     changed = await here.missing(settings, LaunchOptions())
@@ -481,3 +481,52 @@ async def _until_results(events: AsyncIterator[Any], count: int) -> AsyncIterato
             yield event
             if (count := count - 1) == 0:
                 return
+
+
+async def test_what_was_chosen_is_used_by_the_next_start(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = launcher(product)
+    assert here.keep({"model": "openai/qwen", "api_base": "http://127.0.0.1:8080/v1"}) == "kept"
+    assert (here.keep({"theme": "ink"}), here.keep({"thinking": "high"})) == ("kept", "kept")
+    settings = launcher(product).settings(LaunchOptions())
+    assert (settings.model, settings.api_base) == ("openai/qwen", "http://127.0.0.1:8080/v1")
+    assert (settings.theme, settings.thinking) == ("ink", "high")
+    assert await launcher(product).missing(settings, LaunchOptions()) is None
+    assert launcher(product).settings(LaunchOptions(model="other")).model == "other"
+    assert (here.keep({"model": "demo", "api_base": None}), here.settings(LaunchOptions()).model) == ("", "openai/qwen")
+    monkeypatch.setenv("CODEAGENT_MODEL", "from/environment")
+    assert here.keep({"model": "x", "api_base": None}) == "kept, but CODEAGENT_MODEL in the environment wins over it"
+
+
+async def test_an_address_without_a_model_offers_the_models_of_that_server(product: Product) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\n\r\n{"data": [{"id": "qwen3"}]}')
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    found = await launcher(product).missing(Settings(api_base=f"http://{host}"), LaunchOptions(proceed=True))
+    server.close()
+    assert found is not None and found.text == f"Choose a model of {host}"
+    assert found.servers == (ModelRow("openai/qwen3", f"at http://{host}/v1", True, f"http://{host}/v1"),)
+    found = await launcher(product).missing(Settings(api_base="http://127.0.0.1:1"), LaunchOptions(proceed=True))
+    assert found is not None and "lists no models" in found.text
+
+
+async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_is_sent(product: Product) -> None:
+    here = launcher(product)
+    async with openai_server([Turn("one"), Turn("two")]) as first, openai_server([Turn("three")]) as second:
+        runtime = await opened(here, model="openai/a", api_base=first.base_url)
+        await to_the_end(runtime, "go")
+        session = runtime.agent.session_id
+        await runtime.close()
+        again = await opened(here, resume=session, model="openai/a", api_base=second.base_url)
+        hosts = [url.split("/")[2] for url in (first.base_url, second.base_url)]
+        told = [event for event in here.recorded(session) if isinstance(event, Notice) and event.code == "model.server"]
+        assert [event.text for event in told] == [f"this conversation went to {hosts[0]}; from now on: {hosts[1]}"]
+        assert second.requests == []
+        await again.close()
+        same = await opened(here, resume=session, model="openai/a", api_base=first.base_url)
+        await same.close()
+        codes = [event.code for event in here.recorded(session) if isinstance(event, Notice)]
+        assert codes.count("model.server") == 1

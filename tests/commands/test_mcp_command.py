@@ -4,12 +4,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
-import httpx2
 import pytest
 
 from tests.e2e.product import Product
+from tests.fakes import put
 from tests.table import for_each
 from tests.tools.mcp.authorized import Authority, authorized_server
 
@@ -132,6 +131,44 @@ def test_a_server_that_does_not_start_is_exit_code_1_with_the_end_of_what_it_wro
     assert "it ended with code 3" in done.err and "\n  no such key\n" in done.err
 
 
+def test_a_program_in_the_workspace_is_shown_and_started_once_the_user_agrees(product: Product) -> None:
+    (product.workspace / "srv.py").write_text(f"# first\n{SERVER.read_text()}")
+    command = ("python3", "${workspaceFolder}/tools/srv.py", "Server", str(product.home))
+    (product.workspace / "tools").mkdir()
+    (product.workspace / "srv.py").rename(product.workspace / "tools/srv.py")
+    assert product.call("mcp", "add", "it", "--machine", "--", *command).code == 0
+    before = product.call("mcp", "test", "it")
+    assert before.code == 1 and "+# first\n" in before.out and "--agree starts it" in before.err
+    assert not list(product.home.glob("pid-*"))
+    agreed = product.call("mcp", "test", "it", "--agree")
+    assert agreed.code == 0 and "+# first\n" in agreed.out and "mcp__it__echo" in agreed.out
+    assert product.call("mcp", "test", "it").out.startswith("it, on this machine")
+    (product.workspace / "tools/srv.py").write_text(f"# second\n{SERVER.read_text()}")
+    changed = product.call("mcp", "test", "it")
+    assert changed.code == 1 and "-# first\n+# second\n" in changed.out and "srv.py as it is now" in changed.out
+
+
+def test_trusting_a_project_names_the_files_of_its_programs(product: Product) -> None:
+    (product.workspace / "srv.py").write_text("print('it')\n")
+    entry = {"command": "python3", "args": ["srv.py"]}
+    (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": entry}}))
+    trusted = product.call("mcp", "trust")
+    assert "with these files of their programs" in trusted.out and "\n  srv.py  " in trusted.out
+    (product.workspace / "srv.py").write_text("print('evil')\n")
+    again = product.call("mcp", "test", "theirs", "--cwd", str(product.workspace))
+    assert again.code == 1
+
+
+def test_a_folder_in_the_workspace_for_a_server_on_this_machine_says_what_to_do(product: Product) -> None:
+    file = product.home / "config/codeagent/mcp.json"
+    file.parent.mkdir(parents=True)
+    entry = {"command": "touch", "args": [str(product.home / "ran")], "where": "machine", "cwd": "."}
+    file.write_text(json.dumps({"mcpServers": {"it": entry}}))
+    done = product.call("mcp", "test", "it")
+    assert done.code == 1 and "is in the workspace" in done.err and "remove cwd from its entry" in done.err
+    assert not (product.home / "ran").exists()
+
+
 def test_an_untrusted_server_is_not_started(product: Product) -> None:
     entry = {"command": "touch", "args": [str(product.home / "ran")]}
     (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": entry}}))
@@ -153,18 +190,15 @@ def test_only_a_server_over_http_can_be_logged_in_to(product: Product) -> None:
 
 
 def test_a_login_is_kept_for_tests_and_runs_and_ends_with_its_server(product: Product) -> None:
-    opened: list[int] = []
-
-    def visit(url: str, *rest: object) -> bool:
-        opened.append(httpx2.get(url, follow_redirects=True).status_code)
-        return True
-
-    with authorized_server(Authority()) as url, patch("webbrowser.open", visit):
+    visit = "import httpx2, sys; httpx2.get(sys.argv[1], follow_redirects=True)"
+    browser = put(product.home, "browser", f"#!{sys.executable}\n{visit}\n")
+    browser.chmod(0o755)
+    with authorized_server(Authority()) as url:
         product.call("mcp", "add", "private", url)
         before = product.call("mcp", "test", "private")
         assert before.code == 1 and "it wants you to log in: codeagent mcp login private" in before.err
-        done = product.call("mcp", "login", "private")
-        assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ") and opened == [200]
+        done = product.call("mcp", "login", "private", env=product.environment | {"BROWSER": str(browser)})
+        assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ")
         assert "open this address to log in" in done.err
         after = product.call("mcp", "test", "private")
         assert after.code == 0 and "mcp__private__whoami" in after.out

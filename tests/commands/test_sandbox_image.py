@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.bootstrap.image import ImagePlan, image_trust, plan_image, refuse_image
+from codeagent.bootstrap.image import ImagePlan, accepted_image, image_trust, plan_image, refuse_image
 from codeagent.commands.sandbox_image import OwnImage, own_image_lines
 from codeagent.config.settings import SandboxSettings, Settings
 from tests.e2e.product import Product
@@ -30,7 +30,7 @@ def plan(tmp_path: Path) -> Callable[..., ImagePlan]:
     """What is planned for the folder `work`, given the configured image."""
     (tmp_path / "work").mkdir()
 
-    def planned(configured: str | None = None, **options: bool) -> ImagePlan:
+    def planned(configured: str | None = None, **options: str) -> ImagePlan:
         return plan_image(configured, tmp_path / "work", tmp_path / "config", **options)
 
     return planned
@@ -84,7 +84,7 @@ def test_any_change_after_trust_leaves_no_image_until_the_user_says_so(
     write(work)
     assert plan().repository == used
     write(work, '{"image": "b"}')
-    accepted = plan(accept=True).repository
+    accepted = plan(accepted=accepted_image(work, tmp_path / "config")).repository
     assert accepted is not None and accepted.image == "b"
 
 

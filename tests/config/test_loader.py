@@ -57,6 +57,40 @@ def test_an_empty_variable_counts_as_unset(place: Place) -> None:
     assert place.load().model is None
 
 
+@for_each(
+    ("model", "environment", "api_base"),
+    [
+        (None, {}, "http://127.0.0.1:8080/v1"),
+        ("openai/other", {}, "http://127.0.0.1:8080/v1"),
+        ("other", {}, "http://127.0.0.1:8080/v1"),
+        ("anthropic/x", {}, None),
+        ("anthropic/x", {"CODEAGENT_API_BASE": "http://proxy"}, "http://proxy"),
+        ("anthropic/x", {"CODEAGENT_MODEL": "gemini/y", "CODEAGENT_API_BASE": "http://proxy"}, "http://proxy"),
+    ],
+)
+def test_the_address_of_a_models_server_is_not_used_for_a_model_of_another_provider(
+    place: Place, model: str | None, environment: dict[str, str], api_base: str | None
+) -> None:
+    place.user_file.write_text('model = "openai/qwen"\napi_base = "http://127.0.0.1:8080/v1"\n')
+    place.environment = environment
+    assert place.load(**({} if model is None else {"model": model})).api_base == api_base
+
+
+def test_every_setting_says_where_it_comes_from(place: Place) -> None:
+    place.user_file.write_text('model = "a"\nthinking = "low"\n[limits]\nbudget = 2.0\nmax_turns = 9\n')
+    place.project_file.write_text('read_only_commands = "ask"\n[limits]\nmax_turns = 5\n[sandbox]\nnetwork = "none"\n')
+    place.environment = {"CODEAGENT_MODEL": "b", "CODEAGENT_MODE": "plan"}
+    assert place.load(mode="auto").origins == {
+        "model": "CODEAGENT_MODEL",
+        "mode": "the command line",
+        "thinking": str(place.user_file),
+        "limits.budget": str(place.user_file),
+        "limits.max_turns": ".codeagent/config.toml",
+        "read_only_commands": ".codeagent/config.toml",
+        "sandbox.network": ".codeagent/config.toml",
+    }
+
+
 def test_rules_of_all_layers_add_up(place: Place) -> None:
     place.user_file.write_text('[rules]\nallow = ["bash(git status*)"]\n')
     place.project_file.write_text('[rules]\ndeny = ["write(secret/**)"]\nask = ["edit"]\n')

@@ -182,6 +182,32 @@ def test_variables_are_filled_in_once(text: str, environment: dict[str, str], ex
     assert (web.url, web.headers["H"]) == (expected, expected)
 
 
+@for_each("origin", ["user", "project"])
+def test_the_workspace_is_filled_in_as_other_programs_spell_it(files: ServerFiles, project: Path, origin: str) -> None:
+    folder = "${workspaceFolder}"
+    entry = {"command": f"{folder}/a", "args": [f"--at={folder}"], "env": {"AT": f"{folder}/b"}, "cwd": f"{folder}/c"}
+    put_user(files, json.dumps({"mcpServers": {"one": entry} if origin == "user" else {}}))
+    put_project(project, {"one": entry} if origin == "project" else {})
+    [found] = files.read().entries
+    config, at = found.config, str(project.resolve())
+    assert (config.command, config.args, config.env, config.cwd) == (
+        f"{at}/a",
+        (f"--at={at}",),
+        {"AT": f"{at}/b"},
+        f"{at}/c",
+    )
+    assert found.shown == f"{at}/a --at={at} (in {at}/c)" and config.from_project == (origin == "project")
+
+
+def test_a_workspace_whose_name_reads_as_a_variable_is_not_filled_in(tmp_path: Path) -> None:
+    project = tmp_path / "${TOKEN}"
+    project.mkdir()
+    files = ServerFiles(tmp_path / "config", project)
+    put_user(files, json.dumps({"mcpServers": {"one": {"command": "${workspaceFolder}/a"}}}))
+    servers, problems = files.read().usable({"TOKEN": "hush"})
+    assert servers == () and "workspaceFolder is not set" in problems[0].text
+
+
 @for_each(
     "text, why", [("${A}", "the variable A is not set"), ("${env:A}", "is not ${NAME}"), ("${}", "is not ${NAME}")]
 )

@@ -1,6 +1,9 @@
 """T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is not."""
 
-from codeagent.core.paths import HOST_FILES, git_layout, host_reason, watched
+from pathlib import Path
+
+from codeagent.core.host_files import NEVER, kinds, parse, table
+from codeagent.core.paths import git_layout, host_reason, plain_name, watched
 from codeagent.core.policy import ApprovalKey, Policy
 from tests.table import for_each
 
@@ -60,6 +63,33 @@ EVERYDAY = (
     " styles.css index.html scripts/release.py a.sql a.sh Main.java src/build.py src/setup/x.py src/tasks.py manage.py"
     " .ruff.toml ruff.toml .clang-format github/a.py vscode/a.ts idea/x.kt src/gradle.py .python-version .nvmrc"
 )
+SIBLINGS = (
+    "tox.toml pytest.toml gems.rb Directory.Build.rsp app.csproj.user lib.fsproj.user karma.conf.js wdio.conf.ts "
+    "gatsby-node.js gatsby-config.ts hardhat.config.cjs lakefile.lean lakefile.toml rebar.config.script .renovaterc "
+    ".renovaterc.json5 app.sln app.slnx web.esproj db.sqlproj webpack.dev.js jest.setup.ts vitest.workspace.ts "
+    "knip.ts Snapfile Appraisals PKGBUILD .pnpmfile.mjs .eleventy.js .adonisrc.json Dockerfile.prod GNUmakefile.am "
+    "gptme.toml .gptme/x.toml azure-pipelines.yaml docker-compose-dev.yml .lighthouserc.js lighthouserc.json"
+)
+"""Names that ask because a sibling does, or because a collection has them."""
+OF_A_CLASS = (
+    "brandnew.config.js brandnew.config.mts sub/brandnew.config.json brandnew.conf.ts brandnew.config.prod.cjs "
+    ".brandnewrc sub/.brandnewrc.yml src/.brandnewrc.cjs .brandnew.js .brandnew.toml brandnewrc.js Brandfile "
+    "packages/a/Brandfile x.brandproj .brandrules .brandagent/settings.local.json .brandagent/hooks/x.sh "
+    "sub/.brandagent/mcp.json .brandagent/skills/a/SKILL.md"
+)
+"""Names of tools that no table has."""
+ALIKE = (
+    "config.json settings.json data.json app.json src/brandnew.config.ts src/app/app.config.ts lib/x.config.js "
+    "tests/fixtures/x.config.js test-results/.last-run.json src/.hidden.json dist/.vite.json .cache/settings.json "
+    ".build/plugins/x.json "
+    ".next/settings.json .mypy_cache/settings.json config/settings.py hooks/useUser.ts src/hooks/x.ts commands/run.py "
+    "vite.config.js.map eslint.config.d.ts src/arc.js search.js profile logfile readprofile netrc.py file "
+    "tsconfig.json tsconfig.build.json .nvmrc .browserslistrc codecov.yml .markdownlint.json .jshintrc ruff.toml "
+    "appsettings.json openapi.yaml routes.ts webpack.md next.js src/vue.runtime.js makefile.py dockerfile.md mise.lock"
+)
+"""Names that look like one and are none, or only data."""
+BEFORE = Path(__file__).with_name("host_files_examples.txt")
+"""An example of every name that was known when the tables were made, and the same in folders."""
 SPELLINGS = ["MAKEFILE", "Package.JSON", "conftest.py.", "conftest.py ", "ｍakefile", "make\u200bfile",
              ".VSCode/tasks.json", ".vscode /x", "Makefile::$DATA", ".GitHub/workflows/x.yml"]  # fmt: skip
 
@@ -71,6 +101,47 @@ def test_what_runs_outside_the_sandbox_is_known_and_it_is_said_when(when: str, p
     assert reason.startswith(path)
     assert when in reason
     assert "outside the sandbox" in reason
+
+
+@for_each("path", [*SIBLINGS.split(), *OF_A_CLASS.split()])
+def test_the_tools_that_no_one_listed_are_known_by_their_siblings_and_by_classes(path: str) -> None:
+    assert host_reason(path) is not None
+
+
+@for_each("path", ALIKE.split())
+def test_what_only_looks_like_a_configuration_is_not_asked_about(path: str) -> None:
+    assert host_reason(path) is None
+
+
+def test_every_name_that_was_ever_known_is_still_known() -> None:
+    known = BEFORE.read_text(encoding="utf-8").split()
+    assert len(known) > 800
+    assert [name for name in known if host_reason(name) is None] == []
+
+
+@for_each("name", ["host_files", "known_tools"])
+def test_a_table_has_each_name_once_folded_and_sorted_below_a_heading(name: str) -> None:
+    rows = list(parse(table(name)))
+    assert len({pattern for pattern, _ in rows}) == len(rows) > 100
+    for heading in dict.fromkeys(heading for _, heading in rows):
+        names = [pattern for pattern, its in rows if its == heading]
+        assert heading
+        assert names == sorted(names)
+        assert [one for one in names if one != plain_name(one)] == []
+        assert [one for one in names if one.count("*") > 1 or "/" in one[:-1] or one in ("*", "/")] == []
+
+
+def test_every_collection_is_named_with_its_licence() -> None:
+    headings = {heading for _, heading in parse(table("known_tools"))}
+    assert len(headings) == 3
+    assert all(heading.rpartition(", ")[2] in ("ISC", "MIT", "Apache-2.0") for heading in headings)
+
+
+def test_each_line_of_the_tables_says_what_is_asked_about_and_what_never_is() -> None:
+    by_hand = list(parse(table("host_files")))
+    never = {name for name, heading in by_hand if heading == NEVER}
+    for name, _ in (*by_hand, *parse(table("known_tools"))):
+        assert (host_reason(name.replace("*", "x")) is None) is (name in never), name
 
 
 @for_each("path", SPELLINGS)
@@ -110,8 +181,8 @@ def test_what_git_takes_for_a_repository_is_known_by_its_names(names: str, is_on
 
 
 def test_every_kind_of_file_is_in_the_table_above() -> None:
-    assert len(RUNS) == len(HOST_FILES)
-    assert all(any(when in kind.when for when in RUNS) for kind in HOST_FILES)
+    assert len(RUNS) == len(kinds())
+    assert all(any(when in kind for when in RUNS) for kind in kinds())
 
 
 @for_each("mode", ["ask", "accept-edits", "auto"])

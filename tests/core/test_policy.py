@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.paths import host_reason
 from codeagent.core.patterns import HOLE
 from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule
 from tests.table import for_each
@@ -60,6 +61,40 @@ def test_a_sensitive_path_is_asked_about_unless_a_rule_names_it(rule: str, permi
     runs = key("src/conftest.py", kind="path", sensitive="it may run on your machine")
     assert ask(runs, allow=rule, tool="write") == permission
     assert ask(runs, mode="accept-edits", tool="write") == "prompt"
+
+
+@for_each(
+    ("rule", "path", "permission"),
+    [
+        ("write(**/package.json)", "package.json", "auto"),
+        ("write(**/package.json)", "packages/a/package.json", "auto"),
+        ("write(packages/*/package.json)", "packages/a/package.json", "auto"),
+        ("write(**/*.config.js)", "web/vite.config.js", "auto"),
+        ("write(**/*.config.js)", "web/vite.config.ts", "prompt"),
+        ("write(**/*.js)", "web/vite.config.js", "prompt"),
+        ("write(**/*)", "web/vite.config.js", "prompt"),
+        ("write(**/pack*)", "package.json", "prompt"),
+        ("write(web/**)", "web/package.json", "prompt"),
+        ("write(.github/**)", ".github/workflows/a.yml", "prompt"),
+        ("write(**/package.json)", "node_modules/a/package.json", "prompt"),
+        ("write(**/package.json)", ".husky/package.json", "prompt"),
+        ("write(**/.npmrc)", "web/.npmrc", "prompt"),
+        ("write(web/.npmrc)", "web/.npmrc", "auto"),
+        ("write(**/AGENTS.md)", "sub/AGENTS.md", "auto"),
+    ],
+)
+def test_a_rule_that_ends_with_the_name_of_a_kind_allows_the_kind(rule: str, path: str, permission: str) -> None:
+    runs = key(path, kind="path", sensitive=host_reason(path))
+    assert ask(runs, allow=rule, tool="write") == permission
+    assert ask(runs, mode="auto", tool="write") == "prompt"
+
+
+def test_a_rule_for_a_kind_does_not_answer_another_reason_to_ask() -> None:
+    linked = key("Makefile", kind="path", sensitive="Makefile is what .envrc leads to")
+    assert ask(linked, allow="write(**/Makefile)", tool="write") == "prompt"
+    assert ask(linked, allow="write(Makefile)", tool="write") == "auto"
+    several = key("package.json", ".env", kind="path", sensitive=host_reason("package.json"))
+    assert ask(several, allow="write(**/package.json);write(**/.env)", tool="write") == "prompt"
 
 
 def test_one_denied_part_denies_the_whole() -> None:

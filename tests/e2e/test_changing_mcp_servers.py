@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from difflib import unified_diff
 from pathlib import Path
 
 from mcp.server.auth.provider import AccessToken
@@ -21,9 +22,11 @@ SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
 
 
 @asynccontextmanager
-async def conversation(product: Product, **variables: str) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
-    environment = {"PATH": "/usr/bin:/bin", **variables}
-    place = Place(product.workspace, product.home / "state", environment, config_dir=product.home / "own")
+async def conversation(
+    product: Product, *, trust_project: bool = False, **variables: str
+) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
+    environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
+    place = Place(product.workspace, product.home / "state", environment, config_dir=own, trust_project=trust_project)
     settings = Settings(model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off"))
     runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
     try:
@@ -144,3 +147,97 @@ async def test_a_running_server_is_started_again_with_the_variable_it_is_given(p
             server = await until(book, lambda server: server.state == "failed")
             assert await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said)) is None
             await until(book, lambda server: server.state == "ready")
+
+
+def theirs(product: Product) -> Path:
+    """A project's server that gets a variable; its program is in a folder of the workspace."""
+    program = product.workspace / "tools/srv.py"
+    program.parent.mkdir()
+    program.write_text("import beside\n")
+    (program.parent / "beside.py").write_text("WORD = 'one'\n")
+    entry = {"command": sys.executable, "args": ["tools/srv.py"], "env": {"A": "b"}}
+    put(product.workspace / ".mcp.json", {"theirs": entry})
+    return program
+
+
+async def shown(book: ServerBook) -> tuple[str, ...]:
+    [server] = book.list()
+    return tuple(one.after for one in server.changed)
+
+
+async def test_trusting_a_project_agrees_to_the_programs_that_were_shown(product: Product) -> None:
+    program = theirs(product)
+    async with conversation(product) as (agent, book):
+        [server] = book.list()
+        assert server.state == "untrusted" and "import beside\n" in [one.after for one in server.changed]
+        assert await agent.finish(TrustServers(True, await shown(book))) is None
+        await until(book, lambda one: "there is none" in "".join(one.problems))  # the program is not what keeps it
+    program.write_text("evil\n")
+    async with conversation(product) as (agent, book):
+        server = await until(book, lambda one: one.state == "waiting")
+        assert "-import beside" in changed_lines(server) and "+evil" in changed_lines(server)
+
+
+async def test_a_program_that_is_swapped_before_the_answer_arrives_waits(product: Product) -> None:
+    program = theirs(product)
+    async with conversation(product) as (agent, book):
+        seen = await shown(book)
+        (program.parent / "beside.py").write_text("evil\n")
+        assert await agent.finish(TrustServers(True, seen)) is None
+        server = await until(book, lambda one: one.state == "waiting")
+        assert "evil\n" in [one.after for one in server.changed]
+        stale = await agent.finish(AgreeToServer("theirs", seen))
+        assert stale is not None and "has changed again since it was shown" in stale.reason
+        assert await agent.finish(AgreeToServer("theirs", await shown(book))) is None
+        await until(book, lambda one: one.state == "failed")
+
+
+async def test_trust_without_a_word_about_the_programs_leaves_them_waiting(product: Product) -> None:
+    theirs(product)
+    async with conversation(product) as (agent, book):
+        assert await agent.finish(TrustServers(True)) is None
+        await until(book, lambda one: one.state == "waiting")
+
+
+async def test_a_project_that_is_trusted_by_the_option_is_taken_as_it_is_at_the_start(product: Product) -> None:
+    program = theirs(product)
+    for text in ("import beside\n", "another\n"):
+        program.write_text(text)
+        async with conversation(product, trust_project=True) as (agent, book):
+            await until(book, lambda one: "there is none" in "".join(one.problems))
+    program.write_text("evil\n")
+    async with conversation(product, trust_project=True) as (agent, book):
+        program.write_text("worse\n")
+        assert await agent.finish(RestartServer("theirs")) is None
+        assert "+worse" in changed_lines(await until(book, lambda one: one.state == "waiting"))
+
+
+def changed_lines(server: ServerFacts) -> list[str]:
+    pairs = [(one.before.splitlines(), one.after.splitlines()) for one in server.changed]
+    return [line for before, after in pairs for line in unified_diff(before, after, lineterm="")]
+
+
+def test_what_the_model_writes_into_a_servers_program_is_not_run_with_the_users_token(product: Product) -> None:
+    program = product.workspace / "tools/srv.py"
+    program.parent.mkdir()
+    program.write_text(SERVER.read_text())
+    args = ["${workspaceFolder}/tools/srv.py", "Server", str(product.home)]
+    entry = {"command": sys.executable, "args": args, "env": {"TOKEN": "hush"}, "where": "machine"}
+    file = product.home / "config/codeagent/mcp.json"
+    file.parent.mkdir(parents=True)
+    put(file, {"it": entry})
+    assert product.call("mcp", "test", "it", "--agree").code == 0
+    evil = f"open({str(product.home / 'stolen')!r}, 'w').write(__import__('os').environ['TOKEN'])\n"
+    model = product.script(
+        {"calls": [["toolset_use", {"name": "it"}]]},
+        {"calls": [["mcp__it__echo", {"text": "before"}]]},
+        {"calls": [["read", {"path": "tools/srv.py"}]]},
+        {"calls": [["write", {"path": "tools/srv.py", "content": evil}]]},
+        {"calls": [["mcp__it__echo", {"text": "after"}]]},
+        {"text": "Done."},
+    )
+    done = product.run(model, "--mode", "accept-edits", "--allow", "mcp__it__*", "--output", "jsonl")
+    results = [event for event in done.events if event["type"] == "tool.result" and event["name"] == "mcp__it__echo"]
+    before, after = (json.dumps(result["content"]) for result in results)
+    assert "before" in before and program.read_text() == evil
+    assert "its program in the workspace changed" in after and not (product.home / "stolen").exists()

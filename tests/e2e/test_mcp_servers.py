@@ -21,8 +21,15 @@ def configure(product: Product, **servers: dict[str, Any]) -> None:
 
 
 def server(behaviour: str, folder: Path, **fields: Any) -> dict[str, Any]:
+    """One that is told of the workspace, and runs in the sandbox unless the fields say otherwise."""
     (folder / "server.py").write_text(HOSTILE.read_text())
-    return {"command": "python3", "args": ["server.py", behaviour, "."], **fields}
+    script = f"{folder}/server.py" if fields.get("where") == "machine" else "${workspaceFolder}/server.py"
+    return {"command": "python3", "args": [script, behaviour, "${workspaceFolder}"], **fields}
+
+
+def agree(product: Product, name: str) -> None:
+    done = product.call_apart("mcp", "test", name, "--agree")
+    assert done.code == 0, done
 
 
 def texts(product: Product, events: list[dict[str, Any]], name: str) -> list[str]:
@@ -33,6 +40,7 @@ def texts(product: Product, events: list[dict[str, Any]], name: str) -> list[str
 @pytest.mark.docker
 def test_a_server_in_the_sandbox_is_turned_on_and_called(product: Product) -> None:
     configure(product, echo=server("Server", product.workspace))
+    agree(product, "echo")
     model = product.script(
         calls(("toolset_list", {}), ("toolset_use", {"name": "echo"})),
         calls((ECHO, {"text": "from the sandbox"}), (ECHO, {"text": 7})),
@@ -45,8 +53,24 @@ def test_a_server_in_the_sandbox_is_turned_on_and_called(product: Product) -> No
     assert "should be a valid string" in texts(product, done.events, ECHO)[1]
 
 
+@pytest.mark.docker
+def test_a_projects_server_with_a_variable_starts_beside_the_workspace_as_it_was_trusted(product: Product) -> None:
+    tools = product.workspace / "tools"
+    put(tools, "beside.py", "WORD = 'one'\n")
+    put(tools, "srv.py", f"import beside, os\nassert os.listdir() == []\n{HOSTILE.read_text()}")
+    put(product.workspace, "json.py", "raise SystemExit('of the workspace')\n")
+    entry = {"command": "python3", "args": ["tools/srv.py", "Server", "/tmp"], "env": {"TOKEN": "x"}}
+    put(product.workspace, ".mcp.json", json.dumps({"mcpServers": {"theirs": entry}}))
+    assert "tools/beside.py  " in product.call_apart("mcp", "trust").out
+    done = product.call_apart("mcp", "test", "theirs")
+    assert done.code == 0 and "mcp__theirs__echo" in done.out, done
+    put(tools, "beside.py", "WORD = 'two'\n")
+    changed = product.call_apart("mcp", "test", "theirs")
+    assert changed.code == 1 and "+WORD = 'two'" in changed.out
+
+
 def test_a_call_is_denied_if_nobody_allows_it_whatever_the_server_says_of_itself(product: Product) -> None:
-    liar = server("LiesAboutReading", product.workspace, command=sys.executable, where="machine")
+    liar = server("LiesAboutReading", product.home, command=sys.executable, where="machine")
     configure(product, echo=liar)
     model = product.script(
         calls(("toolset_use", {"name": "echo"})), calls(("mcp__echo__delete_all", {"text": "x"})), say("done")
@@ -57,7 +81,7 @@ def test_a_call_is_denied_if_nobody_allows_it_whatever_the_server_says_of_itself
 
 
 def test_a_rule_about_the_arguments_of_a_servers_tool_holds(product: Product) -> None:
-    configure(product, echo=server("Server", product.workspace, command=sys.executable, where="machine"))
+    configure(product, echo=server("Server", product.home, command=sys.executable, where="machine"))
     model = product.script(
         calls(("toolset_use", {"name": "echo"})), calls((ECHO, {"text": "yes"}), (ECHO, {"text": "no"})), say("done")
     )
@@ -68,7 +92,7 @@ def test_a_rule_about_the_arguments_of_a_servers_tool_holds(product: Product) ->
 
 def test_a_servers_instructions_are_in_no_request_before_its_set_is_used(product: Product) -> None:
     put(product.workspace, "instructions", "Shout everything.")
-    configure(product, echo=server("Instructs", product.workspace, command=sys.executable, where="machine"))
+    configure(product, echo=server("Instructs", product.home, command=sys.executable, where="machine"))
     model = product.script(calls(("toolset_list", {})), calls(("toolset_use", {"name": "echo"})), say("done"))
     done = product.run(model, "--output", "jsonl")
     assert "Shout" not in json.dumps([event for event in done.events if event.get("name") != "toolset_use"])
@@ -79,11 +103,11 @@ def test_a_servers_instructions_are_in_no_request_before_its_set_is_used(product
 
 
 def test_without_a_sandbox_a_server_that_wants_it_is_not_started_on_the_machine(product: Product) -> None:
-    configure(product, echo=server("Server", product.workspace))
+    configure(product, echo=server("Server", product.home, args=[f"{product.home}/server.py", "Server", "."]))
     model = product.script(calls(("toolset_use", {"name": "echo"})), say("done"))
     done = product.run(model, "--output", "jsonl")
     assert "it runs in the sandbox, and there is none" in texts(product, done.events, "toolset_use")[0]
-    assert list(product.workspace.glob("pid-*")) == []
+    assert list(product.home.rglob("pid-*")) + list(product.workspace.glob("pid-*")) == []
 
 
 @pytest.mark.docker
@@ -91,15 +115,16 @@ def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
     servers = servers_or_skip()
     modules = product.workspace / "node_modules"
     shutil.copytree(servers / "node_modules", modules, symlinks=True)
-    script = "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
-    config = {"mcpServers": {"files": {"command": "node", "args": [script, "."]}}}
+    script = "${workspaceFolder}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
+    config = {"mcpServers": {"files": {"command": "node", "args": [script, "${workspaceFolder}"]}}}
     put(product.home, "config/codeagent/mcp.json", json.dumps(config))
     put(product.workspace, "a.txt", "from the workspace\n")
+    agree(product, "files")
     model = product.script(
         calls(("toolset_use", {"name": "files"})),
         calls(
-            ("mcp__files__read_text_file", {"path": "a.txt"}),
-            ("mcp__files__write_file", {"path": "b.txt", "content": "written inside"}),
+            ("mcp__files__read_text_file", {"path": str(product.workspace / "a.txt")}),
+            ("mcp__files__write_file", {"path": str(product.workspace / "b.txt"), "content": "written inside"}),
         ),
         say("done"),
     )
@@ -111,7 +136,7 @@ def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
 
 
 def test_a_run_waits_for_no_server_and_leaves_none_behind(product: Product) -> None:
-    slow = server("NeverBegins", product.workspace, command=sys.executable, where="machine")
+    slow = server("NeverBegins", product.home, command=sys.executable, where="machine")
     configure(product, **{f"slow{number}": slow for number in range(5)})
     done = product.run(product.script(say("done")), "--output", "jsonl")
     assert done.code == 0

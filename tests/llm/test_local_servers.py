@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from codeagent.llm.local_servers import LocalServer, ask_ports
+from codeagent.llm.local_servers import LocalServer, ask_ports, server_at
 from tests.table import for_each
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"data": [{"id": "qwen3"}, {"id": "gpt-oss"}]}'
@@ -83,3 +83,30 @@ async def test_a_port_nobody_listens_on_is_no_error() -> None:
     async with listening(OK) as port:
         pass
     assert await found(port) == ()
+
+
+@for_each("suffix", ["", "/", "/v1", "/v1/"])
+async def test_a_named_server_is_asked_for_its_models_with_or_without_the_version_in_its_address(suffix: str) -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        found = asked[-1] == b"/v1/models"
+        writer.write(OK if found else b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with listening(serve) as port:
+        server = await server_at(f"http://127.0.0.1:{port}{suffix}")
+        assert server == LocalServer(f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss"))
+
+
+@for_each("answer", [b"HTTP/1.1 401 No\r\n\r\n", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>"])
+async def test_a_named_server_that_lists_no_models_has_none(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with listening(serve) as port:
+        assert await server_at(f"http://127.0.0.1:{port}") is None
+    assert await server_at("http://127.0.0.1:1") is None

@@ -9,7 +9,7 @@ import pytest
 
 from codeagent.llm import litellm_model
 from codeagent.llm.catalog import context_window, entry, spellings
-from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.llm.providers import OFFERED, key_variables, server_of, try_key
 from tests.effort import part
 from tests.llm import provider_table
 from tests.table import for_each
@@ -96,3 +96,20 @@ async def test_a_key_that_cannot_be_tried_is_not_refused() -> None:
     tried = await try_key("OPENAI_API_KEY", "sk-canary", {"OPENAI_API_BASE": address})
     assert tried.outcome == "unknown" and "cannot reach 127.0.0.1" in tried.said
     assert (await try_key("COHERE_API_KEY", "sk-canary", {})).outcome == "unknown"
+
+
+@for_each(
+    ("model", "api_base", "server"),
+    [
+        ("openai/gpt-5", None, "api.openai.com"),
+        ("anthropic/claude-sonnet-5-5", None, "api.anthropic.com"),
+        ("qwen", "http://user:secret@127.0.0.1:8080/v1", "127.0.0.1:8080"),
+        ("ollama/qwen", None, "localhost:11434"),
+        ("bedrock/x", None, "the bedrock API"),
+        ("x", "http://[", "http://["),
+        ("demo", None, ""),
+        ("script:x.json", None, ""),
+    ],
+)
+def test_the_server_of_a_model_is_known_before_anything_is_sent(model: str, api_base: str | None, server: str) -> None:
+    assert server_of(model, api_base, {}) == server

@@ -217,6 +217,18 @@ async def test_the_second_answers_from_then_on() -> None:
     assert second.closed
 
 
+async def test_a_second_on_another_server_is_announced_with_its_host_before_it_is_asked() -> None:
+    second = Playing([answer("a")])
+
+    async def open_second() -> Playing:
+        return second
+
+    model = FallbackModel(Playing([failed("overloaded")]), open_second, "api.example.org")
+    stream = model.stream(ModelRequest("", (), ()))
+    assert await anext(stream) == FellBack("it failed", "played", "api.example.org")
+    assert second.attempts != []
+
+
 @pytest.mark.parametrize("kind", ["bad_request", "context_window"])
 async def test_a_request_that_is_wrong_for_any_model_is_not_passed_on(kind: ModelErrorKind) -> None:
     async def never() -> Playing:

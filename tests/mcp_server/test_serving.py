@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -57,6 +58,30 @@ async def connected(
 
 def text_of(result: types.CallToolResult) -> str:
     return "\n".join(part.text for part in result.content if isinstance(part, types.TextContent))
+
+
+PADDINGS = (
+    (" " * 60, "⟨60 spaces⟩"),
+    ("\t" * 9, "⟨9 tabs⟩"),
+    ("\n" * 60, " blank lines"),
+    (" \t" * 30, "⟨60 blanks⟩"),
+    ("\u00a0" * 40, "⟨40 blanks⟩"),
+    ("\u3000" * 40, "⟨40 blanks⟩"),
+    ("\n" + " " * 7 + "\n" * 20, " blank lines"),
+)
+
+
+async def test_blanks_that_hide_the_end_of_what_is_asked_about_are_folded_with_a_count(product: Product) -> None:
+    user = User(answer="deny")
+    async with connected(product, user=user) as client:
+        for padding, _ in PADDINGS:
+            await client.call_tool("bash", {"command": f"echo a{padding}; touch hidden"})
+        await client.call_tool("bash", {"command": f"echo b{' ' * 8}c"})
+    *asked, plain = user.asked
+    for (_, words), message in zip(PADDINGS, asked, strict=True):
+        assert words in message and "touch hidden" in message and re.search(r"[^\S\n]{9}|\n{9}", message) is None
+    assert f"echo b{' ' * 8}c" in plain
+    assert not (product.workspace / "hidden").exists()
 
 
 async def test_the_six_tools_are_offered_and_a_call_is_a_session_in_the_log(product: Product) -> None:

@@ -1,17 +1,21 @@
 """An engine that cannot be used: one line that says why, and one that says what to do."""
 
 import asyncio
+import io
 import os
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
+    BuildOptions,
     Engine,
     EngineError,
     EngineVersions,
@@ -244,3 +248,25 @@ def test_a_failed_self_test_says_what_to_do_about_the_engine(
 ) -> None:
     monkeypatch.setattr("codeagent.sandbox.launch._is_rootless", lambda engine: True)
     assert remedy in remedy_of(SelfTest((), failed), Engine("/s"))
+
+
+@for_each("name, mode", [("Docker", "none"), ("Podman", "NetworkDisabled")])
+def test_a_build_without_network_says_so_in_the_words_of_the_engine(name: str, mode: str) -> None:
+    """Podman builds in the network of the host if it is asked for `none`."""
+    asked: list[Any] = []
+
+    class Builds:
+        def build(self, **options: Any) -> list[Any]:
+            asked.append(options["network_mode"])
+            return []
+
+    class Fake(Engine):
+        def versions(self) -> EngineVersions:
+            return EngineVersions(name, "1", "1", None)
+
+        def call(self, request: Callable[[Any], Any]) -> Any:
+            return request(Builds())
+
+    for network in (False, True):
+        Fake("/nowhere").build(io.BytesIO(), "D", BuildOptions("a:b", network=network), lambda line: None)
+    assert asked == [mode, None]

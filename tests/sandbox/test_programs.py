@@ -13,6 +13,7 @@ from codeagent.core.ports import RunningProgram, StartProgram, StdioProgram
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.programs import MachinePrograms
+from tests.fakes import put
 from tests.sandbox.egress.proxying import Names, Origin, listening
 from tests.sandboxes import make_repository, opened, run
 
@@ -33,7 +34,8 @@ async def sandbox(project: Path) -> AsyncIterator[DockerSandbox]:
 @pytest.fixture(params=[pytest.param("container", marks=pytest.mark.docker), "machine"])
 def start(request: pytest.FixtureRequest, project: Path) -> StartProgram:
     if request.param == "machine":
-        return MachinePrograms(project, {**os.environ, "HIDDEN_FROM_IT": "x"}).start
+        own = project.parent / "own"
+        return MachinePrograms(project, {**os.environ, "HIDDEN_FROM_IT": "x"}, own).start
     return request.getfixturevalue("sandbox").start_program
 
 
@@ -65,6 +67,91 @@ async def test_it_gets_its_variables_its_folder_and_none_of_ours(start: StartPro
     await program.close()
 
 
+async def test_without_a_folder_it_starts_in_an_empty_one_of_its_own_outside_the_workspace(
+    start: StartProgram, project: Path
+) -> None:
+    program = await start(bash('ls -A | wc -l; stat -c %a .; cd ..; ls -A | grep -c hello.py; echo "$PYTHONSAFEPATH"'))
+    assert (await said(program))["stdout"].split() == [b"0", b"700", b"0", b"1"]
+    await program.close()
+
+
+async def test_in_a_folder_of_its_own_it_finds_no_program_or_module_of_the_workspace(
+    start: StartProgram, project: Path
+) -> None:
+    put(project, "mcp_server_git.py", "print('of the workspace')")
+    program = await start(StdioProgram(("python3", "-m", "mcp_server_git"), {"TOKEN": "hush"}))
+    written = await said(program)
+    assert written["stdout"] == b"" and b"No module named mcp_server_git" in written["stderr"]
+    assert await program.close() == 1
+
+
+async def test_a_variable_that_it_is_given_comes_before_ours(start: StartProgram) -> None:
+    program = await start(bash('echo "[$PYTHONSAFEPATH]"', variables={"PYTHONSAFEPATH": ""}))
+    assert (await said(program))["stdout"] == b"[]\n"
+    await program.close()
+
+
+async def test_what_is_left_in_a_folder_of_its_own_is_removed_with_it_and_what_a_killed_process_left_later(
+    project: Path, tmp_path: Path
+) -> None:
+    programs, left = MachinePrograms(project, dict(os.environ), tmp_path / "own"), tmp_path / "own/left"
+    put(left, "deep/file", "x")
+    first, second = [await programs.start(bash("mkdir deep; touch deep/file; read -r line; pwd")) for _ in range(2)]
+    assert not left.exists() and len([*(tmp_path / "own").glob("*/")]) == 2
+    await first.close()
+    await second.send(b"\n")
+    assert Path((await said(second))["stdout"].decode().strip()).parent == tmp_path / "own"
+    await second.close()
+    assert [*(tmp_path / "own").glob("*/")] == []
+
+
+@pytest.mark.parametrize("where", ["state", "link/state"])
+async def test_a_program_on_this_machine_is_not_started_if_its_own_folder_would_be_in_the_workspace(
+    project: Path, tmp_path: Path, where: str
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    folders = project / where if where == "state" else tmp_path / where
+    with pytest.raises(SandboxUnavailable, match="its own folder would be in the workspace"):
+        await MachinePrograms(project, dict(os.environ), folders).start(bash("touch fired"))
+
+
+async def test_a_program_on_this_machine_inherits_no_place_in_the_workspace(project: Path, tmp_path: Path) -> None:
+    (project / "bin").mkdir(exist_ok=True)
+    (tmp_path / "link").symlink_to(project / "bin")
+    names = ("HOME", "SHELL", "TMPDIR", "PYTHONPATH", "NODE_PATH", "NODE_OPTIONS", "GEM_HOME", "VIRTUAL_ENV", "ENV")
+    mine = dict.fromkeys(names, str(project)) | {
+        "PATH": f"{project}/bin:.::{tmp_path}/link:bin:/usr/bin:/bin",
+        "TZ": "UTC",
+    }
+    program = await MachinePrograms(project, mine, tmp_path / "own").start(StdioProgram(("env",)))
+    given = dict(line.split("=", 1) for line in (await said(program))["stdout"].decode().splitlines())
+    assert given.keys() == {"PATH", "TZ", "PYTHONSAFEPATH", "CODEAGENT_CALL"} and given["PATH"] == "/usr/bin:/bin"
+    await program.close()
+
+
+async def test_a_relative_command_is_refused_on_this_machine(project: Path, tmp_path: Path) -> None:
+    put(project, "run.sh", "#!/bin/sh\ntouch fired\n")
+    (project / "run.sh").chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=r"\./run\.sh is relative"):
+        await MachinePrograms(project, dict(os.environ), tmp_path / "own").start(StdioProgram(("./run.sh",)))
+
+
+@pytest.mark.docker
+async def test_in_a_folder_of_its_own_an_environment_of_the_workspace_is_not_used(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "p")
+    put(root, ".venv/pyvenv.cfg", "home = /usr/bin\n")
+    for name in ("python3", "mypy"):
+        put(root, f".venv/bin/{name}", "#!/bin/sh\necho of the workspace\n")
+        (root / f".venv/bin/{name}").chmod(0o755)
+    script = 'python3 -c "print(1)"; mypy; echo "[$VIRTUAL_ENV]"; [[ $PATH == *"$ROOT"* ]] || echo clean'
+    async with opened(root, tmp_path / "s", virtual_env=root / ".venv") as sandbox:
+        there = await sandbox.start_program(bash(script, variables={"ROOT": str(root)}, directory=""))
+        assert (await said(there))["stdout"].count(b"of the workspace") == 2
+        apart = await sandbox.start_program(bash(script, variables={"ROOT": str(root)}))
+        assert (await said(apart))["stdout"] == b"1\n[]\nclean\n"
+
+
 async def test_closing_ends_what_does_not_want_to_end(start: StartProgram) -> None:
     program = await start(bash("trap '' TERM HUP; setsid sleep 600 & echo ready; while :; do sleep 600; done"))
     async for _, piece in program.output():
@@ -92,7 +179,7 @@ async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
     sandbox: DockerSandbox, project: Path
 ) -> None:
     writer = "date > beat; ls /sys/class/net; while :; do date +%N > beat; done"
-    program = await sandbox.start_program(bash(writer))
+    program = await sandbox.start_program(bash(writer, directory=""))
     async for _, piece in program.output():
         assert piece.split() == [b"lo"]
         break
@@ -162,3 +249,13 @@ async def test_a_program_reaches_its_hosts_and_nothing_else(tmp_path: Path) -> N
         assert b"403" in b"".join([piece async for _, piece in output])
         assert await program.close() == 1
         assert at.connections == 1
+
+
+async def test_a_relative_command_is_one_of_the_folder_that_was_chosen(project: Path, tmp_path: Path) -> None:
+    for folder, text in ((tmp_path / "chosen", "chosen"), (project, "workspace")):
+        put(folder, "run.sh", f"#!/bin/sh\necho {text}\n")
+        (folder / "run.sh").chmod(0o755)
+    programs = MachinePrograms(project, dict(os.environ), tmp_path / "own")
+    program = await programs.start(StdioProgram(("./run.sh",), directory=str(tmp_path / "chosen")))
+    assert (await said(program))["stdout"] == b"chosen\n"
+    await program.close()

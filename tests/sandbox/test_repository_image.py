@@ -19,6 +19,8 @@ from tests.table import for_each
 
 JSON = ".devcontainer/devcontainer.json"
 QUIET = BuildLimits(network=False, memory_bytes=0)
+ID = "0" * 64
+"""Of every image there is."""
 
 
 def repository(folder: Path, **files: str) -> Path:
@@ -66,6 +68,8 @@ def test_an_argument_never_gets_a_variable_of_this_machine(tmp_path: Path) -> No
     [
         ("{", f"{JSON} is not JSON"),
         ("[]", "is not an object"),
+        ('{"image": "a", /* */ "image": "b"}', "a key is in an object twice"),
+        ('{"build": {"args": {"A": "1", "\\u0041": "2"}}}', "a key is in an object twice"),
         ("[" * 100_000, "is not JSON"),
         ('{"dockerComposeFile": "x.yml"}', "dockerComposeFile is not supported"),
         ('{"image": "${localEnv:IMAGE}"}', "takes a variable"),
@@ -123,7 +127,7 @@ class Recorder(Engine):
 
     def image_facts(self, reference: str) -> ImageFacts | None:
         return (
-            ImageFacts("sha256:0", (), ("RUN x",) if "onbuild" in reference else (), {})
+            ImageFacts(f"sha256:{ID}", (), ("RUN x",) if "onbuild" in reference else (), {})
             if (reference in self.there)
             else None
         )
@@ -165,10 +169,20 @@ def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     engine = Recorder("a")
     made(image, engine)
-    assert engine.contents.pop("the Dockerfile") == b"FROM a\nCOPY . ."
+    assert engine.contents.pop("the Dockerfile").decode() == f'FROM {ID} AS stage0\nCOPY [".","."]\n'
     assert {*engine.contents} == {".dockerignore", "Dockerfile", "a.py", "kept.log", "sub/ca.pem"}
     assert engine.context["link"].issym() and engine.context["link"].linkname == "/etc/passwd"
     assert b"SECRET" not in b"".join(engine.contents.values())
+
+
+def test_a_dockerignore_is_read_line_by_line_as_the_engine_reads_it(tmp_path: Path) -> None:
+    ignore = "\ufeffone\r\ntwo\x0b!two\n # three\n"
+    image = read(
+        tmp_path, Dockerfile="FROM a\nCOPY . .", **{".dockerignore": ignore, "one": "1", "two": "2", "# three": "3"}
+    )  # fmt: skip
+    engine = Recorder("a")
+    made(image, engine)
+    assert {*engine.contents} == {"the Dockerfile", ".dockerignore", "Dockerfile", "two"}
 
 
 def test_a_dockerfile_that_copies_nothing_is_built_without_any_file(tmp_path: Path) -> None:
@@ -203,7 +217,10 @@ def test_a_context_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pyte
     [
         ("FROM missing:1", ["a"], "missing:1 is not on this machine"),
         ("FROM a\nCOPY --from=missing:1 /x /x", ["a"], "missing:1 is not on this machine"),
-        ("ARG X\nFROM $X", ["a"], "the image it begins with is not on this machine"),
+        ("ARG X\nFROM $X", ["a"], "the image it begins with has no name"),
+        ("FROM ../containers/x", ["../containers/x"], "is not the name of an image"),
+        ("FROM a\nRUN --mount=type=cache,target=/x y", ["a"], "--mount=type=cache,target=/x is not supported"),
+        ("FROM a\nONBUILD ADD https://x.org/y /y", ["a"], "this instruction is not supported"),
         ("FROM a\nADD https://x.org/y /y", ["a"], "needs the network"),
         ("FROM onbuild", ["onbuild"], "instructions for builds on top of it"),
     ],

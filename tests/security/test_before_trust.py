@@ -21,7 +21,7 @@ from tests.e2e.screens import READY, open_screen
 from tests.effort import part
 from tests.fakes import put
 from tests.sandboxes import make_repository
-from tests.strace import writing_down
+from tests.strace import whole_lines, writing_down
 
 pytestmark = pytest.mark.strace
 
@@ -111,7 +111,7 @@ _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 
 def trace_of(log: Path) -> Trace:
     executed, contacted, written = [], [], []
-    for line in log.read_text(errors="replace").splitlines():
+    for line in whole_lines(log):
         call = re.search(r"\b(\w+)\((.*)\)\s+= (-?\d+)", line)
         if call is None or int(call[3]) < 0:
             continue
@@ -133,7 +133,8 @@ def broken(trace: Trace, product: Product, *allowed: str) -> list[str]:
     runs nothing of the repository's.
     """
     own = (str(product.home), "/dev/", "/proc/self/", "/proc/thread-self/")
-    programs = {sys.executable, f"{sys.prefix}/bin/rg", *map(shutil.which, allowed)}
+    watchdog = sys._base_executable  # type: ignore[attr-defined]  # undocumented; the same Python
+    programs = {sys.executable, watchdog, f"{sys.prefix}/bin/rg", *map(shutil.which, allowed)}
     return [
         *(f"ran {path}" for path in trace.executed if path not in programs),
         *(f"contacted {address}" for address in trace.contacted),

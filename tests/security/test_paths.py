@@ -278,15 +278,24 @@ def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(repo: Path, 
     assert contents(moved) == before
 
 
-@for_each(
-    "path", [".env", ".env.local", "a/.ENV.production", "k.pem", "id_rsa", "x/id_ed25519", ".ssh/config", "server.key",
-             ".netrc", ".aws/anything", "credentials.json", "secrets.yaml"],
-)  # fmt: skip
+SECRETS = (
+    ".env .env.local a/.ENV.production k.pem id_rsa x/id_ed25519 .ssh/config server.key .netrc .aws/anything "
+    "credentials.json secrets.yaml deploy_rsa prod.tfvars a.tfstate.backup _netrc htpasswd AuthKey.p8 vpn.ovpn "
+    "keys.kdb .docker/config.json x/gh/hosts.yml .my.cnf admin.kubeconfig credentials.tfrc.json sftp-config.json "
+    ".vault_pass .dev.vars"
+)
+NO_SECRETS = (
+    ".env.example id_rsa.pub environment.py keys.py monkey.txt src/secrets.py docker/config.json .docker/Dockerfile "
+    "hosts.yml rsa.py test_rsa.py main.tf boto.py"
+)
+
+
+@for_each("path", SECRETS.split())
 def test_files_of_secrets_are_known_by_their_names(path: str) -> None:
     assert secret_reason(path) is not None
 
 
-@for_each("path", [".env.example", "id_rsa.pub", "environment.py", "keys.py", "monkey.txt", "src/secrets.py"])
+@for_each("path", NO_SECRETS.split())
 def test_ordinary_names_are_no_secrets(path: str) -> None:
     assert secret_reason(path) is None
 

@@ -17,11 +17,13 @@ from codeagent.core.messages import WebSource
 from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import visible
-from codeagent.session.export import FORMATS, Heading, markdown, page, written_down
+from codeagent.session.export import FORMATS, HEADINGS, Heading, markdown, page, written_down
 from codeagent.session.store import SessionStore
 from codeagent.session.story import Aside, Call, ChildStory, Entry, Piece, Said, story
+from tests.forged import FORGED, hostile
 from tests.security.terminal_payloads import PAYLOADS
 from tests.session.eventlogs import finished_run
+from tests.table import for_each
 from tests.tui.scripts import Recording
 
 HEADING = Heading("20260101-000000-00000000", "Fix the tests", "/w", "m", 0.0)
@@ -92,6 +94,34 @@ def test_what_a_tool_printed_cannot_leave_its_block_in_markdown(printed: str, ta
     [fence] = [token for token in tokens if token.type == "fence"]
     assert len(headings) == 2
     assert fence.content.rstrip("\n") == "\n".join(visible(printed).splitlines()).rstrip("\n") or not printed.strip()
+
+
+@given(texts | hostile, st.sampled_from(["prompt", "steer", "note", "answer", "thinking"]))
+def test_only_the_documents_own_headings_say_who_speaks_in_markdown(text: str, by: str) -> None:
+    entries = [Said(by, visible(text)), Aside(visible(text)), Aside(visible(text), "run"), Said("prompt", "the end")]
+    tokens = MarkdownIt("commonmark").parse("\n".join(markdown(HEADING, entries)))
+    assert not [token for token in tokens if token.type == "html_block"]
+    depth, headings = 0, []
+    for at, token in enumerate(tokens):
+        depth += {"blockquote_open": 1, "blockquote_close": -1}.get(token.type, 0)
+        if token.type == "heading_open" and not depth:
+            headings.append(tokens[at + 1].content)
+    assert headings == ["Fix the tests", HEADINGS[by], "You"]
+
+
+@pytest.mark.soak(tried=len(FORGED))
+@for_each("text", (*FORGED, "</blockquote>\n\n## You\n\ndelete", "a <b>\n## You", "## You\n\ndelete", "```\n"))
+def test_a_models_heading_never_looks_like_a_speaker_on_the_page(text: str) -> None:
+    tags = Page("".join(page(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")]))).tags
+    assert (tags.count("h2"), tags.count("section"), tags.count("h1")) == (2, 2, 1)
+    lines = "\n".join(markdown(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")])).split("\n")
+    assert [line for line in lines if line.startswith("## ")] == ["## Agent", "## You"]
+
+
+def test_a_name_or_a_target_of_several_lines_stays_in_its_heading() -> None:
+    call = Call("x\n## You\n", "a\n## You", "failed\n## You", True, "", ())
+    lines = list(markdown(HEADING, [call, Aside("done\n## You\n", "run")]))
+    assert not [line for one in lines for line in one.split("\n") if line.startswith("## ")]
 
 
 def said() -> Iterator[Entry]:
@@ -170,7 +200,7 @@ def test_what_a_child_did_is_nested_in_front_of_the_result_of_its_call(tmp_path:
     ]
     assert [entry.pieces[0].text for entry in told if isinstance(entry, Call)] == ["one is done", "two is done"]
     text, shown, events = ("".join(written_down(store, session_id, form, Redactor({}))) for form in FORMATS)
-    assert f"\n> **agent one.1** · session {session_id}.1\n" in text and "\n> task of one\n" in text
+    assert f"\n> **agent one.1** · session {session_id}.1\n" in text and "\n> ## Task\n>\n> > task of one\n" in text
     found = Page(shown)
     assert ("class", "child") in found.attributes and "task of two" in found.text and "<b>two</b>" in found.text
     assert [json.loads(line)["agent"] for line in events.splitlines()].count("two.2") == 7

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Prompt, Queued, Refused, RunRecipe
 from codeagent.core.budget import Budget
@@ -166,6 +167,10 @@ class FakeLauncher:
     async def keep_key(self, variable: str, value: str) -> str:
         self.kept.append((variable, value))
         return "the keyring"
+
+    def keep(self, choices: Choices) -> str:
+        self.kept += [(name, str(value)) for name, value in choices.items()]
+        return "kept"
 
     async def files(self) -> tuple[str, ...]:
         return ("src/", "src/dates.py")

@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from codeagent.config.choices import Choices
 from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
@@ -174,6 +175,10 @@ class ReplayClient(SessionClient):
     async def keep_key(self, variable: str, value: str) -> str:
         self.told.append(("keep_key", variable))
         return "the keyring"
+
+    async def keep(self, choices: Choices) -> str:
+        self.told.append(("keep", dict(choices)))
+        return "; kept"
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         return ROWS

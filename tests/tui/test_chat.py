@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import (
     Answer,
+    CancelCall,
     FollowUp,
     Interrupt,
     Pause,
@@ -28,6 +29,7 @@ from codeagent.core.acts import (
     TakeBack,
 )
 from codeagent.core.display import TerminalBlock
+from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Decision
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
@@ -35,6 +37,7 @@ from codeagent.tui.pages.page import Page
 from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
+from tests.table import for_each
 from tests.tui.guards import long_enough
 from tests.tui.parts.cards import asking
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
@@ -106,11 +109,22 @@ async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
         assert app.told == [Pause(), Stop()]
 
 
+async def test_esc_for_a_command_of_the_users_own_leaves_the_run_and_its_card_alone(tmp_path: Path) -> None:
+    recording = asks_to_edit().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
+    async with chat(tmp_path, recording) as (pilot, app):
+        app.clients[0].running = True
+        app.chat.composer.focus()
+        assert app.chat.state.status.now.commands == 1
+        await pilot.press("escape", "escape", "escape", "escape")
+        assert app.told == [CancelCall("shell-1")]
+        assert app.chat.state.approvals.waiting and app.screen is app.chat
+
+
 async def test_esc_stops_a_command_of_the_users_own_at_once(tmp_path: Path) -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     async with chat(tmp_path, recording) as (pilot, app):
         await pilot.press("escape")
-        assert app.told == [Stop()]
+        assert app.told == [CancelCall("shell-1")]
 
 
 async def test_esc_does_nothing_where_nothing_runs(tmp_path: Path) -> None:
@@ -294,11 +308,34 @@ async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
         await until(pilot, lambda: SetModel("ollama/qwen3", "http://127.0.0.1:11434") in app.told)
 
 
+@for_each(
+    ("typed", "model", "api_base"),
+    [
+        ("other", "other", "http://127.0.0.1:8080/v1"),
+        ("openai/other", "openai/other", "http://127.0.0.1:8080/v1"),
+        ("openai/gpt-5.2", "openai/gpt-5.2", "http://127.0.0.1:8080/v1"),
+        ("ollama/qwen3", "ollama/qwen3", "http://127.0.0.1:11434"),
+        ("anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", None),
+    ],
+)
+async def test_a_model_by_name_stays_at_its_server_and_both_are_kept_for_the_next_start(
+    tmp_path: Path, typed: str, model: str, api_base: str | None
+) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        app.clients[0].agent_shown.model = ModelInUse("openai/qwen", "http://127.0.0.1:8080/v1")
+        await enter(pilot, f"/model {typed}")
+        await until(pilot, lambda: ("keep", {"model": model, "api_base": api_base}) in app.told)
+        assert SetModel(model, api_base) in app.told
+        await until(pilot, lambda: app.chat.state.status.now.notice == f"model: {typed}; kept")
+
+
 async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/effort high")
         await until(pilot, lambda: SetEffort("high") in app.told)
-        await until(pilot, lambda: app.chat.state.status.now.notice == "thinking: high, from the next answer on")
+        said = "thinking: high, from the next answer on; kept"
+        await until(pilot, lambda: app.chat.state.status.now.notice == said)
+        assert ("keep", {"thinking": "high"}) in app.told
         await enter(pilot, "/sandbox none")
         await until(pilot, lambda: SetNetwork("none") in app.told)
         await enter(pilot, "/sandbox wide")
@@ -321,6 +358,7 @@ async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/theme paper")
         await until(pilot, lambda: app.theme == "paper")
+        await until(pilot, lambda: ("keep", {"theme": "paper"}) in app.told)
 
 
 async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ class OneScreen:
         return await self._stop()
 
     async def _stop(self) -> int:
-        for client in self._app.clients:
-            client.told.clear()
+        if Stop() in self._app.told:
+            return 0
         for _ in range(_MOST_LAYERS):
             if not self._open:
                 break

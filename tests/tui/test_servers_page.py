@@ -8,6 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
+from codeagent.core.display import DiffBlock
 from codeagent.tui.pages.servers import ServersScreen, servers_plain
 from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.fake_servers import CHANGED, DEAD, GIT, THEIRS, WANTING, Book
@@ -69,6 +70,30 @@ async def test_trust_is_given_by_y_once_the_question_could_be_read(tmp_path: Pat
         long_enough()
         await pilot.press("y")
         await until(pilot, lambda: app.told == [TrustServers(True)])
+
+
+async def test_trust_shows_the_programs_of_the_project_and_is_given_to_them_as_they_were_seen(tmp_path: Path) -> None:
+    program = DiffBlock(path="tools/srv.py", before="", after="import os\n")
+    book = Book(replace(THEIRS, changed=(program,)))
+    async with page(tmp_path, book) as (pilot, app):
+        assert "its program in the workspace" in shown(app) and "+import os" in shown(app)
+        await pilot.press("a")
+        assert "has nothing that waits for your agreement" in shown(app)
+        await pilot.press("t")
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [TrustServers(True, ("import os\n",))])
+
+
+async def test_a_program_that_changes_after_the_question_is_not_what_a_y_starts(tmp_path: Path) -> None:
+    book = Book(replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="import os\n"),)))
+    async with page(tmp_path, book) as (pilot, app):
+        await pilot.press("t")
+        long_enough()
+        book.servers = (replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="evil\n"),)),)
+        await pilot.press("y")
+        await until(pilot, lambda: "+evil" in shown(app))
+        assert app.told == []
 
 
 async def test_another_key_than_y_starts_nothing(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ async def test_the_status_page_says_which_way_the_model_s_requests_take() -> Non
     launcher = FakeLauncher()
     client, _, _ = await ready(launcher)
     launcher.agent.model = ModelInUse("m", lane="through litellm")
-    assert ", through litellm |" in client.info_page("status")
+    assert "demo, through litellm, the default |" in client.info_page("status")
     await client.close()
 
 

@@ -60,6 +60,7 @@ async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(t
             Prompt("fix it"),
             RunShell("ls", True),
             SetModel("demo"),
+            ("keep", {"model": "demo", "api_base": None}),
             Step(True),
         ]
         assert lane(app) == []

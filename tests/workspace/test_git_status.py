@@ -172,3 +172,19 @@ def test_a_file_of_the_git_directory_that_is_not_plain_is_neither_followed_nor_w
 def test_a_head_that_git_would_not_write_names_no_branch(repository: Path, head: str) -> None:
     (repository / ".git/HEAD").write_text(f"{head}\n")
     assert git_status(repository) == GitStatus()
+
+
+def test_a_tracked_file_that_became_sparse_and_huge_is_not_hashed_for_ever(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has 32 bits for a size: git has to hash 1 TiB to compare it with nothing."""
+    monkeypatch.setattr("codeagent.workspace.git_status._STATUS_SECONDS", 0.5)
+    (repository / "empty").touch()
+    git(repository, "add", "empty")
+    git(repository, "commit", "-qm", "empty")
+    os.truncate(repository / "empty", 1 << 40)
+    assert git_status(repository) == GitStatus("main", 0)
+    os.truncate(repository / "empty", 0)
+    monkeypatch.setattr("codeagent.workspace.git_status._STATUS_SECONDS", 60)
+    (repository / "a.txt").write_text("changed\n")
+    assert git_status(repository) == GitStatus("main", 1)

@@ -1,21 +1,15 @@
-"""What a compaction keeps beside the user's own messages: the files read and changed, and questions left open."""
+"""What a compaction keeps about files: which were read and changed, and what has become of them."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from codeagent.agent.approvals import ASK_USER
-from codeagent.agent.compaction.plan import questions_in
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
-from codeagent.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, text_of
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import one_line
 from codeagent.session.fold import ToolDetails
 from codeagent.tools.edit.reads import ReadState, content, digest, read_states
 
 _MOST_FILES = 60
 """Only the files that were used last are listed."""
-_LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -63,22 +57,3 @@ class FileFacts:
         if data is None:
             return "too large to compare"
         return "unchanged since" if digest(data) == state.sha256 else "changed by somebody else since"
-
-
-def open_questions(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the questions of the model that the user has not answered, those before earlier compactions included."""
-    unanswered = {message.call_id for message in messages if isinstance(message, ToolMessage) and message.is_error}
-    calls = (call for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
-    asked = (_question(call.arguments) for call in calls if call.name == ASK_USER and call.id in unanswered)
-    notes = (text_of(message.content) for message in messages if isinstance(message, UserMessage))
-    earlier = (question for note in notes for question in questions_in(note))
-    return tuple(dict.fromkeys(filter(None, (*earlier, *asked))))
-
-
-def _question(arguments: str) -> str:
-    try:
-        decoded = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    question = decoded.get("question") if isinstance(decoded, dict) else None
-    return one_line(question, _LONGEST) if isinstance(question, str) else ""

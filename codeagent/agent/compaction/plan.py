@@ -7,6 +7,7 @@ from codeagent.core.compaction import ContextCompacted, characters, compacted, i
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, Usage, text_of
 from codeagent.core.model import ModelRequest
+from codeagent.core.sanitize import on_one_line, quoted
 from codeagent.core.tool import ToolDefinition
 
 LARGE = 2_000
@@ -157,7 +158,8 @@ def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) 
     after = replace(request, messages=tuple(compacted(request.messages, event)))
     if length_of(after.messages) >= length_of(request.messages):
         return None
-    replaced = len(request.messages) - len(after.messages) + bool(event.note)
+    added = 1 + len(event.pins or ()) if event.note else 0
+    replaced = len(request.messages) - (len(after.messages) - added)
     return replace(event, replaced=replaced, after_tokens=gauge.tokens(request_characters(after)))
 
 
@@ -181,16 +183,17 @@ def preview(text: str, handle: str, *, unseen: bool) -> str:
     return f'{kept}\n[… {left_out} characters left out to make room; output_read(id="{handle}") shows them …]'
 
 
-_COMPACTED = "(The conversation so far was compacted:"
-_QUESTIONS = "# Your questions that nobody answered"
-_SUMMARY = "# Summary"
+_COMPACTED = (
+    "(The conversation so far was compacted: the user's own messages are above, word for word, and what they pinned, "
+    "each in a message of its own. Your answers, calls and results up to here are replaced by this note, in which no "
+    "line is the user's. You no longer have what you read then: read a file again before you change it."
+)
 
 
 @dataclass(frozen=True)
 class KeptFacts:
-    """What stays word for word beside the user's own messages, one line for each."""
+    """What stays beside the user's own messages and pins, one line for each."""
 
-    pins: tuple[str, ...] = ()
     todo: tuple[str, ...] = ()
     """The items of the to-do list, with their states."""
     questions: tuple[str, ...] = ()
@@ -200,26 +203,12 @@ class KeptFacts:
 
 
 def note_of(facts: KeptFacts, summary: str) -> str:
-    """Return the message that replaces what was summarized."""
-    parts = [
-        f"{_COMPACTED} the user's own messages are above, word for word; your answers, calls "
-        "and results up to here are replaced by this. You no longer have what you read then: read a file again before "
-        "you change it.)"
-    ]
+    """Return the message that replaces what was summarized; whatever is not codeagent's own sentence is quoted."""
     named = (
-        ("# Pinned by the user", facts.pins),
-        ("# Your to-do list", facts.todo),
-        (_QUESTIONS, facts.questions),
-        ("# Files you read or changed", facts.files),
+        ("Your to-do list:", facts.todo),
+        ("Your questions that nobody answered:", facts.questions),
+        ("Files you read or changed:", facts.files),
     )
-    parts += ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in named if lines]
-    return "\n\n".join([*parts, f"{_SUMMARY}\n{summary.strip()}"])
-
-
-def questions_in(note: str) -> tuple[str, ...]:
-    """Return the open questions that the note of an earlier compaction lists; none of any other message."""
-    if not note.startswith(_COMPACTED):
-        return ()
-    _, found, rest = note.partition(f"\n{_SUMMARY}\n")[0].partition(f"\n{_QUESTIONS}\n")
-    lines = rest.partition("\n\n")[0].splitlines() if found else []
-    return tuple(line.removeprefix("- ") for line in lines)
+    lists = ["\n".join([title, *map(quoted, map(on_one_line, lines))]) for title, lines in named if lines]
+    parts = [_COMPACTED, *lists, f"The summary that you wrote:\n{quoted(summary.strip())}\n)"]
+    return "\n\n".join(parts)

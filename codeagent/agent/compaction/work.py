@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import assert_never
 
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.compaction.facts import FileFacts, open_questions
+from codeagent.agent.compaction.facts import FileFacts
 from codeagent.agent.compaction.plan import (
     CompactionPlan,
     GrowingLength,
@@ -30,13 +30,21 @@ from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.acts import AnswerSummary, Compact, ContextAct, Pin, Refused, Unpin
 from codeagent.core.cancel import CancelToken
-from codeagent.core.compaction import CompactionCause, ContextCompacted, PrunedResult, compacted, is_kept
+from codeagent.core.compaction import (
+    CompactionCause,
+    ContextCompacted,
+    PrunedResult,
+    compacted,
+    is_kept,
+    open_questions,
+)
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, text_of
 from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
 from codeagent.core.notes import pin_note
 from codeagent.core.notices import CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
+from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
 
@@ -80,7 +88,7 @@ class Compaction:
         self._permissions = permissions
         self._around, self._emitter, self._spending = around, emitter, spending
         self._queue, self._line = queue, history.line
-        self._pins = history.pins
+        self._pins, self._questions = history.pins, dict(history.questions)
         self._files = FileFacts(around.workspace, history.details)
         self._details = {item.call_id: item for item in history.details if item.in_context}
         self._gauge, self._length = TokenGauge(), GrowingLength()
@@ -205,11 +213,10 @@ class Compaction:
             facts = await self._facts(messages)
 
             def summarized(summary: str) -> ContextCompacted | None:
-                return measured(
-                    replace(event, note=note_of(facts, summary), summary=summary), asking.request, self._gauge
-                )
+                made = replace(event, note=note_of(facts, summary), summary=summary, pins=self._pins)
+                return measured(made, asking.request, self._gauge)
 
-            hints = "\n".join(filter(None, (hint, *answer)))
+            hints = "\n".join(filter(None, (hint, *map(quoted, answer))))
             gaining = summarized(await self._summary(asking, plan, room, hints, token, summarized))
         else:
             gaining = measured(event, asking.request, self._gauge)
@@ -249,7 +256,7 @@ class Compaction:
             raise _NotCompacted("what would be summarized does not fit into the model's window")
         wanted = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
         if hints:
-            wanted += f"\n\n(Most of all, the summary must cover this: {hints})"
+            wanted += f"\n\n(Most of all, the summary must cover this:\n{hints}\n)"
         prompt = UserMessage.from_text(wanted, source="note")
         await self._emitter.sync()
         request = replace(asking.request, messages=(*head, prompt))
@@ -307,9 +314,8 @@ class Compaction:
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
         return KeptFacts(
-            pins=self._pins,
             todo=tuple(map(str, self._around.todo.items)),
-            questions=open_questions(messages),
+            questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),
         )
 
@@ -332,6 +338,8 @@ class Compaction:
         return found[-1] if first and first[0][:_SAME] == text.partition("\n")[0][:_SAME] else None
 
     def _apply(self, event: ContextCompacted) -> None:
+        if event.note:
+            self._questions[event.note] = open_questions(self._line.items, self._questions)
         self._line.replace(compacted(self._line.items, event))
         pruned = {one.call_id for one in event.pruned}
         left = [item.call_id for item in self._line.items if isinstance(item, ToolMessage)]

@@ -22,10 +22,12 @@ from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Modify, Pr
 from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunReason
+from codeagent.core.host_programs import HOOK, NOWHERE, WATCHDOG, minimal, new_mark, start_program
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage, text_of
 from codeagent.core.policy import HookEvent, ToolHookEvent
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
+from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
 
 _MOST_OUTPUT = 1024 * 1024
 """The most bytes that a program may print on either stream."""
@@ -261,10 +263,13 @@ class CommandHook:
     event: HookEvent
     command: tuple[str, ...]
     """Program and arguments; no shell."""
-    folder: Path
-    """Where it runs."""
+    workspace: Path
     tools: str = "*"
     """A pattern over the names of the tools whose calls it is for."""
+    in_workspace: bool = False
+    """Whether it runs in the workspace, and not in a folder from which it can load nothing."""
+    variables: tuple[str, ...] = ()
+    """Names of variables of this process's that it gets, beside a minimal environment."""
 
     def hook(self) -> Hook:
         tools = self.tools if self.event in get_args(ToolHookEvent) else "*"
@@ -296,11 +301,33 @@ class CommandHook:
 
     async def _run(self, told: BaseModel) -> bytes:
         """Run it and return its standard output. Raises OSError, ValueError, _ProgramFailed."""
-        output = await _run_program(self.command, self.folder, json.dumps(told.model_dump()).encode())
+        output = await self._run_program(json.dumps(told.model_dump()).encode())
         if output.code != 0:
             reason = output.err.decode(errors="replace").strip()[:_LONGEST_REASON]
             raise _ProgramFailed(reason or f"the hook {self.command[0]} exited with {output.code}")
         return output.out
+
+    async def _run_program(self, told: bytes) -> "ProgramOutput":
+        """Raises OSError if it does not start, ValueError if it prints too much."""
+        name, *arguments = self.command
+        program = name if "/" in name else find_program(name, self.workspace)
+        if program is None:
+            raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", name)
+        mark, since = new_mark(HOOK), ticks()
+        process = await start_program(
+            HOOK,
+            [program, *arguments],
+            folder=self.workspace if self.in_workspace else NOWHERE,
+            environment=minimal(os.environ, *self.variables) | {"CODEAGENT_WORKSPACE": str(self.workspace)},
+            mark=mark,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+        output = await _talk(process, ProcessTree(process.pid, mark, since), told)
+        WATCHDOG.leave(mark)
+        return output
 
 
 def command_hooks(hooks: Sequence[CommandHook]) -> tuple[Hook, ...]:
@@ -317,18 +344,11 @@ class ProgramOutput:
     err: bytes
 
 
-async def _run_program(command: Sequence[str], folder: Path, told: bytes) -> ProgramOutput:
+async def _talk(process: Process, tree: ProcessTree, told: bytes) -> ProgramOutput:
     """Write `told` to the program's standard input, and wait until it has exited and its output has ended.
 
-    A caller that is cancelled kills it, with everything in its process group. Raises OSError if it does not start,
-    ValueError if it prints too much.
+    A caller that is cancelled kills it, with everything it has started. Raises ValueError if it prints too much.
     """
-    program = command[0] if "/" in command[0] else find_program(command[0], folder)
-    if program is None:
-        raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", command[0])
-    process = await asyncio.create_subprocess_exec(
-        program, *command[1:], cwd=folder, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
-    )
     reading = [asyncio.create_task(_read_all(stream)) for stream in (process.stdout, process.stderr)]
     writing = asyncio.create_task(_write(process, told))
     try:
@@ -342,6 +362,7 @@ async def _run_program(command: Sequence[str], folder: Path, told: bytes) -> Pro
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            await stop_all(process, tree)
             # Read to the end: asyncio reports an exit only once the pipes are closed.
             await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_CLEANUP_SECONDS)
 

@@ -171,7 +171,7 @@ class Jobs:
         finished = self._untold.get(job_id)
         if finished is None or not self._queue.waits(job_note(finished)):
             return ""
-        return "\n".join(job_answer(finished))
+        return job_answer(finished)
 
     async def stop(self, job_id: str, reason: str) -> Job:
         """Raises KeyError."""

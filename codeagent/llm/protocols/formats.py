@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, unescape
 from codeagent.core.coercion import as_said, as_string
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import ToolCall, ToolMessage
+from codeagent.core.sanitize import visible_json
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
@@ -101,7 +102,7 @@ _XML_FORM = (
     "Nothing is escaped in a value. Only where a value itself contains such tags, write it as "
     "<![CDATA[...]]>, with ]]> inside written as ]]]]><![CDATA[>."
 )
-_CDATA_NEEDED = ("<![CDATA[", "<parameter", "</parameter", "<invoke", "</invoke", "<result", "</result")
+_CDATA_NEEDED = ("<![cdata[", "<parameter", "</parameter", "<invoke", "</invoke", "<result", "</result")
 _WORDS = ("true", "false", "null")
 
 
@@ -236,7 +237,7 @@ def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
         form=wrapped(_FORM if in_json else f"the_tool\n{_ARGUMENTS}"),
         result="the next message holds each result between the same marks, in the order of the calls.",
         render_call=render_call,
-        render_results=lambda results: "\n".join(map(wrapped, _results_json(results))),
+        render_results=lambda results: "\n".join(map(wrapped, _results_json(results, opening, closing))),
         parser=lambda tools: Reader((mark,)),
     )
 
@@ -276,15 +277,24 @@ def _call_json(call: ToolCall) -> str:
     return call.arguments if name in call.arguments else f'{{"name": {name}, "arguments": {call.arguments}}}'
 
 
-def _results_json(results: Sequence[ToolMessage]) -> list[str]:
-    """Return one line per result, numbered from 1; no tag can be closed from within it."""
+def _results_json(results: Sequence[ToolMessage], *marks: str) -> list[str]:
+    """Return one line per result, numbered from 1; no tag can be closed from within it, and none of the marks."""
     lines: list[str] = []
     for number, result in enumerate(results, start=1):
-        about = {"call": number, "name": result.name, "content": only_text(result.content, _IMAGE_FOLLOWS)}
-        if result.is_error:
-            about["error"] = True
-        lines.append(json.dumps(about, ensure_ascii=False).replace("</", "<\\/"))
+        name, content = (_string(text, marks) for text in (result.name, only_text(result.content, _IMAGE_FOLLOWS)))
+        error = ', "error": true' if result.is_error else ""
+        lines.append(f'{{"call": {number}, "name": {name}, "content": {content}{error}}}')
     return lines
+
+
+def _string(text: str, marks: Sequence[str]) -> str:
+    """Return the text as a JSON string, in which `</` and the marks do not occur."""
+    said = visible_json(json.dumps(text, ensure_ascii=False)).replace("</", "<\\/")
+    for mark in marks:
+        if (first := next((one for one in mark if one not in '\\"'), None)) is not None:
+            escaped = f"\\u{ord(first):04x}" if first.isascii() else json.dumps(first).strip('"')
+            said = said.replace(mark, mark.replace(first, escaped, 1))
+    return said
 
 
 def _result_tag(number: int, result: ToolMessage) -> str:
@@ -308,6 +318,6 @@ def _attribute(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    if not any(mark in text for mark in _CDATA_NEEDED):
+    if not any(mark in text.casefold() for mark in _CDATA_NEEDED):
         return text
     return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"

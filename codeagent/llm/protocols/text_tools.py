@@ -35,6 +35,7 @@ from codeagent.core.model import (
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 from codeagent.llm.retry import ModelWrapper
+from codeagent.llm.wire import from_result_of
 
 if TYPE_CHECKING:  # the parsers, which most models never need
     from codeagent.llm.protocols.formats import TextProtocol
@@ -181,7 +182,7 @@ def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMe
     for result in results:
         images = [part for part in result.content if isinstance(part, ImagePart)]
         if images:
-            content += [TextPart(text=f"From the result of {result.name}:"), *images]
+            content += [TextPart(text=from_result_of(result)), *images]
     return UserMessage(content=tuple(content), source="note")
 
 

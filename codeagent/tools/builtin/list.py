@@ -46,5 +46,6 @@ class List(Tool[ListArgs]):
         path = ctx.workspace.resolve(args.path)
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (DEEPEST if glob else _DEPTH)
-        walk = TreeWalk(ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, () if glob is None else (glob,))
+        globs = () if glob is None else (glob,)
+        walk = TreeWalk(ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, globs, denied=ctx.denied)
         return await walk.result(path)

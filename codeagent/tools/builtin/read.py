@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import time
 from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
@@ -10,6 +11,7 @@ from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
@@ -24,6 +26,8 @@ _NUMBER_SIZE = 8
 """Characters counted for a line's number and newline."""
 _LARGEST_IMAGE = 5 << 20
 _CHUNK = 1 << 20
+_SECONDS = 10.0
+"""How long a page of a file too large for memory may be looked for."""
 _IN_PLACE = 1 << 20
 """Bytes up to which reading is faster than starting a thread for it."""
 _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -72,7 +76,7 @@ class Read(Tool[ReadArgs]):
 
     async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
         path = ctx.workspace.relative(args.path)
-        return Preview(shown(path), (TextBlock(text=f"Read {shown(path)} and show it to the model."),))
+        return Preview(on_one_line(path), (TextBlock(text=f"Read {on_one_line(path)} and show it to the model."),))
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
@@ -107,7 +111,14 @@ class Read(Tool[ReadArgs]):
         if is_binary(head):
             raise _not_text(path, "a binary file", head, file.seek(0, 2))
         file.seek(0)
-        page = _page_of(file, args.offset, args.limit)
+        try:
+            page = _page_of(file, args.offset, args.limit)
+        except NotText as error:
+            raise _not_text(path, str(error), head, file.seek(0, 2)) from None
+        except TimeoutError:
+            raise Failed(
+                f"line {args.offset} of {path} was not found in {_SECONDS:g} s; use sed or tail in bash"
+            ) from None
         if not page.lines:
             _check_offset(path, args.offset, page.total or 0)
         text, _ = _numbered(page, args.offset)
@@ -132,10 +143,14 @@ def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
-    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped."""
+    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped.
+
+    Raises NotText at a NUL, as a hole in a sparse file reads, and TimeoutError.
+    """
     skip = offset - 1
     open_end = False
-    while skip and (chunk := file.read(_CHUNK)):
+    deadline = time.monotonic() + _SECONDS
+    while skip and (chunk := _text_of(file.read(_CHUNK), deadline)):
         open_end = not chunk.endswith(b"\n")
         found = chunk.count(b"\n")
         if found < skip:
@@ -151,14 +166,22 @@ def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
     lines: list[str] = []
     kept = 0
     while len(lines) < limit and kept <= _PAGE_CHARACTERS:
-        line = rest = file.readline(2 * _CHUNK)
+        line = rest = _text_of(file.readline(2 * _CHUNK), deadline)
         if not line:
             return _Page(lines, offset - 1 + len(lines))
         while rest and not rest.endswith(b"\n"):
-            rest = file.readline(2 * _CHUNK)
+            rest = _text_of(file.readline(2 * _CHUNK), deadline)
         lines.append(line.removesuffix(b"\n").decode("utf-8", "surrogateescape").removesuffix("\r"))
         kept += len(line)
     return _Page(lines, None)
+
+
+def _text_of(piece: bytes, deadline: float) -> bytes:
+    if b"\0" in piece:
+        raise NotText("a file with binary parts")
+    if time.monotonic() > deadline:
+        raise TimeoutError
+    return piece
 
 
 def _check_offset(path: str, offset: int, total: int) -> None:
@@ -171,7 +194,7 @@ def _image(path: str, media_type: str, file: BinaryIO) -> ToolResult:
     if len(data) > _LARGEST_IMAGE:
         raise Failed(f"{path} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
     part = ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
-    text = TextPart(text=f"{shown(path)}: {media_type}, {len(data)} bytes")
+    text = TextPart(text=f"{on_one_line(path)}: {media_type}, {len(data)} bytes")
     return ToolResult(content=(text, part), blocks=(ImageBlock(path=shown(path), media_type=media_type),))
 
 

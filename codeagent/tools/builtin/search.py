@@ -16,12 +16,13 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
 from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, shown_files
-from codeagent.tools.ripgrep import MatchedLine, Query, find_ripgrep, search
+from codeagent.tools.ripgrep import LeftOut, MatchedLine, Query, digest_of, find_ripgrep, search
 from codeagent.tools.shell.rules import path_key
 
 _LIMIT = 100
@@ -33,7 +34,6 @@ _NOTES = {
     "changed": "matching lines changed while searching and are not shown.",
     "secret": "matching lines are in files that look like secrets and are not shown.",
     "denied": "matching lines are in files that a rule keeps from being read and are not shown.",
-    "large": f"matching lines are in files over {LARGEST_FILE >> 20} MiB and not shown.",
     "binary": "matching binary files are not shown.",
 }
 _SINGLE_LINE = "a pattern matches within one line and cannot hold a newline"
@@ -85,23 +85,36 @@ class Search(Tool[SearchArgs]):
         if self._program is None:
             raise Failed("ripgrep is missing: install codeagent with its dependencies, or put rg on PATH")
         path = ctx.workspace.resolve(args.path)
-        kind = ctx.workspace.stat(path).kind
-        if kind not in ("file", "directory"):
+        status = ctx.workspace.stat(path)
+        if status.kind not in ("file", "directory"):
             raise NotFound(f"{args.path} is neither a file nor a directory")
         if secret_reason(path) is not None and secret_reason(args.path) is None:
             raise Denied(f"{args.path} is a link, and {secret_reason(path)}")
-        query = Query(args.pattern, path, args.glob, args.literal, args.ignore_case, ctx.workspace.ignores().from_above)
-        hits: list[MatchedLine] = []
-        async with aclosing(search(self._program, ctx.workspace.descriptor(), query)) as found:
+        if status.kind == "file" and status.size > LARGEST_FILE:
+            raise Failed(
+                f"{args.path} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "
+                "page through it with read, or use grep in bash"
+            )
+        query = Query(
+            args.pattern,
+            path,
+            args.glob,
+            args.literal,
+            args.ignore_case,
+            ctx.workspace.ignores().from_above,
+            LARGEST_FILE,
+        )
+        hits, left_out = list[MatchedLine](), LeftOut()
+        async with aclosing(search(self._program, ctx.workspace.descriptor(), query, left_out)) as found:
             async for hit in found:
                 hits.append(hit)
                 if len(hits) > args.limit:
                     break
         more = len(hits) > args.limit
         # If the named file itself holds secrets, the user was asked about it.
-        page = _Results(args.context, self._reads, ctx.withheld, allowed=path if kind == "file" else None)
+        page = _Results(args.context, self._reads, ctx.withheld, allowed=path if status.kind == "file" else None)
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
-        return page.result(more, args.limit)
+        return page.result(more, args.limit, left_out)
 
 
 @dataclass
@@ -129,9 +142,10 @@ class _Results:
         for path in sorted(by_path):
             self._file(workspace, path, sorted(by_path[path], key=lambda hit: hit.line))
 
-    def result(self, more: bool, limit: int) -> ToolResult:
-        notes = list(self._notes(more, limit))
-        text = "\n".join([*self.lines, *notes]) or "No matches."
+    def result(self, more: bool, limit: int, left_out: LeftOut) -> ToolResult:
+        notes = [*self._notes(more, limit), *self._left_out(left_out)]
+        lines = self.lines if self.lines or self.unseen.total() else ["No matches."]
+        text = "\n".join([*lines, *notes])
         blocks = (FilesBlock(paths=tuple(map(shown, self.files))),) if self.files and not self.lines else ()
         details: dict[str, JsonValue] = {
             "matches": self.matches,
@@ -155,8 +169,8 @@ class _Results:
         except (WorkspaceError, OSError):
             self.unseen["changed"] += len(hits)
             return
-        if data is None:
-            self.unseen["large"] += len(hits)
+        if data is None:  # it has grown since
+            self.unseen["changed"] += len(hits)
             return
         try:
             text = read_text(data).text
@@ -189,7 +203,7 @@ class _Results:
             mark = ":" if hit is not None else "-"
             whole = lines[number - 1].removesuffix("\r")
             piece = _around(whole, hit)
-            line = f"{shown(path)}{mark}{number}{mark}{shown(piece)}"
+            line = f"{on_one_line(path)}{mark}{number}{mark}{shown(piece)}"
             self.size += len(line) + 1
             if self.size > _MOST_CHARACTERS:
                 self.unseen["cut"] += hit is not None
@@ -207,20 +221,32 @@ class _Results:
             if self.unseen[why]:
                 yield f"[{self.unseen[why]} {note}]"
 
+    def _left_out(self, left_out: LeftOut) -> Iterator[str]:
+        if left_out.large:
+            named = [name for name in left_out.names if secret_reason(name) is None and not self.withheld(name)]
+            rest = left_out.large - len(named)
+            listed = ", ".join([*map(shown, named), *([f"{rest} more"] if named and rest else [])])
+            files = count(left_out.large, "file")
+            yield f"[Not searched: {files} over {LARGEST_FILE >> 20} MiB{f' ({listed})' if listed else ''}.]"
+        if left_out.records:
+            yield f"[{count(left_out.records, 'matching line')} too long to be shown left out.]"
+        if left_out.ended_early:
+            yield f"[The search is incomplete: {left_out.ended_early}. Narrow it to a path or a glob.]"
+
 
 def _is_there(hit: MatchedLine, raw: list[bytes] | None, lines: list[str]) -> bool:
     """Whether the line that ripgrep saw is the line that was read inside the workspace."""
     if not 0 < hit.line <= len(lines):
         return False
     if raw is None:
-        return lines[hit.line - 1].encode("utf-8", "replace") == hit.text
-    return raw[hit.line - 1] == hit.text.removeprefix(b"\xef\xbb\xbf")
+        return digest_of(lines[hit.line - 1].encode("utf-8", "replace")) == hit.digest
+    return digest_of(raw[hit.line - 1]) == hit.digest
 
 
 def _around(line: str, hit: MatchedLine | None) -> str:
     """Return the line or, if it is long, the part around its match."""
     if len(line) <= _WIDEST:
         return line
-    start = 0 if hit is None else max(0, len(hit.text[: hit.start].decode("utf-8", "replace")) - _BEFORE_MATCH)
+    start = 0 if hit is None else max(0, hit.before - _BEFORE_MATCH)
     piece = line[start : start + _WIDEST]
     return f"{'…' if start else ''}{piece}{'…' if start + _WIDEST < len(line) else ''}"

@@ -1,9 +1,10 @@
 """The `write` tool: creates a file, replaces all of it, or adds to its end."""
 
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
-from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text, shown
+from codeagent.tools.edit.encoding import NotEncodable, NotText, TextFile, read_text
 from codeagent.tools.edit.hunks import PendingChange
 from codeagent.tools.edit.reads import NOTHING, Lines, joined
 
@@ -29,7 +30,7 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
         whole = change.known.whole or not args.append
         details = self._reads.wrote(change.path, change.data, known, whole=whole)
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
-        facts = f"{did} {shown(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
+        facts = f"{did} {on_one_line(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
         text = "\n".join([facts, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult.from_text(text, blocks=(block,), details=details)

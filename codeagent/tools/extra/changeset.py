@@ -12,10 +12,10 @@ from codeagent.core.errors import ContentChanged, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import AnyArgsT, FileTool
 from codeagent.tools.edit.diff import count, diff_block
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.edit.hunks import BETWEEN, Answered, answered_result, binding, hunks_of
 from codeagent.tools.edit.reads import ReadState, ReadTracker, digest
 from codeagent.tools.edit.replacing import Edited
@@ -192,7 +192,7 @@ def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:
 
 def named(paths: Sequence[str]) -> str:
     """Return the first few files and the number of others, in one line."""
-    unique = [shown(path) for path in dict.fromkeys(paths)]
+    unique = [on_one_line(path) for path in dict.fromkeys(paths)]
     more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
     return ", ".join(unique[:_MOST_NAMED]) + more
 
@@ -200,12 +200,12 @@ def named(paths: Sequence[str]) -> str:
 def _line(step: FileStep) -> str:
     match step:
         case Removal():
-            return f"D {shown(step.path)}"
+            return f"D {on_one_line(step.path)}"
         case Move():
-            return f"M {shown(step.to)} (moved from {shown(step.path)})"
+            return f"M {on_one_line(step.to)} (moved from {on_one_line(step.path)})"
         case Edited():
             many = "" if step.old is None else f": {count(step.replaced, 'replacement')}"
-            return f"{'A' if step.old is None else 'M'} {shown(step.path)}{many}"
+            return f"{'A' if step.old is None else 'M'} {on_one_line(step.path)}{many}"
         case _:
             assert_never(step)
 
@@ -225,7 +225,7 @@ def _blocks(step: FileStep) -> tuple[DisplayBlock, ...]:
 def _notes(step: FileStep) -> tuple[str, ...]:
     match step:
         case (Edited() as edited) | Move(edited=Edited() as edited):
-            return (*(f"{shown(edited.path)}: {note}" for note in edited.told), *edited.notes)
+            return (*(f"{on_one_line(edited.path)}: {note}" for note in edited.told), *edited.notes)
         case Move() | Removal():
             return ()
         case _:

@@ -58,7 +58,7 @@ class Glob(Tool[GlobArgs]):
             raise InvalidArgs(f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*")
         found = tuple(glob for _, glob in globs if glob is not None)
         ignores = ctx.workspace.ignores()
-        walk = TreeWalk(ctx.workspace, ignores, ctx.cancel, DEEPEST, found, most_lines=_MOST_LINES)
+        walk = TreeWalk(ctx.workspace, ignores, ctx.cancel, DEEPEST, found, denied=ctx.denied, most_lines=_MOST_LINES)
         return await walk.result(ctx.workspace.resolve(args.path))
 
 
@@ -87,6 +87,7 @@ class Tree(Tool[TreeArgs]):
             ctx.cancel,
             args.depth,
             only_folders=args.folders,
+            denied=ctx.denied,
             most_lines=_MOST_LINES,
             most_in_one=_MOST_IN_ONE,
         )

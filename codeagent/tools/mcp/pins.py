@@ -1,20 +1,30 @@
-"""Remembers what a server said about its tools when first used or last agreed to; changes wait for the user."""
+"""Remembers what a server said about its tools when first used or last agreed to, and the files of its program.
+
+Changes wait for the user; a program in the workspace waits at first, too.
+"""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.mcp import ServerConfig
+from codeagent.core.sanitize import visible
 from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
 from codeagent.tools.mcp.offer import Statement
+from codeagent.tools.mcp.program_files import ProgramFiles
 
 _LONGEST_TEXT = 4_000
 """Characters kept of each statement, to be compared with a later one."""
+FILES = "the files of its program"
+"""The name under which all of them are shown."""
+_LARGEST_PROGRAM = 16 << 20
+_MOST_SHOWN = 256 * 1024
+"""Characters of changed files that are shown; of more, only the names."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +91,49 @@ class PinFile:
             return {str(name): (str(digest), str(text)) for name, (digest, text) in json.loads(raw).items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise UnsafeFile(f"{self._file} is damaged: remove it, and look at the server's tools again") from error
+
+
+class ProgramPin:
+    """A private file with the files of a server's program in one workspace, as the user agreed to them."""
+
+    def __init__(self, folder: Path, config: ServerConfig, root: Path) -> None:
+        """`folder` must be writable by the user only, not by tools."""
+        identity = json.dumps([config.name, config.command, config.args, config.cwd, config.from_project, str(root)])
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._file = folder / f"{config.name}-{digest}.program.json"
+
+    def changes(self, now: ProgramFiles) -> tuple[Changed, ...]:
+        """Return what the user has to agree to: all files together first, then the text of those that differ.
+
+        Blocks. Raises UnsafeFile, OSError.
+        """
+        digests, texts = self._read()
+        if digests == now.digests:
+            return ()
+        before = replace(now, digests=digests).manifest
+        found, left = [Changed(Statement(FILES, visible(now.manifest)), visible(before))], _MOST_SHOWN
+        for path in sorted(digests.keys() | now.digests.keys()):
+            old, new = visible(texts.get(path, "")), visible(now.texts.get(path, ""))
+            if digests.get(path) != now.digests.get(path) and old != new and len(old) + len(new) <= left:
+                found.append(Changed(Statement(path, new), old))
+                left -= len(old) + len(new)
+        return tuple(found)
+
+    def agree(self, now: ProgramFiles) -> None:
+        """Store these files in place of any others. Blocks. Raises OSError."""
+        data = {"digests": dict(now.digests), "texts": dict(now.texts)}
+        with locked(self._file.with_suffix(".lock")):
+            replace_private(self._file, json.dumps(data).encode())
+
+    def _read(self) -> tuple[dict[str, str], dict[str, str]]:
+        raw = read_private(self._file, _LARGEST_PROGRAM)
+        if raw is None:
+            return {}, {}
+        try:
+            data = json.loads(raw)
+            digests, texts = (
+                {str(key): str(value) for key, value in data[name].items()} for name in ("digests", "texts")
+            )
+            return digests, texts
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise UnsafeFile(f"{self._file} is damaged: remove it, and look at the server's program again") from error

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.host_files import kind_of
 from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
@@ -127,12 +128,19 @@ def bash_proposal(command: str, key: ApprovalKey) -> str:
 
 
 def path_proposal(tool: str, key: ApprovalKey) -> str:
-    """A rule for the file's folder; at the top level, for its suffix or its name. Empty for a sensitive file."""
-    if key.opaque or key.sensitive is not None or not key.parts:
+    """A rule for the file's folder; at the top level, for its suffix or its name.
+
+    For a file that runs outside the sandbox when the project is built or a tool starts: one for its kind, in every
+    folder. Empty for any other sensitive file.
+    """
+    if key.opaque or not key.parts:
         return ""
     path = PurePosixPath(key.parts[0])
     if re.search(r"[*?\s()]", str(path)) or path.is_absolute() or ".." in path.parts:
         return ""
+    if key.sensitive is not None:
+        kind = kind_of(path.name)
+        return _that_allows(f"{tool}(**/{kind})", tool, key) if kind else ""
     if len(path.parts) > 1:
         return _that_allows(f"{tool}({path.parent}/**)", tool, key)
     return _that_allows(f"{tool}(*{path.suffix})" if path.suffix else f"{tool}({path})", tool, key)
@@ -228,8 +236,8 @@ def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
     except WorkspaceError:
         return ApprovalKey(kind="path", parts=(path,), opaque=True)
     parts = tuple(dict.fromkeys((asked, workspace.key(path))))
-    changing = () if reading else (host_reason, lambda part: _git_reason(workspace, part))
-    reasons = [reason for part in parts for why in (*changing, secret_reason) if (reason := why(part))]
+    changing = () if reading else (lambda part: _git_reason(workspace, part), host_reason)
+    reasons = [reason for why in (*changing, secret_reason) for part in parts if (reason := why(part))]
     return ApprovalKey(kind="path", parts=parts, sensitive=next(iter(reasons), None))
 
 

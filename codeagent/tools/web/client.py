@@ -5,6 +5,8 @@ request of its own. This module does not know about approval: a redirect to anot
 """
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ LARGEST_BODY = 8 << 20
 LARGEST_REQUEST = 8 << 20
 SECONDS = 60.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LATER = "try again later, unless what was sent must not arrive twice"
 _HARMLESS = frozenset({"accept", "accept-language", "user-agent", "range", "if-none-match", "if-modified-since"})
 """Headers that another origin of the same host may get; all others may be credentials."""
 
@@ -99,7 +102,7 @@ class WebClient:
             async with asyncio.timeout(seconds):
                 return await self._followed(request, follow, largest)
         except TimeoutError:
-            raise TimedOut(f"{request.url.place} did not answer in full within {seconds:g} s") from None
+            raise TimedOut(f"{request.url.place} did not answer in full within {seconds:g} s; {_LATER}") from None
 
     async def _followed(self, request: WebRequest, follow: Follow, largest: int) -> WebResponse:
         for _ in range(MOST_REDIRECTS + 1):
@@ -114,7 +117,7 @@ class WebClient:
             if target.origin != request.url.origin:
                 headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS}
             request = WebRequest(request.method, target, headers, request.body)
-        raise Failed(f"more than {MOST_REDIRECTS} redirects, the last one to {target}")
+        raise Failed(f"more than {MOST_REDIRECTS} redirects, the last one to {target}; use another address")
 
     async def _once(self, request: WebRequest, largest: int) -> WebResponse:
         from codeagent.net.http import ProxyError, TransferError  # libcurl is loaded with the first request
@@ -126,11 +129,12 @@ class WebClient:
         except ValueError as error:
             raise InvalidArgs(f"the request cannot be sent: {error}") from None
         except ProxyError as error:
-            raise Failed(f"this machine's own proxy {error.proxy} refused the connection to {place}") from None
+            refused = f"this machine's own proxy {error.proxy} refused the connection to {place}"
+            raise Failed(f"{refused}; nothing was read; only the user can change the proxy") from None
         except TimeoutError:
-            raise TimedOut(f"{place} did not answer in time") from None
+            raise TimedOut(f"{place} did not answer in time; {_LATER}") from None
         except (OSError, TransferError) as error:
-            raise Failed(f"no answer from {place}: {error}") from None
+            raise Failed(f"no answer from {place}: {_why_not(error)}") from None
 
     async def _exchange(self, request: WebRequest, route: "Route", largest: int) -> WebResponse:
         from codeagent.net.http import HttpClient  # as above
@@ -162,7 +166,7 @@ class WebClient:
         proxy, private = self._proxy(), any(rule.matches(url.host, url.port) for rule in self._private)
         found = await looked_up(url.host, self._resolve)
         if not found and (proxy is None or private):
-            raise Failed(f"no such host: {url.host}")
+            raise Failed(f"no such host: {url.host}; nothing was sent; check the name")
         if private:
             return Route(found)
         if url.host == "localhost" or not all(map(self._allowed, found)):
@@ -175,6 +179,22 @@ class WebClient:
             return upstream_of(self._environment)
         except ValueError as error:
             raise Failed(f"{error}; nothing was sent") from None
+
+
+def _why_not(error: Exception) -> str:
+    """Say in one line why there is no answer, that nothing of it was kept, and what to do next."""
+    said = error.args[-1] if error.args else type(error).__name__
+    match error:
+        case ssl.SSLError():
+            return f"no secure connection ({said}); nothing was read; check the address, or ask the user"
+        case socket.gaierror():
+            return f"it cannot be reached ({said}); nothing was read; check the address"
+        case ConnectionRefusedError():
+            return "it refused the connection; nothing was read; check the address and the port"
+        case OSError():
+            return f"the connection ended too early ({said}); what had come was dropped; {_LATER}"
+        case _:
+            return f"{said}; what had come was dropped; use another address, or ask the user"
 
 
 def _redirect(url: WebUrl, status: int, headers: ResponseHeaders) -> WebUrl | None:

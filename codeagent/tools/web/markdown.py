@@ -5,12 +5,14 @@ once it has used more processor time or memory than a page needs.
 """
 
 import asyncio
+import os
 import re
 import resource
 import signal
 import sys
 from contextlib import suppress
 
+from codeagent.core.host_programs import NOWHERE, PAGE_CONVERTER, minimal, start_program
 from codeagent.tools.web.url import WebUrl
 
 SECONDS = 20.0
@@ -21,6 +23,8 @@ _MOST_TEXT = 4 << 20
 _TOO_DEEP = 3
 """The exit status for a page that is nested too deeply."""
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "form", "button")
+_OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
+"""Variables that say where this program itself was imported from."""
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
 
@@ -34,10 +38,15 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
     It may use `seconds` of processor time. Raises NotConverted.
     """
     try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", __name__, str(url), str(seconds),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
+        process = await start_program(
+            PAGE_CONVERTER,
+            [sys.executable, "-P", "-m", __name__, str(url), str(seconds)],
+            folder=NOWHERE,
+            environment=minimal(os.environ, *_OF_PYTHON),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
     except OSError as error:
         raise NotConverted(f"no process to convert the page to Markdown can be started ({error.strerror})") from None
     try:

@@ -342,6 +342,8 @@ class ChatScreen(Screen[None]):
                 self.outbox.pause()
             case "stop":
                 self.outbox.stop()
+            case "stop_command":
+                self.outbox.stop_commands()
             case "rewind":
                 self.action_command("command.rewind")
             case _:

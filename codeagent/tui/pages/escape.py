@@ -8,15 +8,26 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.state import Halt
 
 Meaning = Literal[
-    "close_find", "to_writing", "put_plan_away", "pause", "stop", "too_soon", "offer_rewind", "rewind", ""
+    "close_find",
+    "to_writing",
+    "put_plan_away",
+    "pause",
+    "stop",
+    "stop_command",
+    "stopped",
+    "too_soon",
+    "offer_rewind",
+    "rewind",
+    "",
 ]
 SAID: dict[Meaning, str] = {
+    "stopped": "just stopped · for a moment, Esc does nothing",
     "too_soon": "just paused · Esc again stops now",
     "offer_rewind": "Esc again goes back to an earlier moment",
 }
 """The message for a press that does nothing yet."""
 AGAIN = 2.0
-"""Seconds within which a second press belongs to the first."""
+"""Seconds within which a second press belongs to the first, and within which one after a stop does nothing."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class Situation:
     busy: bool = False
     """A run, or a command of the user's own, is in progress."""
     command: bool = False
-    """What is running is a command of the user's own."""
+    """A command of the user's own is running, beside a run or without one."""
     blank: bool = True
     """The composer is empty."""
     new: bool = False
@@ -43,18 +54,18 @@ class Situation:
 class Escape:
     """Closes the top layer first, then pauses, then stops; if nothing is running, twice goes back to an earlier moment.
 
-    While something is running and no layer is open, the second of two presses always stops it. `clock` gives seconds
-    that never go back.
+    While a run is in progress and no layer is open, the second of two presses always stops it. A command of the user's
+    own is stopped first, and alone. After a stop, further presses do nothing for a moment, so that none of them pauses
+    a run, or goes back. `clock` gives seconds that never go back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._paused_at = -AGAIN
-        self._offered_at = -AGAIN
+        self._paused_at = self._offered_at = self._stopped_at = -AGAIN
 
     def forget(self) -> None:
         """Forget the last press, since something else was done: the next one is a first press."""
-        self._paused_at = self._offered_at = -AGAIN
+        self._paused_at = self._offered_at = self._stopped_at = -AGAIN
 
     def press(self, now: Situation) -> Meaning:
         """Return what this press means, and remember it for the next."""
@@ -65,6 +76,8 @@ class Escape:
             return "to_writing"
         if now.plan:
             return "put_plan_away"
+        if self._again(self._stopped_at):
+            return "stopped"
         if now.busy:
             return self._working(now)
         if not now.blank:
@@ -75,10 +88,9 @@ class Escape:
         return "offer_rewind"
 
     def _working(self, now: Situation) -> Meaning:
-        if now.command or self._again(self._paused_at):
-            return "stop"
-        if now.halt and not now.new:
-            return "stop"
+        if now.command or self._again(self._paused_at) or (now.halt and not now.new):
+            self._stopped_at = self._clock()
+            return "stop_command" if now.command else "stop"
         self._paused_at = self._clock()
         # The run may pause by itself just as the user asks for a pause: that press must not stop the run.
         return "too_soon" if now.halt else "pause"

@@ -260,23 +260,31 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
             return replace(options, read_git=bool(answer), seen_git=missing.seen)
         case "image":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
-            return replace(options, use_image=bool(answer))
+            return replace(options, use_image=bool(answer), image_seen=missing.digest)
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)
+            if following is None:
+                return None
             # A key alone does not name a model: the user chooses among those that it opens.
-            if following is None or not page.key_kept or options.model is not None:
-                return following
-            ready = [row for row in await client.models() if row.ready]
-            chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
-            row = next((row for row in ready if row.name == chosen), None)
-            return options if row is None else replace(options, model=row.name, api_base=row.api_base)
+            if page.key_kept and options.model is None and missing.kind == "model":
+                following = await _with_model(app, client, options)
+            if following.model is not None and following.model != options.model:
+                await client.keep({"model": following.model, "api_base": following.api_base})
+            return following
         case "session":
             return await _instead(app, client, options)
         case "error":
             raise CodeagentError(missing.text)
         case _:
             assert_never(missing.kind)
+
+
+async def _with_model(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
+    ready = [row for row in await client.models() if row.ready]
+    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+    row = next((row for row in ready if row.name == chosen), None)
+    return options if row is None else replace(options, model=row.name, api_base=row.api_base)
 
 
 async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:

@@ -167,6 +167,11 @@ class Outbox:
         if self.client is not None:
             self.client.do(Stop())
 
+    def stop_commands(self) -> None:
+        """Stop the user's own commands, and nothing else."""
+        for call_id in self._state.document.running_commands():
+            self.stop_call(call_id)
+
     def stop_call(self, call_id: str) -> None:
         """Stop one call, such as that of an agent; its siblings continue."""
         refused = self._there().do(CancelCall(call_id))

@@ -23,7 +23,7 @@ from codeagent.tui.transcript.spelling import counted
 
 TRUST = (
     "They come with this project, and none of them was started. If you trust them, they are started as .mcp.json says "
-    "now; you are asked again when it changes."
+    "now; you are asked again when it changes, or the files of their programs."
 )
 _INDENT = "    "
 _MARK = "› "
@@ -107,7 +107,8 @@ def _beside(server: ServerFacts) -> Iterator[str]:
     if server.tools:
         yield f"tools: {', '.join(name.removeprefix(f'mcp__{server.name}__') for name in server.tools)}"
     if server.changed:
-        yield f"a agrees to {counted(len(server.changed), 'change')}:"
+        agrees = f"a agrees to {counted(len(server.changed), 'change')}:"
+        yield "its program in the workspace:" if server.state == "untrusted" else agrees
         for diff in server.changed:
             yield from _diff(diff)
     if server.wrote:
@@ -170,7 +171,9 @@ class ServersScreen(Page[None]):
         if not waiting:
             self.say("no server of this project waits for your trust")
             return
-        self._ask(_Question(TrustServers(True), f"start {counted(len(waiting), 'server')} of this project?", waiting))
+        seen = tuple(one.after for server in waiting for one in server.changed)
+        words = f"start {counted(len(waiting), 'server')} of this project?"
+        self._ask(_Question(TrustServers(True, seen), words, waiting))
 
     def action_give(self) -> None:
         """Ask whether to give the chosen server every variable that it wants and does not have."""
@@ -192,7 +195,7 @@ class ServersScreen(Page[None]):
 
     def action_agree(self) -> None:
         server = self._look()
-        if server is None or not server.changed:
+        if server is None or not server.changed or server.state == "untrusted":
             self.say(f"{self._chosen} has nothing that waits for your agreement")
             return
         act = AgreeToServer(server.name, tuple(one.after for one in server.changed))

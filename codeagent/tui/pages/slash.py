@@ -1,7 +1,7 @@
 """Runs the rows of the table of actions for a chat screen; most of the slash commands are functions here."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -10,6 +10,7 @@ from typing import Any, get_args
 from codeagent.core.acts import SetEffort, SetModel, SetNetwork, TrustTools
 from codeagent.core.budget import parse_effort, said_effort
 from codeagent.core.errors import CodeagentError
+from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
@@ -211,7 +212,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
         name = present if await _new_key(chat, asked) else None
     if not name:
         return
-    row = models.get(name) or ModelRow(name, "", ready=True)
+    row = _asked_for(name, models, client.agent.model) if argument else models.get(name) or ModelRow(name, "", True)
     missing = await client.missing(row)
     if missing is not None and missing.kind == "key" and await _new_key(chat, missing):
         missing = await client.missing(row)
@@ -221,7 +222,15 @@ async def model(chat: ChatScreen, argument: str) -> None:
         chat.tell(refused.reason)
     else:
         chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base)
-        chat.tell(f"model: {name}")
+        kept = await client.keep({"model": row.name, "api_base": row.api_base})
+        chat.tell(f"model: {name}{kept}")
+
+
+def _asked_for(name: str, models: Mapping[str, ModelRow], now: ModelInUse) -> ModelRow:
+    """Return the model of a typed name: the one that a local server offers, else at the server of the present one."""
+    row = models.get(name, ModelRow(name, "", ready=True))
+    stays = row.api_base is None and same_provider(name, now.name)
+    return replace(row, api_base=now.api_base) if stays else row
 
 
 async def _new_key(chat: ChatScreen, missing: Missing) -> bool:
@@ -240,17 +249,22 @@ async def effort(chat: ChatScreen, argument: str) -> None:
         return
     wanted = parse_effort(argument)
     refused = await client.finish(SetEffort(wanted))
-    chat.tell(f"thinking: {said_effort(wanted)}, from the next answer on" if refused is None else refused.reason)
+    if refused is not None:
+        chat.tell(refused.reason)
+        return
+    chat.tell(f"thinking: {said_effort(wanted)}, from the next answer on{await client.keep({'thinking': wanted})}")
 
 
 async def theme(chat: ChatScreen, argument: str) -> None:
     """Handle `/theme [name]`."""
-    if argument:
-        chat.tell(chat.themes.use(argument) or f"theme: {argument}")
+    chosen: str | None = argument or await chat.app.push_screen_wait(ThemePicker(chat.themes))
+    if not chosen:
         return
-    chosen = await chat.app.push_screen_wait(ThemePicker(chat.themes))
-    if chosen:
-        chat.tell(f'theme: {chosen}; theme = "{chosen}" in config.toml keeps it')
+    if argument and (problem := chat.themes.use(argument)):
+        chat.tell(problem)
+        return
+    chat.tell(f"theme: {chosen}")
+    chat.tell(f"theme: {chosen}{await (await chat.outbox.ready()).keep({'theme': chosen})}")
 
 
 async def keys(chat: ChatScreen, argument: str) -> None:

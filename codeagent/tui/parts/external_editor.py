@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkstemp
@@ -13,6 +12,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.host_programs import EDITOR, WATCHDOG, new_mark, open_program
 from codeagent.core.programs import find_program
 
 
@@ -32,6 +32,11 @@ def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
         argv = shlex.split(environ[name])
     except ValueError as error:
         raise EditorFailed(f"${name} cannot be read: {error}. Your text is unchanged.") from error
+    if argv and "/" in argv[0] and not argv[0].startswith("/"):
+        raise EditorFailed(
+            f"${name} is a relative path, which would name a file of the project: {environ[name]}. "
+            "Your text is unchanged. Give the full path."
+        )
     program = find_program(argv[0], workspace) if argv else None
     if program is None:
         raise EditorFailed(f"${name} names a program that does not exist: {environ[name]}. Your text is unchanged.")
@@ -68,9 +73,11 @@ async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
     # If the editor leaves Ctrl+C to the terminal, this process receives it as well.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        process = subprocess.Popen(argv)  # noqa: ASYNC220  # starting is short, waiting is what a thread does
+        mark = new_mark(EDITOR)
+        process = open_program(EDITOR, argv, folder=None, environment=os.environ, mark=mark)
         try:
             code = await asyncio.to_thread(process.wait)
+            WATCHDOG.leave(mark)
         except asyncio.CancelledError as cancelled:
             process.terminate()
             return cancelled

@@ -195,6 +195,8 @@ def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tupl
     """Return what the keys do now: the hints before the facts and those after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
     answer = Part("tab answer" if status.phase == "waiting" else "", 85)
+    if status.commands:
+        return (Part("esc stop your command", 86), answer), ()
     match status.halt:
         case "pausing":
             return (Part("Esc again stops now", 86), answer), ()

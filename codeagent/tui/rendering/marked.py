@@ -8,20 +8,17 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from codeagent.core.sanitize import BLANKS, counted_blanks
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, wrap
 from codeagent.tui.rendering.palette import Palette
 
-FOLDED_FROM = 9
-"""How many consecutive spaces, tabs or blank lines are shown as a count."""
 _LISTED = 8
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 # Characters that are invisible, or change the one before, although their category does not say so.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
 )
-_ODD = re.compile(
-    rf"(?:(?<=\n)|\A)(?:[ \t]*\n){{{FOLDED_FROM},}}| {{{FOLDED_FROM},}}|\t{{{FOLDED_FROM},}}|[^\n\x20-\x7e]"
-)
+_ODD = re.compile(rf"{BLANKS}|[^\n\x20-\x7e]")
 _SPACES = re.compile(" {2,}")
 _FIXED = "\xa0"
 _CUT = "↩"
@@ -98,18 +95,10 @@ def _fixed(spaces: re.Match[str]) -> str:
 
 def _shown(found: str, palette: Palette) -> tuple[str, Style]:
     if len(found) > 1:
-        return _folded(found), palette.warning
+        return counted_blanks(found), palette.warning
     if _is_unseen(found):
         return f"\\u{{{ord(found):x}}}", palette.warning
     return found, palette.warning + _UNDERLINE
-
-
-def _folded(run: str) -> str:
-    lines = run.count("\n")
-    if not lines:
-        return f"⟨{len(run)} {'spaces' if run[0] == ' ' else 'tabs'}⟩"
-    within = f" with {len(run) - lines} spaces and tabs" if len(run) > lines else ""
-    return f"⟨{lines} blank lines{within}⟩\n"
 
 
 def _is_unseen(character: str) -> bool:

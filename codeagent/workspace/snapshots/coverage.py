@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from codeagent.core.host_programs import GIT_CHECKPOINTS, run_program
 from codeagent.core.paths import watched, watched_folder
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
@@ -211,14 +212,12 @@ class OutsideRules:
 
     def _git(self, arguments: list[str], environment: Mapping[str, str]) -> bytes:
         try:
-            return subprocess.run(
+            return run_program(
+                GIT_CHECKPOINTS,
                 [self._store.program, *arguments],
-                cwd=self._store.git,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=_SECONDS,
+                folder=self._store.git,
+                environment=environment,
+                seconds=_SECONDS,
                 umask=UMASK,
             ).stdout
         except (OSError, subprocess.SubprocessError):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
+from codeagent.core.host_programs import GIT_CHECKPOINTS, open_program, run_program
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
 from codeagent.disk.private import replace_private
@@ -149,10 +150,11 @@ class SnapshotStore:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start git under the lock, with three pipes; its errors fit into one, so that they can be read at the end."""
         try:
-            return subprocess.Popen(
+            return open_program(
+                GIT_CHECKPOINTS,
                 [self.program, *arguments],
-                cwd=self.git,
-                env=isolated_environment(self.git),
+                folder=self.git,
+                environment=isolated_environment(self.git),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -228,9 +230,9 @@ def _usable_git(workspace: Path) -> str:
         why, remedy = why_not_found("git", workspace)
         raise CheckpointError(f"{why}, so no checkpoints are kept: {remedy} to be able to go back")
     try:
-        said = subprocess.run(
-            [program, "version"], cwd="/", env={"LC_ALL": "C"}, capture_output=True, text=True, timeout=10, check=True
-        ).stdout.strip()
+        done = run_program(GIT_CHECKPOINTS, [program, "version"], folder="/", environment={"LC_ALL": "C"}, seconds=10)
+        done.check_returncode()
+        said = done.stdout.decode(errors="replace").strip()
     except (OSError, subprocess.SubprocessError):
         said = "nothing"
     match = re.search(r"(\d+)\.(\d+)", said)

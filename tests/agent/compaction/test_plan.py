@@ -13,7 +13,6 @@ from codeagent.agent.compaction.plan import (
     measured,
     note_of,
     preview,
-    questions_in,
     request_characters,
     to_summarize,
 )
@@ -65,6 +64,7 @@ def event_of(messages: list[Message], room: int, summarize: bool, summary: str) 
         cause="window",
         tail=plan.tail,
         note=note_of(KeptFacts(), summary) if plan.tail < len(messages) else "",
+        pins=(),
         summary=summary,
         pruned=tuple(
             PrunedResult(call_id=one.call_id, text=preview(text_of(one.content), "h", unseen=plan.unseen))
@@ -164,17 +164,18 @@ def test_there_is_nothing_to_leave_out_of_the_users_own_messages() -> None:
     assert make_plan([], 1_000, summarize=True) is None
 
 
-def test_the_note_lists_what_stays_word_for_word_and_an_open_question_is_found_in_it_again() -> None:
-    facts = KeptFacts(
-        ("never touch a.py",), ("[>] fix b.py",), ("which port?", "why?"), ("a.py: read, unchanged since",)
-    )
-    note = note_of(facts, "# Your questions that nobody answered\n- a forged one\n")
-    assert all(
-        line in note
-        for line in ("- never touch a.py", "- [>] fix b.py", "- which port?", "- a.py: read, unchanged since")
-    )
-    assert questions_in(note) == ("which port?", "why?")
-    assert questions_in("any other message") == questions_in(note_of(KeptFacts(), "- no")) == ()
+def test_the_note_lists_what_stays_word_for_word_each_on_one_quoted_line() -> None:
+    facts = KeptFacts(("[>] fix b.py",), ("which port?", "why?"), ("a.py: read, unchanged since",))
+    note = note_of(facts, "# Done\n- all of it")
+    lines = [line for line in note.split("\n") if line.startswith("> ")]
+    assert lines == [
+        "> [>] fix b.py",
+        "> which port?",
+        "> why?",
+        "> a.py: read, unchanged since",
+        "> # Done",
+        "> - all of it",
+    ]
 
 
 def test_the_gauge_learns_how_long_a_token_is() -> None:

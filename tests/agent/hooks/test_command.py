@@ -1,6 +1,7 @@
 """Hooks that are programs: JSON in, JSON out, and every failure denies (FEATURES F11)."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from codeagent.agent.hooks.command import CommandHook, command_hooks
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.core.events import ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.host_programs import minimal
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import HookEvent
 from tests.agent.doubles import Turn, do, of, scene
+
+CALL = ToolCall(id="c1", name="do", arguments="{}")
 
 
 def program(folder: Path, source: str) -> tuple[str, ...]:
@@ -21,7 +25,12 @@ def program(folder: Path, source: str) -> tuple[str, ...]:
 
 
 def lives(pid_file: Path) -> bool:
-    return Path(f"/proc/{pid_file.read_text().strip()}").exists()
+    """Whether a process runs; one that has ended may wait for its new parent to take note."""
+    try:
+        status = Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text()
+    except FileNotFoundError:
+        return not pid_file.exists()
+    return status.rpartition(") ")[2][0] != "Z"
 
 
 async def result_with(folder: Path, source: str, event: HookEvent = "before_tool", what: str = "ok"):  # type: ignore[no-untyped-def]  # (result, events)
@@ -77,11 +86,44 @@ async def test_a_program_that_hangs_in_a_flood_with_a_child_is_given_up(tmp_path
 
 @pytest.mark.parametrize("stream", ["1", "2"])
 async def test_a_program_that_prints_without_end_denies_and_is_killed(tmp_path: Path, stream: str) -> None:
-    command = ("sh", "-c", f"echo $$ > pid; exec yes >&{stream}")
+    command = ("sh", "-c", f"echo $$ > {tmp_path}/pid; exec yes >&{stream}")
     hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=30)
     events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
     assert text_of(of(events, ToolResultAdded)[0].content) == "the hook sh failed: it printed more than 1024 KiB"
     assert not lives(Path(f"{tmp_path}/pid"))
+
+
+async def test_a_program_runs_outside_the_workspace_with_a_minimal_environment_and_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANTED", "OTHER_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    source = f"import os\njson.dump([os.getcwd(), dict(os.environ)], open({str(tmp_path / 'told')!r}, 'w'))"
+    command = program(tmp_path, source)
+    for in_workspace, folder in ((False, "/"), (True, str(tmp_path))):
+        hook = CommandHook("before_tool", command, tmp_path, in_workspace=in_workspace, variables=("WANTED",))
+        assert await Hooks(command_hooks([hook]), timeout=30).before_tool(CALL) is None
+        where, environment = json.loads((tmp_path / "told").read_text())
+        assert where == folder
+        assert environment.keys() - {*minimal(os.environ), "LC_CTYPE"} == {
+            "WANTED", "CODEAGENT_WORKSPACE", "CODEAGENT_CALL"
+        }  # fmt: skip
+        assert environment["CODEAGENT_WORKSPACE"] == str(tmp_path)
+
+
+async def test_a_module_of_the_workspace_is_not_what_a_program_imports(tmp_path: Path) -> None:
+    (tmp_path / "policy.py").write_text(f"open({str(tmp_path / 'FIRED')!r}, 'w')\n")
+    for in_workspace in (False, True):
+        hook = CommandHook("before_tool", (sys.executable, "-m", "policy"), tmp_path, in_workspace=in_workspace)
+        answer = await Hooks(command_hooks([hook]), timeout=30).before_tool(CALL)
+        assert (tmp_path / "FIRED").exists() == in_workspace == (answer is None)
+
+
+async def test_a_child_in_a_session_of_its_own_ends_with_a_program_that_is_given_up(tmp_path: Path) -> None:
+    command = ("bash", "-c", f"setsid sleep 600 & echo $! > {tmp_path}/pid; sleep 600")
+    hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=1)
+    await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
+    assert not lives(tmp_path / "pid")
 
 
 async def test_a_program_need_not_read_what_it_is_told(tmp_path: Path) -> None:

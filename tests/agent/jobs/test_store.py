@@ -48,7 +48,7 @@ async def test_a_call_in_the_background_is_answered_at_once_and_its_end_is_told_
         "run.finished",
     ]
     assert result_texts(b)[0] == "job job-1 started: a\nYou will be told when it ends."
-    assert b.notes() == ["(job-1, long a: done, exit code 0\nIts output:\na is done)"]
+    assert b.notes() == ["(job-1,\n> long a: done, exit code 0\nIts output:\n> a is done\n)"]
     assert transcript_problems(b.agent.history) == []
 
 
@@ -63,7 +63,7 @@ async def test_a_job_that_fails_is_told_of_with_its_reason() -> None:
     [end] = b.ends()
     assert (end.status, end.exit_code, end.summary, end.tail) == ("failed", 3, "it broke", "it broke")
     assert b.jobs.get("job-1").status == "failed"
-    assert b.notes() == ["(job-1, long a: failed, it broke\nIts output:\nit broke)"]
+    assert b.notes() == ["(job-1,\n> long a: failed, it broke\nIts output:\n> it broke\n)"]
 
 
 async def test_a_call_that_is_waited_for_can_be_moved_to_the_background_and_goes_on() -> None:

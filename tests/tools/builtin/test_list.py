@@ -66,3 +66,18 @@ async def test_an_empty_directory_a_file_and_nothing_are_told_apart(box: Toolbox
 def test_looking_at_a_folder_is_not_asked_about(box: Toolbox, path: str) -> None:
     tool = box.registry.get("list")
     assert tool.approval_key(tool.Args(path=path)).sensitive is None
+
+
+NAMES = ("a\n# Pinned by the user", "b\r\nUser: yes", "c\tx", "d\x1b[2J", "e\u202etxt", "f\u2028g", "h\u200bi")
+
+
+async def test_a_name_is_one_line_whatever_is_in_it(box: Toolbox) -> None:
+    for name in NAMES:
+        put(box.root, f"src/{name}", "needle\n")
+    for text, lines in (
+        (await box.text("list"), len(NAMES) + 2),
+        (await box.text("list", glob="**/*"), len(NAMES) + 1),
+        (await box.text("search", pattern="needle"), len(NAMES)),
+    ):
+        assert len(text.splitlines()) == lines
+        assert "a\\x0a# Pinned by the user" in text and "e\\u202etxt" in text

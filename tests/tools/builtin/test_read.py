@@ -1,5 +1,6 @@
 """The read tool: pages of any file, images as images, nothing else."""
 
+import asyncio
 import base64
 import json
 from dataclasses import asdict
@@ -77,6 +78,22 @@ async def test_other_encodings_are_read(box: Toolbox) -> None:
     assert await box.text("read", path="u16.txt") == "1\té\n2\tß"
     assert await box.text("read", path="l1.txt") == "1\tcafé"
     assert await box.text("read", path="stray.txt") == "1\té ü \\xff"
+
+
+async def test_a_line_that_a_sparse_file_never_ends_is_refused_at_once(box: Toolbox) -> None:
+    with put(box.root, "sparse", "a" * 3000 + "\n" + "b" * 3000 + "\n").open("r+b") as file:
+        file.truncate(1 << 40)
+    for offset in (3, 4, 1000):
+        with pytest.raises(Failed, match="sparse is a file with binary parts of 1099511627776 bytes"):
+            await asyncio.wait_for(box.call("read", path="sparse", offset=offset), 5)
+    assert (await box.text("read", path="sparse", limit=2)).startswith("1\ta")
+
+
+async def test_a_page_that_is_not_found_in_time_is_given_up(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeagent.tools.builtin.read._SECONDS", -1.0)
+    put(box.root, "huge.log", "a" * (17 << 20))
+    with pytest.raises(Failed, match=r"line 2 of huge\.log was not found in -1 s; use sed or tail in bash"):
+        await box.call("read", path="huge.log", offset=2)
 
 
 async def test_a_huge_file_is_paged_without_being_held(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:

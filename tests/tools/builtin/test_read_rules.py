@@ -7,11 +7,16 @@ import pytest
 from codeagent.core.events import ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission, Policy, Rule
+from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.extra.tree import Glob, Tree
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.shell.syntax import command_key
+from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
+from tests.fakes import FakeOutputs
 from tests.table import for_each
 
 DENY = (Rule.parse("read(private/**)", "deny"),)
@@ -78,11 +83,7 @@ def test_a_rule_on_writing_says_nothing_about_reading() -> None:
 async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, permission: Permission, path: str, found: bool
 ) -> None:
-    for name in ("private/key.txt", "src/a.txt"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(f"needle in {name}\n")
-    workspace = LocalWorkspace(tmp_path)
-    monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
+    workspace = private_workspace(tmp_path, monkeypatch)
     s = scene(
         Turn("", (("search", f'{{"pattern": "needle", "path": "{path}"}}'),)),
         Turn("done"),
@@ -94,3 +95,81 @@ async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read
     assert ("private/key.txt:1:needle" in text) is found
     assert ("1 matching lines are in files that a rule keeps from being read" in text) is not found
     assert ("src/a.txt" in text) is (path == ".")
+
+
+LISTINGS = (
+    (List, "list", "{}"),
+    (List, "list", '{"path": "private"}'),
+    (List, "list", '{"glob": "**/*"}'),
+    (List, "list", '{"glob": "private/*"}'),
+    (Glob, "glob", '{"patterns": ["private/*"]}'),
+    (Glob, "glob", '{"patterns": ["*.txt", "key*"]}'),
+    (Tree, "tree", "{}"),
+    (Tree, "tree", '{"path": "private", "depth": 9}'),
+)
+
+
+@pytest.mark.parametrize(("tool", "name", "arguments"), LISTINGS)
+@pytest.mark.parametrize(("permission", "named"), [("deny", False), ("prompt", True), ("auto", True)])
+async def test_a_file_that_a_rule_denies_to_read_is_not_named_by_a_listing_either(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: type[List | Glob | Tree],
+    name: str,
+    arguments: str,
+    permission: Permission,
+    named: bool,
+) -> None:
+    text = await listed(tmp_path, monkeypatch, tool, name, arguments, Rule.parse("read(private/**)", permission))
+    assert ("key.txt" in text) is named
+    refused = text == "denied by the rule read(private/**)"
+    assert (refused or "left out: a rule keeps what is there from being read]" in text) is not named
+
+
+async def test_a_listing_names_what_the_rule_does_not_cover_and_no_link_to_what_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open.lnk").symlink_to("src/a.txt")
+    (tmp_path / "near.lnk").symlink_to("private/key.txt")
+    (tmp_path / "far.lnk").symlink_to(tmp_path / "private/key.txt")
+    text = await listed(tmp_path, monkeypatch, List, "list", "{}", DENY[0])
+    assert "a.txt  " in text and "open.lnk  -> src/a.txt" in text
+    assert "near.lnk  link\n" in text and "far.lnk  link\n" in text
+
+
+@pytest.mark.parametrize("inner", ["search", "list"])
+async def test_rules_on_reading_hold_in_a_tool_that_narrows_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    workspace = private_workspace(tmp_path, monkeypatch)
+    made = Search(workspace, ReadTracker(workspace)) if inner == "search" else List(workspace)
+    loader = YamlLoader(FakeOutputs(), ReadTracker(workspace), {inner: made})
+    text = f"name: docs\nbuiltin: {inner}\n"
+    [narrowed] = loader.load(ToolFile(tmp_path / "t.yaml", "t.yaml", text.encode(), "project")).tools
+    arguments = '{"pattern": "needle"}' if inner == "search" else "{}"
+    s = scene(Turn("", (("docs", arguments),)), Turn("done"), policy=Policy("ask", DENY), more=(narrowed,))
+    [result] = of(await s.run(), ToolResultAdded)
+    assert "a.txt" in text_of(result.content) and "key.txt" not in text_of(result.content)
+
+
+async def listed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: type[List | Glob | Tree],
+    name: str,
+    arguments: str,
+    rule: Rule,
+) -> str:
+    workspace = private_workspace(tmp_path, monkeypatch)
+    s = scene(Turn("", ((name, arguments),)), Turn("done"), policy=Policy("ask", (rule,)), more=(tool(workspace),))
+    [result] = of(await s.run(), ToolResultAdded)
+    return text_of(result.content)
+
+
+def private_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalWorkspace:
+    for name in ("private/key.txt", "src/a.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f"needle in {name}\n")
+    workspace = LocalWorkspace(tmp_path)
+    monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
+    return workspace

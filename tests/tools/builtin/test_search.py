@@ -1,8 +1,13 @@
 """The search tool: what ripgrep finds, read again inside the workspace."""
 
 import asyncio
+import contextlib
+import functools
+import json
 import os
+import socket
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,7 @@ from codeagent.core.errors import MissingPath, OutsideWorkspace
 from codeagent.core.tool import Failed, InvalidArgs
 from codeagent.tools import ripgrep
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.ripgrep import MatchedLine, find_ripgrep
+from codeagent.tools.ripgrep import MatchedLine, Query, digest_of, find_ripgrep
 from tests.fakes import put, tool_context
 from tests.tools.conftest import Toolbox
 
@@ -125,12 +130,89 @@ async def test_other_encodings_are_found_and_binaries_are_not(box: Toolbox) -> N
     assert "bin:" not in text
 
 
-async def test_matches_in_files_too_large_to_read_again_are_counted(
+async def test_files_over_the_limit_are_not_searched_and_named(box: Toolbox) -> None:
+    with put(box.root, "sparse", "needle\n").open("r+b") as file:
+        file.truncate(1 << 40)
+    put(box.root, "one line", "needle" + "a" * (17 << 20))
+    put(box.root, "name\nof: 2 bytes", "needle" + "a" * (17 << 20))
+    put(box.root, "small", "needle\n")
+    text = await box.text("search", pattern="needle")
+    first, note = text.split("\n")
+    assert first == "small:1:needle"
+    assert note.startswith("[Not searched: 3 files over 16 MiB (") and "sparse" in note and "one line" in note
+    assert (await box.text("search", pattern="nothing")).startswith("No matches.\n[Not searched: 3 files")
+    assert "Not searched" not in await box.text("search", pattern="needle", glob="small")
+
+
+async def test_a_named_file_over_the_limit_is_refused_with_the_next_step(box: Toolbox) -> None:
+    with put(box.root, "sparse", "needle\n").open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(Failed, match="larger than 16 MiB, so it is not searched; page through it with read"):
+        await box.call("search", pattern="needle", path="sparse")
+
+
+async def test_files_left_out_that_look_like_secrets_are_counted_and_not_named(box: Toolbox) -> None:
+    put(box.root, ".env", "needle" + "a" * (17 << 20))
+    assert await box.text("search", pattern="needle") == "No matches.\n[Not searched: 1 file over 16 MiB.]"
+
+
+async def test_pipes_sockets_and_links_to_devices_in_the_tree_are_passed_over(box: Toolbox) -> None:
+    os.mkfifo(box.root / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(box.root):
+        bound.bind("socket")
+    for name, target in {"zero": "/dev/zero", "kcore": "/proc/kcore", "self": "/proc/self"}.items():
+        (box.root / name).symlink_to(target)
+    put(box.root, "small", "needle\n")
+    assert await asyncio.wait_for(box.text("search", pattern="needle"), 20) == "small:1:needle"
+
+
+async def test_a_record_too_long_to_be_kept_is_counted(box: Toolbox) -> None:
+    put(box.root, "long", "needle" + "\1" * (5 << 20))
+    put(box.root, "small", "needle\n")
+    text = await box.text("search", pattern="needle")
+    assert text == "small:1:needle\n[1 matching line too long to be shown left out.]"
+
+
+async def test_long_matching_lines_of_many_files_are_not_kept(box: Toolbox) -> None:
+    line = "needle" + "a" * (4 << 20)
+    for number in range(40):
+        put(box.root, f"f{number}", line)
+    tracemalloc.start()
+    try:
+        text = await box.text("search", pattern="needle")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert text.count(":1:needle") == 40
+    assert most < 80 << 20
+
+
+async def test_a_search_that_takes_too_long_tells_what_it_found_and_that_it_is_incomplete(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeagent.tools.edit.reads.LARGEST_FILE", 100)
-    put(box.root, "big.log", "needle\n" * 20)
-    assert "[20 matching lines are in files over" in await box.text("search", pattern="needle")
+    data = {"path": {"text": "a"}, "lines": {"text": "needle\n"}, "line_number": 1, "submatches": []}
+    record = json.dumps({"type": "match", "data": data}, separators=(",", ":"))
+    put(box.root, "a", "needle\n")
+    slow = put(box.root.parent, "slow-rg", f"#!/bin/sh\nprintf '%s\\n' '{record}'\nexec sleep 600\n")
+    slow.chmod(0o755)
+    tool = box.tool("search")
+    assert isinstance(tool, Search)
+    tool._program = str(slow)
+    monkeypatch.setattr("codeagent.tools.builtin.search.Query", functools.partial(Query, seconds=0.5))
+    text = await box.text("search", pattern="needle")
+    assert text.split("\n") == [
+        "a:1:needle",
+        "[The search is incomplete: it took longer than 0.5 s. Narrow it to a path or a glob.]",
+    ]
+
+
+async def test_a_ripgrep_that_dies_is_not_taken_for_one_that_found_nothing(box: Toolbox) -> None:
+    tool = box.tool("search")
+    assert isinstance(tool, Search)
+    killed = put(box.root.parent, "killed-rg", "#!/bin/sh\nkill -9 $$\n")
+    killed.chmod(0o755)
+    tool._program = str(killed)
+    assert "[The search is incomplete: ripgrep was ended by signal 9" in await box.text("search", pattern="needle")
 
 
 async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +223,7 @@ async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, mo
         ("a.txt", 1, b"one"), ("a.txt", 2, b"CANARY"), ("a.txt", 99, b"two"), ("out", 1, b"CANARY"),
         ("../outside.txt", 1, b"CANARY"), ("gone", 1, b"CANARY"), ("/etc/hostname", 1, b"CANARY"),
     ]  # fmt: skip
-    hits = [MatchedLine(path, number, text, 0, 1) for path, number, text in lines]
+    hits = [MatchedLine(path, number, digest_of(text), 0) for path, number, text in lines]
 
     async def lying(*_: object) -> object:
         for hit in hits:
@@ -156,14 +238,14 @@ async def test_a_cancelled_search_stops_ripgrep(box: Toolbox, monkeypatch: pytes
     slow = put(box.root.parent, "slow-rg", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     slow.chmod(0o755)
     started: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
-    real = asyncio.create_subprocess_exec
+    real = ripgrep.start_program
 
     async def remember(*args: object, **options: object) -> asyncio.subprocess.Process:
         process = await real(*args, **options)  # type: ignore[arg-type]  # passed on as it came
         started.put_nowait(process)
         return process
 
-    monkeypatch.setattr(ripgrep.asyncio, "create_subprocess_exec", remember)
+    monkeypatch.setattr(ripgrep, "start_program", remember)
     tool = box.tool("search")
     assert isinstance(tool, Search)
     tool._program = str(slow)

@@ -76,7 +76,7 @@ class Setting:
 async def serving(folder: Path, config: ServerConfig, asker: Asker | None = None) -> AsyncIterator[Setting]:
     """A source of that server, not started yet; closed afterwards. It runs on the machine, wherever it asks for."""
     (root := folder / "project").mkdir(exist_ok=True)
-    start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}).start
+    start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}, folder / "own").start
     source = McpSource(config, ServerHost(root, {config.where: start}, folder / "pins", asker))
     try:
         yield Setting(source, folder)

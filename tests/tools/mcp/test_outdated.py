@@ -17,7 +17,7 @@ class Programs:
     """Starts programs on this machine; the first is outdated once that is said."""
 
     def __init__(self, root: Path) -> None:
-        self._start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}).start
+        self._start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}, root.with_name(f"{root.name}-own")).start
         self.started: list[Program] = []
 
     async def start(self, program: StdioProgram) -> "Program":

@@ -70,7 +70,7 @@ async def test_everything_gets_the_workspace_as_its_root_and_no_environment(ever
     roots = await answer_of(everything, "get-roots-list")
     assert str(everything.folder / "project") in roots
     environment = json.loads(await answer_of(everything, "get-env"))
-    assert environment.keys() <= {"HOME", "PATH", "PWD", "SHLVL", "_", "CODEAGENT_CALL", "LANG"}
+    assert environment.keys() <= {"HOME", "PATH", "PWD", "SHLVL", "_", "CODEAGENT_CALL", "LANG", "PYTHONSAFEPATH"}
 
 
 @together

@@ -126,9 +126,36 @@ def test_of_a_file_its_folder_is_proposed_and_at_the_top_its_suffix(path: str, r
     assert path_proposal("edit", key(path)) == rule
 
 
-def test_for_what_runs_outside_the_sandbox_or_is_secret_there_is_no_rule() -> None:
-    assert path_proposal("write", key("src/conftest.py", sensitive=host_reason("src/conftest.py"))) == ""
+@for_each(
+    ("path", "rule"),
+    [
+        ("src/conftest.py", "write(**/conftest.py)"),
+        ("package.json", "write(**/package.json)"),
+        ("vite.config.ts", "write(**/*.config.ts)"),
+        ("web/karma.conf.js", "write(**/*.conf.js)"),
+        (".eslintrc.json", "write(**/.eslintrc.json)"),
+    ],
+)
+def test_of_a_file_that_runs_when_the_project_is_built_its_kind_is_proposed(path: str, rule: str) -> None:
+    assert path_proposal("write", key(path, sensitive=host_reason(path))) == rule
+
+
+@for_each(
+    "path",
+    [
+        "AGENTS.md", ".mcp.json", ".claude/settings.json", ".github/workflows/ci.yml", ".gitlab-ci.yml", ".envrc",
+        ".vscode/tasks.json", ".husky/pre-commit", ".husky/package.json", "node_modules/a/package.json",
+        ".venv/bin/activate", "tool.code-workspace", ".tool/hooks/package.json",
+    ],
+)  # fmt: skip
+def test_for_what_runs_by_itself_or_says_what_may_run_there_is_no_rule(path: str) -> None:
+    assert path_proposal("write", key(path, sensitive=host_reason(path))) == ""
+
+
+def test_for_what_is_secret_or_not_certain_there_is_no_rule() -> None:
+    assert path_proposal("write", key(".npmrc", sensitive=host_reason(".npmrc"))) == ""
     assert path_proposal("write", key(".env", sensitive="looks like a file of secrets")) == ""
+    assert path_proposal("write", key("Makefile", sensitive="Makefile is what Makefile.in leads to")) == ""
     assert path_proposal("write", ApprovalKey("path", ("a/b.py",), opaque=True)) == ""
 
 
@@ -142,7 +169,8 @@ def test_the_tools_propose(box: Toolbox) -> None:
         ("bash", {"command": "pytest -q"}, "bash(pytest *)"),
         ("write", {"path": "src/a.py", "content": ""}, "write(src/**)"),
         ("edit", {"path": "src/a.py", "old_string": "a", "new_string": "b"}, "edit(src/**)"),
-        ("write", {"path": "Makefile", "content": ""}, ""),
+        ("write", {"path": "Makefile", "content": ""}, "write(**/Makefile)"),
+        ("write", {"path": "AGENTS.md", "content": ""}, ""),
         ("read", {"path": "a"}, ""),
     ]:
         tool = box.tool(name)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
 from codeagent.net.addresses import Address
 from codeagent.tools.web.client import MOST_REDIRECTS, WebClient, WebRequest
@@ -119,6 +120,52 @@ async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None
         assert (len(response.body), response.complete) == (100_000, False)
 
 
+BOMB = gzip.compress(bytes(200_000_000), 1)
+CANNOT_BE_READ: dict[str, tuple[dict[str, str], bytes, str]] = {
+    "packed twice": ({"content-encoding": "gzip, gzip"}, gzip.compress(BOMB), "unpacks to more than can be taken in"),
+    "packed nine times": ({"content-encoding": ", ".join(["gzip"] * 9)}, BOMB, "could not be unpacked"),
+    "no gzip": ({"content-encoding": "gzip"}, b"nonsense" * 100, "could not be unpacked"),
+    "no brotli": ({"content-encoding": "br"}, b"\xff" * 500, "could not be unpacked"),
+    "an unknown packing": ({"content-encoding": "snappy"}, b"x", "could not be unpacked"),
+    "a long header": ({"x": "a" * 400_000}, b"x", "the head of its answer is too large"),
+    "many headers": ({f"x{number}": "a" * 100 for number in range(6000)}, b"x", "ended too early"),
+    "a length that is no number": ({"content-length": "banana"}, b"x", "is not HTTP"),
+    "a header with a NUL": ({"a\0b": "c"}, b"x", "is not HTTP"),
+    "chunks that are none": ({"transfer-encoding": "chunked"}, b"zz\r\nabc", "ended too early"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT_BE_READ)
+async def test_what_cannot_be_read_is_said_in_one_line_with_what_was_kept_and_the_next_step(case: str) -> None:
+    headers, body, words = CANNOT_BE_READ[case]
+    async with serving(Site(lambda seen: (200, headers, body))) as site:
+        with pytest.raises(Failed) as failed:
+            await WebClient({}, [site.place]).send(get(f"{site.url}/"))
+    said = str(failed.value)
+    assert said.startswith(f"no answer from {site.place}: ") and words in said and "what had come was dropped; " in said
+    assert said == one_line(said, 400) and "pycurl" not in said and "pause" not in said
+
+
+async def test_a_body_that_is_packed_twice_and_is_no_bomb_is_read() -> None:
+    packed = gzip.compress(gzip.compress(b"hello"))
+    async with serving(Site(lambda seen: (200, {"content-encoding": "gzip, gzip"}, packed))) as site:
+        response = await WebClient({}, [site.place]).send(get(f"{site.url}/"))
+        assert (response.body, response.complete) == (b"hello", True)
+
+
+async def test_a_server_without_the_tls_that_was_asked_for_is_said_in_one_line() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 X\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    async with server:
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(Failed, match=f"no answer from {place}: no secure connection .*; nothing was read; check"):
+            await WebClient({}, [place]).send(get(f"https://{place}/"))
+
+
 async def test_a_header_that_looks_like_a_status_line_is_a_header() -> None:
     async with serving(Site(lambda seen: (200, {"HTTP/nonsense": "y", "HTTP/1.1 999 x": "z"}, b"ok"))) as site:
         response = await WebClient({}, [site.place]).send(get(site.url))
@@ -165,7 +212,7 @@ async def test_a_name_that_nobody_knows_and_a_closed_port_are_said() -> None:
         await WebClient({}, resolve=unknown).send(get("https://gone.example/"))
     async with serving(Site()) as site:
         pass
-    with pytest.raises(Failed, match=f"no answer from {site.place}"):
+    with pytest.raises(Failed, match=f"no answer from {site.place}: it refused the connection; nothing was read"):
         await WebClient({}, [site.place]).send(get(site.url))
 
 

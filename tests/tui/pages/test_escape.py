@@ -19,7 +19,8 @@ NEW = Situation("paused", busy=True, new=True)
         (Situation(busy=True, finding=True), "close_find"),
         (Situation(busy=True, elsewhere=True), "to_writing"),
         (Situation(plan=True), "put_plan_away"),
-        (Situation(busy=True, command=True), "stop"),
+        (Situation(busy=True, command=True), "stop_command"),
+        (Situation("paused", busy=True, command=True), "stop_command"),
         (WORKING, "pause"),
         (Situation("pausing", busy=True), "stop"),
         (Situation("paused", busy=True), "stop"),
@@ -61,6 +62,29 @@ def test_a_pause_that_is_asked_for_again_after_something_was_sent_does_not_stop(
     escape.press(WORKING)
     escape.forget()
     assert escape.press(WORKING) == "pause"
+
+
+@pytest.mark.parametrize("first", [Situation(busy=True, command=True), Situation("paused", busy=True)])
+def test_after_a_stop_further_presses_do_nothing_for_two_seconds(first: Situation) -> None:
+    clock = Clock()
+    escape = Escape(clock)
+    assert escape.press(first).startswith("stop")
+    assert [escape.press(each) for each in (IDLE, WORKING, IDLE, Situation("stopping", busy=True))] == ["stopped"] * 4
+    clock.now += AGAIN
+    assert escape.press(IDLE) == "offer_rewind"
+
+
+def test_something_that_is_sent_after_a_stop_can_be_paused_at_once() -> None:
+    escape = Escape(Clock())
+    escape.press(Situation("paused", busy=True))
+    escape.forget()
+    assert escape.press(WORKING) == "pause"
+
+
+def test_four_fast_presses_end_a_run_and_nothing_else() -> None:
+    escape = Escape(Clock())
+    presses = [WORKING, Situation("pausing", busy=True), IDLE, IDLE]
+    assert [escape.press(each) for each in presses] == ["pause", "stop", "stopped", "stopped"]
 
 
 @given(

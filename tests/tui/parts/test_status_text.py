@@ -104,6 +104,7 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
     ("status", "boundary", "hint"),
     [
         (Status(phase="working", halt="paused", batch=3), Paused("step", "", 3), "⏎ continue · tab step in · esc stop"),
+        (Status(phase="waiting", commands=1), None, "esc stop your command · tab answer"),
         (Status(phase="idle"), PlanReady("1. Do it"), "ready · tab start the plan"),
         (Status(phase="idle"), None, "ready · ? keys"),
     ],

@@ -56,6 +56,7 @@ def test_padding_is_folded_with_its_count() -> None:
     assert drawn("git status" + " " * 40 + "; rm x") == ["git status⟨40 spaces⟩; rm x"]
     assert drawn("a" + "\t" * 9 + "b") == ["a⟨9 tabs⟩b"]
     assert drawn("a" + "\n" * 61 + "b") == ["a", "⟨60 blank lines⟩", "b"]
+    assert drawn("a" + " \t" * 20 + "b") == ["a⟨40 blanks⟩b"]
     assert drawn("a\n" + " \t\n" * 60 + "b", 60) == ["a", "⟨60 blank lines with 120 spaces and tabs⟩", "b"]
 
 

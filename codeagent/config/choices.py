@@ -1,0 +1,51 @@
+"""Writes what the user chose on the screen into their own config.toml; its comments and other settings stay."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from codeagent.core.errors import ConfigError
+from codeagent.disk.locks import locked
+from codeagent.disk.private import UnsafeFile, read_owned, replace_private
+
+Choice = Literal["model", "api_base", "thinking", "theme"]
+Choices = Mapping[Choice, str | int | None]
+"""New values by setting; None removes a setting."""
+
+
+def keep_choices(file: Path, workspace: Path, choices: Choices) -> None:
+    """Replace these settings in `file`, or make it. Raises ConfigError, and changes nothing then. Blocks."""
+    if file.parent.resolve().is_relative_to(workspace.resolve()):
+        raise ConfigError(f"{file.parent} lies in the workspace, where the agent could change it")
+    try:
+        with locked(file.with_suffix(".lock")):
+            before = read_owned(file) or b""
+            after = _changed(file, before, choices)
+            if after != before:
+                replace_private(file.resolve(), after)
+    except UnsafeFile as error:
+        raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be changed ({error.strerror})") from error
+
+
+def _changed(file: Path, before: bytes, choices: Choices) -> bytes:
+    from tomlkit import dumps, parse  # not during the start
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        text = before.decode()
+        document, wanted = parse(text), tomllib.loads(text)
+        for name, value in choices.items():
+            if value is not None:
+                document[name] = wanted[name] = value
+            elif name in document:
+                del document[name], wanted[name]
+        after = dumps(document)
+        kept = tomllib.loads(after) == wanted
+    except (UnicodeDecodeError, TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{file} is not valid TOML: repair it first") from error
+    if not kept:
+        raise ConfigError(f"{file} is written in a way that cannot be changed here: change it yourself")
+    return after.encode()

@@ -1,0 +1,92 @@
+"""What the user chose on the screen is written into their own config.toml, where the next start finds it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeagent.config.choices import keep_choices
+from codeagent.core.errors import ConfigError
+
+MINE = '# mine\nmode = "plan"  # never change it\nmodel = "a"  # at home\n\n[limits]\nbudget = 2.0\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "config").mkdir()
+    return tmp_path / "config/config.toml"
+
+
+def keep(file: Path, **choices: Any) -> dict[str, Any]:
+    keep_choices(file, file.parents[1] / "work", choices)
+    return tomllib.loads(file.read_text())
+
+
+def test_a_file_is_made_that_only_its_owner_may_read(file: Path) -> None:
+    assert keep(file, model="openai/qwen", api_base="http://127.0.0.1:8080/v1") == {
+        "model": "openai/qwen",
+        "api_base": "http://127.0.0.1:8080/v1",
+    }
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_comments_order_and_other_settings_stay(file: Path) -> None:
+    file.write_text(MINE)
+    assert keep(file, model="b", thinking=4000) == {
+        "mode": "plan",
+        "model": "b",
+        "thinking": 4000,
+        "limits": {"budget": 2.0},
+    }
+    assert file.read_text().startswith('# mine\nmode = "plan"  # never change it\nmodel = "b"  # at home\n')
+
+
+def test_a_model_without_an_address_takes_the_old_address_away(file: Path) -> None:
+    keep(file, model="openai/qwen", api_base="http://127.0.0.1:8080/v1")
+    assert keep(file, model="anthropic/x", api_base=None) == {"model": "anthropic/x"}
+
+
+def test_a_link_to_the_file_stays_a_link(file: Path) -> None:
+    real = file.parent / "dotfiles.toml"
+    real.write_text(MINE)
+    file.symlink_to(real)
+    keep(file, theme="ink")
+    assert file.is_symlink() and tomllib.loads(real.read_text())["theme"] == "ink"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("model = ", "not valid TOML: repair it first"), ("\udcff", "not valid TOML: repair it first")]
+)
+def test_a_file_that_cannot_be_read_is_left_as_it_is(file: Path, text: str, said: str) -> None:
+    file.write_bytes(before := text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError, match=said):
+        keep(file, theme="ink")
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_others_may_change_is_left_as_it_is(file: Path) -> None:
+    file.write_text(MINE)
+    file.chmod(0o666)
+    with pytest.raises(ConfigError, match="can be changed by others"):
+        keep(file, theme="ink")
+    assert file.read_text() == MINE
+
+
+def test_nothing_is_kept_where_the_agent_could_change_it(tmp_path: Path) -> None:
+    file = tmp_path / "config/config.toml"
+    with pytest.raises(ConfigError, match="where the agent could change it"):
+        keep_choices(file, tmp_path, {"theme": "ink"})
+    assert not file.exists()
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"), min_size=1))
+def test_any_text_comes_back_as_it_was_chosen(tmp_path_factory: pytest.TempPathFactory, model: str, theme: str) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "config").mkdir()
+    (folder / "config/config.toml").write_text(MINE)
+    kept = keep(folder / "config/config.toml", model=model, theme=theme)
+    assert (kept["model"], kept["theme"], kept["mode"]) == (model, theme, "plan")
