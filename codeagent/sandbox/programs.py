@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
