@@ -45,6 +45,7 @@ AIMS = {
     "host programs": 120,
     "floods": 12,
     "advisories": 35,
+    "bound questions": 42,
 }
 """How many cases of each row at least, at SOAK=20."""
 

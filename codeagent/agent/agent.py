@@ -312,9 +312,9 @@ class Agent:
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} accepts no text; it was not sent")
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
                 return self._runs.act_on_context(act)
-            case acts.TrustTools(trusted):
-                return self._trust_tools(trusted)
-            case acts.TrustServers() | acts.RestartServer() | acts.AgreeToServer():
+            case acts.TrustTools():
+                return self._trust_tools(act)
+            case acts.TrustServers() | acts.GiveVariables() | acts.RestartServer() | acts.AgreeToServer():
                 return self._begin(change_servers(self.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))
@@ -365,11 +365,11 @@ class Agent:
         except KeyError:
             raise CodeagentError(f"{job_id} is not a job of this session; /jobs lists them") from None
 
-    def _trust_tools(self, trusted: bool) -> Outcome:
+    def _trust_tools(self, act: acts.TrustTools) -> Outcome:
         builder = self._runs.conversation.prompt_builder
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
-        return self._begin(builder.trust(trusted, self._emitter, running=self.running))
+        return self._begin(builder.trust(act.trusted, act.seen, self._emitter, running=self.running))
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

@@ -69,11 +69,14 @@ class Approvals:
         binding: str,
         arguments: str = "",
         proposal: str = "",
+        whose: str = "",
+        about: str = "",
     ) -> Decision:
         """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
 
         `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
-        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
+        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer. `whose`
+        and `about`: see `ApprovalRequested`.
         """
         self._asked += 1
         approval_id = f"{self._prefix}{call_id}.{self._asked}"
@@ -91,6 +94,8 @@ class Approvals:
                 arguments=arguments,
                 proposal=proposal,
                 by_hunk=preview.by_hunk,
+                whose=whose,
+                about=about,
             )
         )
         try:
@@ -152,6 +157,8 @@ class Approvals:
                 binding=fingerprint(tool.name, prepared.arguments, preview.base or ""),
                 arguments=prepared.json,
                 proposal=tool.proposal(prepared.args),
+                whose=tool.whose,
+                about="\n\n".join(filter(None, (tool.description, tool.documentation))) if tool.whose else "",
             )
             match decision.answer:
                 case "deny":

@@ -276,7 +276,7 @@ class SessionRewind:
         found = await store.changes(timeline.point(since).snapshot, present)
         edited = await self._edited(since, present) if until is None else set()
         files = tuple(ChangedFile(change.path, change.change, change.path in edited) for change in found)
-        return Changes(files, timeline.left_out)
+        return Changes(files, timeline.left_out, present if until is None else None)
 
     async def node(self, point: str | None, path: str) -> Node | None:
         return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)
@@ -302,6 +302,8 @@ class SessionRewind:
         changed: tuple[FileChange, ...] = ()
         async with self.checkpoints.still():
             self._refuse_while_running()
+            if act.files and act.seen is not None:
+                await self._refuse_unseen(target.snapshot, act.seen, act.paths)
             before = await self.checkpoints.take("restore", target.label)
             if act.files:
                 changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=act.paths)
@@ -309,6 +311,16 @@ class SessionRewind:
             if changed:
                 await self.checkpoints.take("after", target.label)
         self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
+
+    async def _refuse_unseen(self, target: str, seen: str, paths: Collection[str] | None) -> None:
+        """Raises CheckpointError if a file that would be restored is no longer as the user was shown it."""
+        present = (await self._store.take()).id
+        since = {change.path for change in await self._store.changes(seen, present)}
+        restored = {change.path for change in await self._store.changes(target, present)}
+        if unseen := sorted(since & (restored if paths is None else restored & set(paths))):
+            more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+            text = f"{visible(unseen[0])}{more} changed after it was shown; nothing was changed: look at it again"
+            raise CheckpointError(text)
 
     async def _restore_file(self, act: RestoreFile) -> None:
         await self.checkpoints.settled()

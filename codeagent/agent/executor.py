@@ -37,7 +37,18 @@ from codeagent.core.errors import RunCancelled
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall
 from codeagent.core.policy import ApprovalSource, Verdict
-from codeagent.core.tool import EXCLUSIVE, Access, Denied, Failed, Preview, Skipped, Tool, ToolContext, ToolError
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    REDEFINED,
+    Access,
+    Denied,
+    Failed,
+    Preview,
+    Skipped,
+    Tool,
+    ToolContext,
+    ToolError,
+)
 from codeagent.core.tool import ToolResult as Result
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
@@ -293,6 +304,7 @@ class Executor:
             if background and self._jobs.full:
                 raise Failed(TOO_MANY)
             await self._sandbox_ready(tool, token)  # its start does not count towards the call's time
+            await self._refuse_outdated(prepared, permit, token)
             if tool.effect != "nothing":
                 await self._emitter.sync()
         except Exception as error:
@@ -333,6 +345,15 @@ class Executor:
                 self._inspection.later(job.over)
         await self._environment.hooks.after_tool(call, result)
         return result
+
+    async def _refuse_outdated(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> None:
+        """Raises Failed unless the tool that would run is still the one that the call was judged and shown with."""
+        name, tool = prepared.call.name, prepared.tool
+        if name not in self.tools or self.tools.get(name) is not tool:
+            raise Failed(f"{name} was not called: {REDEFINED}")
+        finding = tool.outdated(asked=permit.source in ("user", "flag"))
+        if finding is not None and (why := await token.guard(finding)):
+            raise Failed(why)
 
     async def _awaited(self, work: CallWork, background: bool) -> tuple[Result, JobRun | None]:
         """Return the result, or the placeholder and the job that the call became."""

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, nullcontext
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.leftovers import MOST_NAMED, Leftover, find_leftovers, leftover_blocks, named
+from codeagent.agent.leftovers import MOST_NAMED, Leftover, Leftovers, find_leftovers, leftover_blocks, named
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
@@ -20,13 +20,15 @@ from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, 
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.notes import LEFT, framed
-from codeagent.core.policy import SAID_NO, Decision, Verdict
+from codeagent.core.policy import SAID_NO, Decision, Permission, Verdict
 from codeagent.core.sanitize import on_one_line
 from codeagent.core.tool import Preview
 from codeagent.tools.shell.rules import path_key
 
 _WRITE = "write"
 """The tool whose rules apply to a file, whoever changes it."""
+_MOST_QUESTIONS = 3
+"""How often the user is asked about the same paths because they keep changing."""
 _LOOK_SECONDS = 1.0
 _SHARE = 20
 """After a look in the background, the next one waits this many times as long as that look took."""
@@ -203,10 +205,7 @@ class Inspection:
             return []
         moment = self._moment
         try:
-            # Nothing is frozen for a look every second: the next one sees what changes during this one.
-            async with self._frozen() if token is not None else nullcontext():
-                now = await self._store.take()
-                look = await find_leftovers(self._store, self._baseline, now, self._agreed, self._written)
+            now, look = await self._compare(self._store, self._baseline, freeze=token is not None)
             refused, open_ = self._judged(look.found)
             left, remarks, why = (*refused, *open_), list(look.remarks), ""
             if token is None and self._attended:
@@ -216,9 +215,8 @@ class Inspection:
             elif token is None:
                 refused, why = left, "nobody was there to ask"
             elif open_:
-                decision = await self._ask(self._store, self._baseline, now, open_, token)
-                if decision.answer == "deny":
-                    refused, why = left, _why(decision)
+                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token)
+                refused = (*refused, *said_no)
             for remark in remarks:
                 self._warn(remark)
             notes = await self._undo(refused, why)
@@ -228,6 +226,40 @@ class Inspection:
             self._tell_blind(error)
             return []
         return [*notes, *remarks]
+
+    async def _compare(self, store: Checkpoints, before: Snapshot, *, freeze: bool) -> tuple[Snapshot, Leftovers]:
+        """Compare the workspace with a snapshot; only a look every second does not `freeze` the sandbox for it.
+
+        Raises SandboxError, CheckpointError.
+        """
+        async with self._frozen() if freeze else nullcontext():
+            now = await store.take()
+            return now, await find_leftovers(store, before, now, self._agreed, self._written)
+
+    async def _answered(
+        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
+    ) -> tuple[Snapshot, tuple[Leftover, ...], str]:
+        """Ask about all of it, and again if it is no longer what was shown.
+
+        Returns the snapshot that was agreed to, or what the user did not agree to and why. Raises as `_compare`.
+        """
+        denied: tuple[Leftover, ...] = ()
+        for _ in range(_MOST_QUESTIONS):
+            decision = await self._ask(store, before, now, found, token)
+            if decision.answer == "deny":
+                return now, (*denied, *found), _why(decision)
+            later, look = await self._compare(store, before, freeze=True)
+            asked = [one.path for one in found if one.path not in self._agreed and self._permission(one) == "prompt"]
+            if not [path for path in asked if await _differs(store, now, later, path)]:
+                return now, denied, ""
+            now, found = later, tuple(one for one in look.found if self._permission(one) == "prompt")
+            denied = tuple(one for one in look.found if self._permission(one) == "deny")
+            if not found:
+                return now, denied, ""
+        return now, (*denied, *found), "it kept changing while the question about it waited"
+
+    def _permission(self, one: Leftover) -> Permission:
+        return self._verdict(one).permission
 
     async def _job(self, over: asyncio.Event) -> None:
         await over.wait()
@@ -376,6 +408,13 @@ class Inspection:
         if not self._blind:
             self._warn(f"changes by commands to files that run outside the sandbox were not inspected: {error}")
         self._blind = True
+
+
+async def _differs(store: Checkpoints, one: Snapshot, other: Snapshot, path: str) -> bool:
+    """Whether a file or repository is not the same in two snapshots. Raises CheckpointError."""
+    if one.marks.get(path) != other.marks.get(path):
+        return True
+    return one.id != other.id and await store.node(one.id, path) != await store.node(other.id, path)
 
 
 def _why(denial: Decision) -> str:

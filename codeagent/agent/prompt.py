@@ -169,13 +169,13 @@ class PromptBuilder:
         """Return what the next request begins with, all but the messages; assumes that no file has changed."""
         return ModelRequest(self.system_prompt, (), self.catalog.coming())
 
-    async def trust(self, trusted: bool, emitter: Emitter, *, running: bool) -> None:
-        """Load the project's tool files as they were listed, or none; during a run this takes effect at a boundary.
+    async def trust(self, trusted: bool, seen: str | None, emitter: Emitter, *, running: bool) -> None:
+        """Load the project's tool files as they were `seen`, or none; during a run this takes effect at a boundary.
 
         Raises ConfigError, also if they have changed since; while nothing runs, they are first listed again.
         """
         try:
-            await (self.catalog.trust() if trusted else self.catalog.distrust())
+            await (self.catalog.trust(seen) if trusted else self.catalog.distrust())
         finally:
             if not running:
                 await self.at_boundary(emitter)

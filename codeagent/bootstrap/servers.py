@@ -17,7 +17,7 @@ from codeagent.bootstrap.browser import open_in_browser
 from codeagent.bootstrap.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ServerFiles
-from codeagent.config.mcp_entries import ServerEntry, filled_in
+from codeagent.config.mcp_entries import ServerEntry
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
@@ -71,9 +71,9 @@ def kept_login(place: Place, config: ServerConfig) -> Any:
     return KeptLogin(config, KeyStore(place.config_dir), place.redactor.learn)
 
 
-def ready_config(place: Place, config: ServerConfig) -> ServerConfig:
+def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
     """Fill in its variables; secrets among them are masked from now on. Raises ConfigError."""
-    full = filled_in(config, place.environment)
+    full = entry.filled_in(place.environment)
     given = [(name, value) for name, value in full.env.items() if is_secret_name(name)]
     given += [
         (name, value)
@@ -104,7 +104,7 @@ def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, 
 def _program_of(place: Place, entry: ServerEntry) -> AgreedProgram | None:
     """Return a server's program; None if it has none, or variables that are missing."""
     try:
-        config = ready_config(place, entry.config)
+        config = ready_config(place, entry)
     except ConfigError:
         return None
     return None if config.url else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
@@ -179,17 +179,37 @@ class McpServers:
 
     async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
         """Raises ConfigError."""
+        if trusted:
+            await self._rewrite(partial(self._files.trust, self._configured.digest), seen)
+        else:
+            await self._rewrite(self._files.distrust)
+
+    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
+        """Raises ConfigError."""
+        entry = self._configured.get(name)
+        if not entry.trusted:
+            raise ConfigError(f"{name} is {_UNTRUSTED}; trust it first")
+        if self._facts(entry).said != seen:
+            raise ConfigError(f"{name} has changed since it was shown, so it was given nothing; look at it again")
+        give = tuple((name, variable) for variable in variables)
+        await self._rewrite(partial(self._files.give, self._configured.digest, give))
+        if (source := self._sources.get(name)) is not None:
+            source.reconfigure(ready_config(self._place, self._configured.get(name)))
+            await self._toolsets.restart(name)
+
+    async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
+        """Change the files, read them again, and add the servers that can be started only now. Raises ConfigError.
+
+        `programs`: the texts of their programs as the user has seen them.
+        """
         before = set(self._sources)
         try:
-            if trusted:
-                await asyncio.to_thread(self._files.trust, self._configured.digest)
-            else:
-                await asyncio.to_thread(self._files.distrust)
+            await asyncio.to_thread(change)
         finally:
             await asyncio.to_thread(self._read)
         for name in [name for name in self._sources if name not in before]:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
-                await self._sources[name].agree_to_program(seen)
+                await self._sources[name].agree_to_program(programs)
             try:
                 self._toolsets.add(self._sources[name])
             except ConfigError as error:
@@ -226,7 +246,7 @@ class McpServers:
             if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
                 continue
             try:
-                config = ready_config(self._place, entry.config)
+                config = ready_config(self._place, entry)
             except ConfigError as error:
                 self._wrong[entry.config.name] = str(error)
                 continue
@@ -242,7 +262,9 @@ class McpServers:
 
     def _facts(self, entry: ServerEntry) -> ServerFacts:
         name = entry.config.name
-        facts = ServerFacts(name, entry.transport, entry.place, entry.shown, entry.details, "disabled")
+        facts = ServerFacts(
+            name, entry.transport, entry.place, entry.shown, entry.details, "disabled", wants=entry.wants
+        )
         source = self._sources.get(name)
         if not entry.trusted:
             return replace(facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry)))
@@ -270,9 +292,9 @@ class McpServers:
 
 
 @asynccontextmanager
-async def one_server(settings: Settings, place: Place, config: ServerConfig) -> AsyncIterator[McpSource]:
+async def one_server(settings: Settings, place: Place, entry: ServerEntry) -> AsyncIterator[McpSource]:
     """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises ConfigError."""
-    config = ready_config(place, config)
+    config = ready_config(place, entry)
     async with AsyncExitStack() as stack:
         in_sandbox = None
         if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
@@ -286,7 +308,7 @@ async def one_server(settings: Settings, place: Place, config: ServerConfig) -> 
 
 
 async def log_in(
-    place: Place, config: ServerConfig, tell: Callable[[str], None], *, browser: bool
+    place: Place, entry: ServerEntry, tell: Callable[[str], None], *, browser: bool
 ) -> tuple[str, Listing]:
     """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if `browser`.
 
@@ -297,7 +319,7 @@ async def log_in(
 
     if place.config_dir is None:
         raise ConfigError("there is no configuration folder, so no login can be kept")
-    config = replace(ready_config(place, config), start_timeout=_LOGIN_SECONDS)
+    config = replace(ready_config(place, entry), start_timeout=_LOGIN_SECONDS)
 
     def show(url: str) -> None:
         tell(url)

@@ -79,8 +79,8 @@ class LocalLauncher:
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):
             return Missing("place", odd)
-        if settings.sandbox.kind == "docker" and (asked := await asyncio.to_thread(self._git_question, options)):
-            return Missing("git", asked)
+        if settings.sandbox.kind == "docker" and (found := await asyncio.to_thread(self._git_question, options)):
+            return found
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
         if settings.model is None:
@@ -198,15 +198,20 @@ class LocalLauncher:
                 changes["thinking"] = model.effort
         return settings.model_copy(update=changes)
 
-    def _git_question(self, options: LaunchOptions) -> str:
-        """Return the question about a git directory outside the workspace; empty if there is none."""
+    def _git_question(self, options: LaunchOptions) -> Missing | None:
+        """Return the question about a git directory outside the workspace; None if there is none.
+
+        It is asked again if the answer was about another one.
+        """
         elsewhere = git_elsewhere(self._workspace, config_dir())
         if elsewhere is None or elsewhere.answer is not None:
-            return ""
-        if options.read_git is None:
-            return f"this is a worktree or a submodule; its git directory is elsewhere, at {elsewhere.git.directory}"
+            return None
+        digest = elsewhere.git.digest
+        if options.read_git is None or options.seen_git not in ("", digest):
+            text = f"this is a worktree or a submodule; its git directory is elsewhere, at {elsewhere.git.directory}"
+            return Missing("git", text, seen=digest)
         elsewhere.keep(options.read_git)
-        return ""
+        return None
 
     def _image_question(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         """Ask about the image that the repository describes, as it is now; None if there is nothing to ask.

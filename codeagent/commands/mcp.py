@@ -10,11 +10,11 @@ from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ConfiguredServers, ServerFiles
-from codeagent.config.mcp_entries import ServerEntry, filled_in
+from codeagent.config.mcp_entries import ServerEntry
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import login_name
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     removing = actions.add_parser("remove", help="remove a server from your own file")
     removing.add_argument("name", metavar="NAME")
     trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
+    trusting.add_argument(
+        "--give",
+        metavar="SERVER=NAME",
+        action="append",
+        default=[],
+        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
+    )
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
     testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
     testing.add_argument("name", metavar="NAME")
@@ -136,27 +143,37 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
         "headers": list(config.headers),
         "client": None if config.client is None else config.client.client_id,
         "hosts": list(config.hosts),
+        "details": list(entry.details),
+        "wants": [{"name": one.name, "for": list(one.places), "given": one.given} for one in entry.wants],
         "timeout": config.timeout,
     }
 
 
 def _lines(entries: Sequence[ServerEntry]) -> list[str]:
-    """Return name, transport, origin and state of each server, with its command or address on a line of its own."""
+    """Return name, transport, origin and state of each server, with its command or address on a line of its own.
+
+    What a project's would be given and would reach is never cut: it is what trust is about.
+    """
     widest = max(len(entry.config.name) for entry in entries) + 2
     lines = []
     for entry in entries:
         state = _UNTRUSTED if not entry.trusted else _state(entry)
         lines.append(f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}")
-        lines.append(f"{'':<{widest}}{one_line(entry.shown, 200)}")
-        lines += [f"{'':<{widest}}{one_line(detail, 200)}" for detail in entry.details if detail != "disabled"]
+        said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
+        lines += [f"{'':<{widest}}{_whole_line(text)}" for text in said]
     return lines
+
+
+def _whole_line(text: str) -> str:
+    """Return the whole text as one line, which the terminal wraps."""
+    return visible(text).replace("\n", "␊")
 
 
 def _state(entry: ServerEntry) -> str:
     if not entry.config.enabled:
         return "disabled"
     try:
-        filled_in(entry.config, os.environ)
+        entry.filled_in(os.environ)
     except ConfigError as error:
         return one_line(str(error), 200)
     return f"not tested; codeagent mcp test {entry.config.name} starts it"
@@ -222,12 +239,21 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _given(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each server with a variable for it. Raises ConfigError."""
+    pairs = [(server, variable) for server, _, variable in (word.partition("=") for word in words)]
+    if wrong := next((word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None):
+        raise ConfigError(f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted")
+    return pairs
+
+
 def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
+    give = _given(args.give)
     problems = files.read().problems
     for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     broken = any(problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems)
-    entries = files.trust()
+    entries = files.trust(give=give)
     if not entries and broken:
         say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
         return 1

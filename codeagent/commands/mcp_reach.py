@@ -25,7 +25,7 @@ async def test(args: argparse.Namespace) -> int:
     """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises ConfigError."""
     place, entry = place_of(args), _entry(args)
     settings = settings_of(args, place.workspace)
-    async with one_server(settings, place, entry.config) as source:
+    async with one_server(settings, place, entry) as source:
         await source.start(lambda: None)
         if source.held and args.agree:
             await _agree(source)
@@ -50,7 +50,7 @@ async def login(args: argparse.Namespace) -> int:
     def tell(url: str) -> None:
         say(f"open this address to log in; codeagent waits until you are done:\n\n{visible(url)}\n")
 
-    where, listing = await log_in(place, entry.config, tell, browser=not args.no_browser)
+    where, listing = await log_in(place, entry, tell, browser=not args.no_browser)
     problems = [place.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
     if listing.state != "ready":
         say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
@@ -71,9 +71,11 @@ def _entry(args: argparse.Namespace) -> ServerEntry:
     servers = server_files(place_of(args)).read()
     entry = servers.get(args.name)
     if not entry.trusted:
+        what = "; ".join((entry.shown, *entry.details))
+        does = "reach" if entry.config.url else "run"
         raise ConfigError(
-            f"{args.name} comes from this project, which is not trusted, so it was not started: it would run "
-            f"{entry.shown}; codeagent mcp trust trusts it"
+            f"{args.name} comes from this project, which is not trusted, so it was not started: it would {does} "
+            f"{what}; codeagent mcp trust trusts it"
         )
     return entry
 

@@ -57,6 +57,11 @@ class _KeptTrust(_Entry):
     digest: str = Field(pattern="^[0-9a-f]{64}$")
 
 
+class _KeptGrant(_KeptTrust):
+    server: str = Field(min_length=1)
+    variable: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+
+
 EntryT = TypeVar("EntryT", bound=_Entry)
 
 
@@ -213,13 +218,33 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             return  # they are not in force anyway, and are reported again next time
 
 
-class TrustFile(_KeptFile[_KeptTrust]):
+class _ProjectFile(_KeptFile[EntryT]):
+    """What the user said about a project's own files; never about the home directory or the whole machine."""
+
+    def __init__(self, file: Path, workspace: Path, home: Path, entry: type[EntryT], unused: str) -> None:
+        super().__init__(file, workspace, entry, unused)
+        self._home = home
+
+    @property
+    def _objection(self) -> str | None:
+        """Return why nothing here can be trusted, as a phrase; None if it can."""
+        if self._exposed:
+            return f"{self.file} lies in the workspace, where the agent could change it"
+        if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):
+            return "it is not a project but the home directory, or the whole machine"
+        return None
+
+    def _others(self) -> list[EntryT]:
+        return [entry for entry in self._read() if not self._is_mine(entry)]
+
+
+class TrustFile(_ProjectFile[_KeptTrust]):
     """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a `core.toolbox.TrustBook`)."""
 
     def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
         """`folder` is the configuration's. Raises ConfigError."""
-        super().__init__(folder / name, workspace, _KeptTrust, "no project is trusted: repair or remove it")
-        self._home = home
+        unused = "no project is trusted: repair or remove it"
+        super().__init__(folder / name, workspace, home, _KeptTrust, unused)
 
     def trusts(self, digest: str) -> bool:
         if self._objection is not None:
@@ -245,14 +270,50 @@ class TrustFile(_KeptFile[_KeptTrust]):
         with self._changing("the project is still trusted") as write:
             write(self._others())
 
-    @property
-    def _objection(self) -> str | None:
-        """Return why nothing here can be trusted, as a phrase; None if it can."""
-        if self._exposed:
-            return f"{self.file} lies in the workspace, where the agent could change it"
-        if self._workspace in (Path(self._workspace.anchor), self._home.resolve()):
-            return "it is not a project but the home directory, or the whole machine"
-        return None
 
-    def _others(self) -> list[_KeptTrust]:
-        return [entry for entry in self._read() if not self._is_mine(entry)]
+class GrantFile(_ProjectFile[_KeptGrant]):
+    """`mcp-variables.jsonl`, for one workspace: the variables that each server of one state of its file may have."""
+
+    def __init__(self, folder: Path, workspace: Path, home: Path) -> None:
+        """`folder` is the configuration's. Raises ConfigError."""
+        unused = "no variable is given to a server of a project: repair or remove it"
+        super().__init__(folder / "mcp-variables.jsonl", workspace, home, _KeptGrant, unused)
+
+    def given(self, digest: str) -> frozenset[tuple[str, str]]:
+        """Return pairs of a server and a variable. Raises ConfigError if the record is damaged."""
+        if self._objection is not None:
+            return frozenset()
+        return frozenset((entry.server, entry.variable) for entry in self._of(digest))
+
+    def give(self, digest: str, pairs: Iterable[tuple[str, str]]) -> None:
+        """Give more to the servers of this state; what those of other states had ends. Raises ConfigError."""
+        if self._objection is not None:
+            raise ConfigError(f"no variable can be given to servers of {self._workspace}: {self._objection}")
+        device, inode = self._identity
+        with self._changing("no variable was given") as write:
+            now = dict.fromkeys([*((entry.server, entry.variable) for entry in self._of(digest)), *pairs])
+            write(
+                [
+                    *self._others(),
+                    *(
+                        _KeptGrant(
+                            workspace=str(self._workspace),
+                            device=device,
+                            inode=inode,
+                            digest=digest,
+                            server=server,
+                            variable=variable,
+                        )
+                        for server, variable in now
+                    ),
+                ]
+            )
+
+    def forget(self) -> None:
+        """Raises ConfigError."""
+        with self._changing("the variables are still given") as write:
+            write(self._others())
+
+    def _of(self, digest: str) -> list[_KeptGrant]:
+        mine = filter(self._is_mine, self._read())
+        return [one for one in mine if (one.device, one.inode, one.digest) == (*self._identity, digest)]

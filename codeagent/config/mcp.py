@@ -2,21 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from codeagent.config.kept import TrustFile
-from codeagent.config.mcp_entries import (
-    Origin,
-    ServerEntry,
-    ServerList,
-    decoded,
-    filled_in,
-    in_workspace,
-    parse_servers,
-)
+from codeagent.config.kept import GrantFile, TrustFile
+from codeagent.config.mcp_entries import Origin, ServerEntry, ServerList, decoded, in_workspace, parse_servers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import ServerConfig
@@ -43,6 +35,10 @@ class ConfiguredServers:
     def untrusted(self) -> tuple[ServerEntry, ...]:
         return tuple(entry for entry in self.entries if not entry.trusted)
 
+    @property
+    def project(self) -> tuple[ServerEntry, ...]:
+        return tuple(entry for entry in self.entries if entry.place == "project")
+
     def get(self, name: str) -> ServerEntry:
         """Raises ConfigError, which names those there are."""
         for entry in self.entries:
@@ -59,7 +55,7 @@ class ConfiguredServers:
             if not entry.trusted:
                 continue
             try:
-                servers.append(filled_in(entry.config, environment))
+                servers.append(entry.filled_in(environment))
             except ConfigError as error:
                 problems.append(ToolProblem(entry.config.origin, f"{entry.config.name}: {error}"))
         return tuple(servers), tuple(problems)
@@ -87,36 +83,47 @@ class ServerFiles:
         mine, (theirs, digest) = self._user_list(), self._project_list()
         problems = [*mine.problems, *theirs.problems]
         entries, taken = list(mine.entries), {entry.config.name for entry in mine.entries}
-        trusted = True
+        trusted, given = False, frozenset[tuple[str, str]]()
         try:
             trusted = not theirs.entries or self._accept or self._book_trusts(digest)
+            given = self._given(digest) if theirs.entries else given
         except ConfigError as error:
-            trusted = False
             problems.append(ToolProblem(PROJECT_FILE, str(error)))
         for entry in theirs.entries:
             if entry.config.name in taken:
                 text = f"{entry.config.name} is also in your own {USER_FILE}, which is used"
                 problems.append(ToolProblem(PROJECT_FILE, text, "warning"))
             else:
-                entries.append(replace(entry, trusted=trusted))
+                name = entry.config.name
+                variables = frozenset(variable for server, variable in given if server == name)
+                entries.append(replace(entry, trusted=trusted, given=variables))
         return ConfiguredServers(tuple(entries), tuple(problems), digest)
 
-    def trust(self, shown: str | None = None) -> tuple[ServerEntry, ...]:
+    def trust(self, shown: str | None = None, give: Collection[tuple[str, str]] = ()) -> tuple[ServerEntry, ...]:
         """Trust the project's file as it is now, in later sessions, too; return its servers.
 
-        `shown`: the digest of what the user has seen. Raises ConfigError if the file is another one by now.
+        `shown`: the digest of what the user has seen. `give`: a server and a variable of the user's that it gets from
+        now on, with those it was given before for the same file. Raises ConfigError, and changes nothing then, if the
+        file is another one by now, or a server does not want what it would be given.
         """
-        found, digest = self._project_list()
-        if shown is not None and shown != digest:
-            raise ConfigError(f"{PROJECT_FILE} has changed since it was shown, so it was not trusted; look at it again")
+        found, digest = self._seen(shown, "it was not trusted")
+        self._check(found, give)
         if found.entries:
+            self._grants().give(digest, give)
             self._book().trust(digest)
-        return found.entries
+        return self.read().project
+
+    def give(self, shown: str, give: Collection[tuple[str, str]]) -> None:
+        """Give servers of the project variables as `trust` does, but trust nothing that is not trusted."""
+        found, digest = self._seen(shown, "nothing was given")
+        self._check(found, give)
+        self._grants().give(digest, give)
 
     def distrust(self) -> None:
         """Raises ConfigError."""
         self._accept = False
         self._book().forget()
+        self._grants().forget()
 
     def add(self, name: str, entry: Mapping[str, Any]) -> ServerEntry:
         """Add a server to the user's file; what else is in it stays. Raises ConfigError, and changes nothing then."""
@@ -207,3 +214,31 @@ class ServerFiles:
 
     def _book_trusts(self, digest: str) -> bool:
         return self._folder is not None and self._book().trusts(digest)
+
+    def _seen(self, shown: str | None, outcome: str) -> tuple[ServerList, str]:
+        """Return the project's servers and digest. Raises ConfigError if the user was shown another file."""
+        found, digest = self._project_list()
+        if shown is not None and shown != digest:
+            raise ConfigError(f"{PROJECT_FILE} has changed since it was shown, so {outcome}; look at it again")
+        return found, digest
+
+    def _check(self, found: ServerList, give: Collection[tuple[str, str]]) -> None:
+        """Raises ConfigError if a server that is used does not want what it would be given."""
+        taken = {entry.config.name for entry in self._user_list().entries}
+        wants = {entry.config.name: entry.wants for entry in found.entries if entry.config.name not in taken}
+        for server, variable in give:
+            if server not in wants:
+                known = ", ".join(wants) or "none"
+                raise ConfigError(f"no server of this project is named {server[:80]!r}; there are: {known}")
+            if variable not in (names := [one.name for one in wants[server]]):
+                what = ", ".join(names) or "none"
+                raise ConfigError(f"{server} does not want {variable[:80]}; it wants {what}; nothing was given")
+
+    def _grants(self) -> GrantFile:
+        if self._folder is None:
+            raise ConfigError("what is given cannot be stored here, so no server of the project gets a variable")
+        return GrantFile(self._folder, self._workspace, Path.home())
+
+    def _given(self, digest: str) -> frozenset[tuple[str, str]]:
+        """Return each server with a variable that it may have. Raises ConfigError if the record is damaged."""
+        return frozenset() if self._folder is None else self._grants().given(digest)

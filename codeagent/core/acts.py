@@ -258,6 +258,8 @@ class TrustTools:
     """Load the project's tool files as they are now, or stop loading any of them."""
 
     trusted: bool
+    seen: str | None = None
+    """The `Toolbox.digest` of the files that the user was asked about; None if they were not shown."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,16 @@ class TrustServers:
     trusted: bool
     seen: tuple[str, ...] = ()
     """The files of their programs as the user was shown them, see `AgreeToServer`."""
+
+
+@dataclass(frozen=True)
+class GiveVariables:
+    """Give a server of the project variables of the user's, for as long as the project's `.mcp.json` is unchanged."""
+
+    name: str
+    variables: tuple[str, ...]
+    seen: tuple[str, ...]
+    """What the user was shown of the server: one that has changed since then is given nothing."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +297,7 @@ class AgreeToServer:
     """The texts as the user was shown them; one that has changed since then keeps waiting."""
 
 
-ServerAct = TrustServers | RestartServer | AgreeToServer
+ServerAct = TrustServers | GiveVariables | RestartServer | AgreeToServer
 
 
 @dataclass(frozen=True)
@@ -301,6 +313,8 @@ class Restore:
     conversation: bool = False
     paths: Collection[str] | None = None
     """Only these files; None: all that differ."""
+    seen: str | None = None
+    """The `Changes.present` that the user was shown; None if they were not."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +339,8 @@ class AnswerSummary:
     """Accept the summary, as it was shown or edited; None keeps the conversation as it is."""
 
     summary: str | None
+    seen: str | None = None
+    """The summary that was shown; None: whichever waits."""
 
 
 @dataclass(frozen=True)
@@ -376,6 +392,7 @@ Act = (
     | StopTrigger
     | TrustTools
     | TrustServers
+    | GiveVariables
     | RestartServer
     | AgreeToServer
     | Restore

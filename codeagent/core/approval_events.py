@@ -39,6 +39,10 @@ class ApprovalRequested(BaseEvent):
     """A rule that would allow this call and similar ones, for the user to edit; empty if none can be proposed."""
     by_hunk: bool = False
     """Whether its DiffBlock may be answered hunk by hunk."""
+    whose: str = ""
+    """Whose tool it is, as a phrase; empty if it is built in."""
+    about: str = ""
+    """What a tool that is not built in says about itself: its description, as the model reads it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

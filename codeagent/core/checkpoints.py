@@ -111,6 +111,8 @@ class Changes:
     files: tuple[ChangedFile, ...]
     left_out: tuple[str, ...] = ()
     """What cannot be seen or brought back, a phrase each."""
+    present: str | None = None
+    """Stands for the workspace as it was compared, for `Restore.seen`; None if two earlier points were."""
 
 
 class Rewind(Protocol):

@@ -133,6 +133,11 @@ def host_name(text: str) -> str | None:
     return name
 
 
+def is_loopback(host: str) -> bool:
+    """Whether the host, as in an address of the web, is this machine."""
+    return host in ("localhost", "::1", "[::1]") or (host.startswith("127.") and is_address(host))
+
+
 def is_address(name: str) -> bool:
     """Whether a name returned by `host_name` is an address."""
     return name.startswith("[") or name.rpartition(".")[2].isdigit()

@@ -7,7 +7,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, Protocol, assert_never
 
-from codeagent.core.acts import AgreeToServer, RestartServer, ServerAct, TrustServers
+from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError
@@ -70,6 +70,24 @@ class ServerConfig:
 
 
 @dataclass(frozen=True)
+class WantedVariable:
+    """A variable of the user's that a project's server wants."""
+
+    name: str
+    places: tuple[str, ...]
+    """Where its value would go, a phrase such as `its address` each."""
+    default: str | None
+    """What the server takes if the variable is not given; None: it is then not started."""
+    given: bool
+
+    @property
+    def line(self) -> str:
+        state = "given" if self.given else "not given"
+        instead = f", so it is {self.default or 'empty'}" if self.default is not None and not self.given else ""
+        return f"wants your {self.name}, for {' and '.join(self.places)}: {state}{instead}"
+
+
+@dataclass(frozen=True)
 class ServerFacts:
     """One configured server, as the user sees it."""
 
@@ -78,9 +96,9 @@ class ServerFacts:
     place: Literal["user", "project"]
     """Whether the user's or the project's file configures it."""
     shown: str
-    """What is run or reached, on one line and without secrets."""
+    """What is run or reached, on one line: without secrets if it is the user's, whole if it is the project's."""
     details: tuple[str, ...]
-    """What else it is given and may do, one phrase each."""
+    """What else it is given, wants and may do, one phrase each; never cut."""
     state: SourceState | Literal["untrusted", "disabled"]
     tools: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -90,6 +108,13 @@ class ServerFacts:
     changed: tuple[DiffBlock, ...] = ()
     """What waits for the user's consent, because it is new or has changed: the program in the workspace, without which
     the server is not started, or its tools and instructions."""
+    wants: tuple[WantedVariable, ...] = ()
+    """The variables of the user's that it wants; empty if it is the user's."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Return all that a question about starting it, or giving it something, shows."""
+        return (self.shown, *self.details)
 
 
 @dataclass(frozen=True)
@@ -121,6 +146,10 @@ class ServerBook(Protocol):
         One whose program in the workspace is not as the user has `seen` it is not started, and waits.
         """
 
+    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
+        """Give a trusted server of the project these variables of the user's, if it is as it was `seen`; later
+        sessions too. It is started with them."""
+
     async def restart(self, name: str) -> None:
         """Restart a server; returns before it is ready."""
 
@@ -135,6 +164,8 @@ def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
     match act:
         case TrustServers(trusted, seen):
             return book.trust(trusted, seen)
+        case GiveVariables(name, variables, seen):
+            return book.give(name, variables, seen)
         case RestartServer(name):
             return book.restart(name)
         case AgreeToServer(name, seen):

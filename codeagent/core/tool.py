@@ -1,7 +1,7 @@
 """Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -105,6 +105,10 @@ class TimedOut(ToolError):
     """The tool's own time limit was reached; `content` as with Cancelled."""
 
     kind = "timeout"
+
+
+REDEFINED = "its definition has changed since this call was made"
+"""Why a tool that is not the one shown does not run."""
 
 
 class BaseChanged(Exception):
@@ -298,6 +302,19 @@ class Tool(ABC, Generic[ArgsT]):
     documentation: str = ""
     """Full documentation in Markdown, for `info` (FEATURES F27). Empty: there is only the description."""
 
+    @property
+    def whose(self) -> str:
+        """Whose tool it is, as a phrase; empty if it is built in."""
+        match self.source:
+            case "builtin" | "provider":
+                return ""
+            case "mcp":
+                return f"the MCP server {self.origin}"
+            case "openapi":
+                return f"the API {self.origin}"
+            case _:
+                return self.origin or f"a source of the kind {self.source}"
+
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         """Return what the call may affect; must not raise."""
         return SHARED if self.concurrency == "shared" else EXCLUSIVE
@@ -334,6 +351,14 @@ class Tool(ABC, Generic[ArgsT]):
         `ctx.base` is that of the preview shown before, if this one has to show what has changed since.
         """
         return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
+
+    def outdated(self, *, asked: bool) -> Coroutine[Any, Any, str] | None:
+        """Find out why this is no longer the tool that calls were shown with, as a sentence; empty if it is.
+
+        Awaited right before each call runs. `asked`: the user was shown the call, so its source must be asked again.
+        None: nothing can change it but a new tool in its place.
+        """
+        return None
 
     @abstractmethod
     async def run(self, args: ArgsT, ctx: ToolContext) -> ToolResult:

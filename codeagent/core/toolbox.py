@@ -69,6 +69,8 @@ class Toolbox:
     untrusted: tuple[str, ...] = field(default=())
     """Files of the project that are not loaded because the user has not trusted them as they are now."""
     toolsets: tuple[ToolsetFacts, ...] = field(default=())
+    digest: str = ""
+    """Stands for the content of the project's files as they were last read; empty if there are none."""
 
 
 class ToolsInUse(Protocol):

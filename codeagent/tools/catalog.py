@@ -210,15 +210,16 @@ class ToolCatalog(ToolRegistry):
             await asyncio.to_thread(self._take_in, states)
         return None if states is None and not self.toolsets.moved else self._use()
 
-    async def trust(self) -> None:
+    async def trust(self, seen: str | None = None) -> None:
         """Trust the project's files as the last look found them, also in later sessions.
 
-        Raises ConfigError, also if they have changed since then, as the user has not seen the change.
+        `seen`: the `Toolbox.digest` that the user was asked about. Raises ConfigError, also if they have changed since
+        then, as the user has not seen the change.
         """
         if self._trust is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         digest = self._digest([folder.read() for folder in self._folders])
-        if digest != self._listed:
+        if digest != self._listed or (seen is not None and seen != (digest or "")):
             raise ConfigError("the tool files changed after they were listed: look at them again; nothing was trusted")
         if digest is not None:
             await asyncio.to_thread(self._trust.trust, digest)
@@ -312,7 +313,7 @@ class ToolCatalog(ToolRegistry):
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
         problems = (*self._problems, *refused, *self.toolsets.problems(), *broken, *doubled)
         facts = tuple(_facts(tool, self.toolsets.held.get(tool, "")) for tool in self)
-        self._now = Toolbox(facts, problems, self._untrusted)
+        self._now = Toolbox(facts, problems, self._untrusted, digest=self._listed or "")
         after = self._tools
         return CatalogChange(
             added=tuple(name for name in after if name not in before),

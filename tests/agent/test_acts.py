@@ -17,6 +17,7 @@ from codeagent.core.acts import (
     Compact,
     EditCall,
     FollowUp,
+    GiveVariables,
     Interrupt,
     Pause,
     Pin,
@@ -86,7 +87,10 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
     (StopTrigger("trigger-1"), "trigger-1 is no longer set; nothing was stopped"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
-    *((act, NO_SERVER) for act in (TrustServers(True), RestartServer("a"), AgreeToServer("a", ()))),
+    *(
+        (act, NO_SERVER)
+        for act in (TrustServers(True), GiveVariables("a", ("KEY",), ()), RestartServer("a"), AgreeToServer("a", ()))
+    ),
     (AnswerSummary("all"), "no summary waits for an answer; nothing was changed"),
     (Unpin(1), "pin 1 does not exist; nothing was changed"),
     (Restore("c1", "undo"), "no checkpoints are kept here; nothing was changed"),

@@ -233,3 +233,37 @@ def test_a_run_starts_nothing_of_an_untrusted_project_and_says_so(product: Produ
     done = product.run(product.script({"text": "Done."}))
     assert done.code == 0 and "not trusted, so it is not started: theirs" in done.err
     assert not (product.home / "ran").exists()
+
+
+def put_project(product: Product, **servers: object) -> None:
+    (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def test_every_question_about_a_project_shows_all_of_its_file_and_each_variable_it_wants(product: Product) -> None:
+    url = f"https://x.org/mcp?v=${{ANTHROPIC_API_KEY}}&pad={'a' * 500}end"
+    put_project(product, theirs={"url": url, "headers": {"Authorization": "Bearer ${TOKEN}", "X": "plain"}})
+    for words in (("list",), ("test", "theirs"), ("login", "theirs"), ("trust",)):
+        done = product.call("mcp", *words)
+        text = done.out + done.err
+        assert url in text and "sends Authorization: Bearer ${TOKEN}" in text and "sends X: plain" in text, words
+        assert "wants your ANTHROPIC_API_KEY, for its address: not given" in text, words
+        assert "wants your TOKEN, for its header Authorization: not given" in text, words
+    (server,) = json.loads(product.call("mcp", "list", "--json").out)["servers"]
+    assert [one["name"] for one in server["wants"]] == ["ANTHROPIC_API_KEY", "TOKEN"] and server["url"] == url
+
+
+def test_a_variable_is_given_to_a_server_of_the_project_by_name(product: Product) -> None:
+    put_project(product, theirs={"command": "sh", "args": ["-c", "echo $T >&2; exit 1"], "env": {"T": "${HOME}"}})
+    product.call("mcp", "trust")
+    assert "it wants your variable HOME; give it with: codeagent mcp trust --give theirs=HOME" in (
+        product.call("mcp", "list").out
+    )
+    refused = product.call("mcp", "trust", "--give", "theirs=PATH")
+    assert refused.code == 2 and "theirs does not want PATH; it wants HOME" in refused.err
+    assert "--give is SERVER=NAME" in product.call("mcp", "trust", "--give", "theirs").err
+    given = product.call("mcp", "trust", "--give", "theirs=HOME")
+    assert given.code == 0 and "wants your HOME, for its variable T: given" in given.out
+    assert "not tested" in product.call("mcp", "list").out
+    product.call("mcp", "distrust")
+    product.call("mcp", "trust")
+    assert "not given" in product.call("mcp", "list").out

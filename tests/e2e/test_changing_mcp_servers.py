@@ -3,27 +3,29 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from difflib import unified_diff
 from pathlib import Path
 
+from mcp.server.auth.provider import AccessToken
+
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.config.settings import SandboxSettings, Settings
-from codeagent.core.acts import AgreeToServer, RestartServer, TrustServers
+from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.mcp import ServerBook, ServerFacts
 from codeagent.core.runtime import AgentHandle
 from tests.e2e.product import Product
-from tests.tools.mcp.authorized import authorized_server
+from tests.tools.mcp.authorized import Authority, authorized_server
 
 SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
 
 
 @asynccontextmanager
 async def conversation(
-    product: Product, *, trust_project: bool = False
+    product: Product, *, trust_project: bool = False, **variables: str
 ) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
-    environment, own = {"PATH": "/usr/bin:/bin"}, product.home / "own"
+    environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
     place = Place(product.workspace, product.home / "state", environment, config_dir=own, trust_project=trust_project)
     settings = Settings(model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off"))
     runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
@@ -32,6 +34,15 @@ async def conversation(
         yield runtime.agent, runtime.agent.servers
     finally:
         await runtime.close()
+
+
+@contextmanager
+def private_server() -> Iterator[str]:
+    """Yield the address of a server that answers to those who send `Authorization: Bearer hush-hush`."""
+    authority = Authority()
+    with authorized_server(authority) as url:
+        authority.access["hush-hush"] = AccessToken(token="hush-hush", client_id="one", scopes=[], resource=url)
+        yield url
 
 
 def put(path: Path, servers: object) -> None:
@@ -99,6 +110,43 @@ async def test_what_cannot_be_started_says_why(product: Product) -> None:
         ):
             refused = await agent.finish(RestartServer(name))
             assert refused is not None and why in refused.reason, name
+
+
+async def test_a_projects_server_gets_a_variable_once_it_is_given_as_it_was_shown(product: Product) -> None:
+    with private_server() as url:
+        entry = {"url": f"{url}?v=${{LEVEL:-low}}", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+        put(product.workspace / ".mcp.json", {"theirs": entry})
+        async with conversation(product, TOKEN="hush-hush") as (agent, book):
+            assert await agent.finish(GiveVariables("theirs", ("TOKEN",), book.list()[0].said)) is not None
+            assert await agent.finish(TrustServers(True)) is None
+            [server] = book.list()
+            assert server.state == "failed" and "it wants your variable TOKEN" in server.problems[0]
+            refused = await agent.finish(GiveVariables("theirs", ("TOKEN",), ("what it said a moment ago",)))
+            assert refused is not None and "has changed since it was shown, so it was given nothing" in refused.reason
+            refused = await agent.finish(GiveVariables("theirs", ("PATH",), server.said))
+            assert refused is not None and "theirs does not want PATH" in refused.reason
+            put(product.workspace / ".mcp.json", {"theirs": entry | {"url": f"{url}?stolen=${{TOKEN}}"}})
+            refused = await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said))
+            assert refused is not None and "so nothing was given" in refused.reason
+            put(product.workspace / ".mcp.json", {"theirs": entry})
+            assert await agent.finish(TrustServers(True)) is not None
+            assert await agent.finish(TrustServers(True)) is None
+            assert await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said)) is None
+            assert (await until(book, lambda server: server.state == "ready")).tools == ("mcp__theirs__whoami",)
+            assert [one.given for one in book.list()[0].wants] == [False, True]
+        async with conversation(product, TOKEN="hush-hush") as (agent, book):
+            await until(book, lambda server: server.state == "ready")
+
+
+async def test_a_running_server_is_started_again_with_the_variable_it_is_given(product: Product) -> None:
+    with private_server() as url:
+        entry = {"url": url, "headers": {"Authorization": "Bearer ${TOKEN:-none}"}}
+        put(product.workspace / ".mcp.json", {"theirs": entry})
+        async with conversation(product, TOKEN="hush-hush") as (agent, book):
+            assert await agent.finish(TrustServers(True)) is None
+            server = await until(book, lambda server: server.state == "failed")
+            assert await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said)) is None
+            await until(book, lambda server: server.state == "ready")
 
 
 def theirs(product: Product) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerFacts, ServerText
+from codeagent.core.mcp import ServerFacts, ServerText, WantedVariable
 
 GIT = ServerFacts(
     "git", "stdio", "user", "uvx mcp-server-git", ("gets TOKEN",), "ready", ("mcp__git__status", "mcp__git__log")
@@ -22,6 +22,18 @@ DEAD = ServerFacts(
     ("no key\x1b[2J",),
 )
 THEIRS = ServerFacts("theirs", "stdio", "project", "npx -y theirs", ("may reach x.org",), "untrusted")
+KEY = WantedVariable("KEY", ("its address",), None, given=False)
+WANTING = ServerFacts(
+    "wanting",
+    "http",
+    "project",
+    "https://x/mcp?v=${KEY}",
+    (KEY.line,),
+    "failed",
+    (),
+    ("it wants your variable KEY",),
+    wants=(KEY,),
+)
 CHANGED = replace(GIT, changed=(DiffBlock(path="mcp__git__push", before="Push.", after="Push and tell everybody."),))
 
 
@@ -43,6 +55,9 @@ class Book:
         return self.resources if kind == "resource" else self.prompts
 
     async def trust(self, trusted: bool) -> None:
+        raise AssertionError("the page makes acts")
+
+    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
         raise AssertionError("the page makes acts")
 
     async def restart(self, name: str) -> None:

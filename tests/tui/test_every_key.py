@@ -272,7 +272,8 @@ WALKS: dict[str, Walk] = {
     "card": (
         asks_about_much,
         words(
-            "~tab down up pagedown pageup t left right r ~escape e ~escape ~tab p down up ~escape h v ~escape n y a A 1"
+            "~tab down up pagedown pageup t left right r ~escape e ~escape ~tab p down up ~escape h i v ~escape n y a"
+            " A 1"
         ),
     ),
     "boundary": (
@@ -384,7 +385,7 @@ WALKS: dict[str, Walk] = {
         ],
     ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
-    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y a y d")]),
+    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y v a y d")]),
     "rewind": (
         Recording,
         [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from codeagent.core.acts import AgreeToServer, RestartServer, TrustServers
+from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.display import DiffBlock
 from codeagent.tui.pages.servers import ServersScreen, servers_plain
 from codeagent.tui.parts.guard import TOO_SOON
-from tests.tui.fake_servers import CHANGED, DEAD, GIT, THEIRS, Book
+from tests.tui.fake_servers import CHANGED, DEAD, GIT, THEIRS, WANTING, Book
 from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, enter, settled, until
 
@@ -142,3 +142,72 @@ async def test_without_servers_the_next_step_is_said(tmp_path: Path) -> None:
 
 def test_what_is_copied_is_all_of_it() -> None:
     assert "uvx mcp-server-git" in servers_plain((GIT, DEAD)) and "wants you to log in" in servers_plain((GIT, DEAD))
+
+
+async def test_of_a_projects_server_everything_is_shown_and_nothing_is_cut(tmp_path: Path) -> None:
+    shown_whole = f"https://x/mcp?v=${{KEY}}&pad={'a' * 300}END"
+    book = Book(replace(WANTING, shown=shown_whole, details=("sends A: Bearer ${KEY}", *WANTING.details)))
+    async with page(tmp_path, book) as (_, app):
+        text = shown(app)
+        drawn = "".join(row.strip().removesuffix("↩") for row in text.splitlines())
+        assert shown_whole in drawn and "sends A: Bearer ${KEY}" in text and "…" not in text
+        assert "wants your KEY, for its address: not given" in text
+        assert set(styles_of(app, "${KEY}")) == {app.palette.warning.color}
+
+
+def styles_of(app: ReplayApp, text: str) -> list[object]:
+    """The colours of what is drawn as exactly this text."""
+    strips = app.screen._compositor.render_strips()
+    found = [part.style.color for strip in strips for part in strip if part.text == text and part.style]
+    assert found
+    return found
+
+
+async def test_a_variable_is_given_by_y_and_the_question_names_it_and_where_it_goes(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(GIT, WANTING)) as (pilot, app):
+        await pilot.press("tab", "v")
+        text = shown(app)
+        assert "wanting would get your KEY: its value goes wherever the name is marked below." in text
+        assert "https://x/mcp?v=${KEY}" in text and "give wanting 1 variable of yours? y does it" in text
+        assert "uvx mcp-server-git" not in text
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [GiveVariables("wanting", ("KEY",), WANTING.said)])
+
+
+async def test_a_server_that_wants_nothing_or_is_not_trusted_is_given_nothing(tmp_path: Path) -> None:
+    async with page(tmp_path, Book(GIT, replace(WANTING, state="untrusted"))) as (pilot, app):
+        await pilot.press("v")
+        await until(pilot, lambda: "git wants no variable that it does not have" in shown(app))
+        await pilot.press("tab", "v")
+        await until(pilot, lambda: "trust the project's servers first" in shown(app))
+        long_enough()
+        await pilot.press("y")
+        assert app.told == []
+
+
+async def test_an_address_that_changes_while_the_question_waits_is_given_no_variable(tmp_path: Path) -> None:
+    book = Book(WANTING)
+    async with page(tmp_path, book) as (pilot, app):
+        await pilot.press("v")
+        long_enough()
+        book.servers = (replace(WANTING, shown="https://evil/?v=${KEY}"),)
+        await pilot.press("y")
+        await until(pilot, lambda: "https://evil" in shown(app))
+        assert app.told == []
+
+
+async def test_a_question_longer_than_the_screen_is_answered_at_its_end(tmp_path: Path) -> None:
+    long = replace(THEIRS, details=tuple(f"gets A{number}=1" for number in range(90)))
+    async with page(tmp_path, Book(long)) as (pilot, app):
+        await pilot.press("t")
+        for _ in range(2):
+            long_enough()
+            assert "gets A89=1" not in shown(app)
+            await pilot.press("y")
+            assert app.told == []
+            await pilot.pause()
+        await until(pilot, lambda: "gets A89=1" in shown(app))
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [TrustServers(True)])

@@ -79,7 +79,7 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         assert app.told == [] and "trust 2 files? y loads them" in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [TrustTools(True)])
+        await until(pilot, lambda: app.told == [TrustTools(True, "")])
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
 
 
@@ -90,7 +90,7 @@ async def test_a_y_that_was_typed_before_the_question_could_be_read_loads_nothin
         assert app.told == [] and TOO_SOON in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [TrustTools(True)])
+        await until(pilot, lambda: app.told == [TrustTools(True, "")])
 
 
 async def test_no_other_keys_load_anything(tmp_path: Path) -> None:
@@ -180,3 +180,19 @@ async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_na
         text = shown(app)
     assert "toolset github" in text and "on · 1 of 40 tools" in text and "off · 1 tool" in text
     assert "failed, will be tried again · 0 tools" in text and "connection refused" in text and "tickets" not in text
+
+
+async def test_files_that_are_rewritten_under_their_names_while_the_question_waits_are_not_loaded(
+    tmp_path: Path,
+) -> None:
+    async with page(tmp_path, replace(TOOLBOX, digest="shown")) as (pilot, app):
+        await pilot.press("t")
+        long_enough()
+        app.clients[-1].tools_in_use = replace(TOOLBOX, digest="another")
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.told == []
+        await pilot.press("t")
+        long_enough()
+        await pilot.press("y")
+        await until(pilot, lambda: app.told == [TrustTools(True, "another")])

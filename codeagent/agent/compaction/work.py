@@ -99,6 +99,8 @@ class Compaction:
         self._asked: str | None = None
         """The hint of a compaction that the user wants at the next boundary."""
         self._review: asyncio.Future[str | None] | None = None
+        self._reviewing = ""
+        """The summary that waits for the user."""
 
     @property
     def asked(self) -> bool:
@@ -111,9 +113,11 @@ class Compaction:
             case Compact(hint):
                 self._asked = hint
                 self._emitter.notice("compaction.asked", "the conversation is compacted at the next boundary")
-            case AnswerSummary(summary):
+            case AnswerSummary(summary, seen):
                 if self._review is None or self._review.done():
                     return Refused("no summary waits for an answer; nothing was changed")
+                if seen is not None and seen != self._reviewing:
+                    return Refused("another summary waits now; nothing was changed: look at it again")
                 self._review.set_result(summary)
             case Pin(text):
                 return self._pin(text.strip())
@@ -271,7 +275,7 @@ class Compaction:
         self._emitter.emit(written)
         if wrong:
             raise _NotCompacted(wrong)
-        return await self._reviewed(token) if asked else summary
+        return await self._reviewed(summary, token) if asked else summary
 
     async def _asked_model(self, model: Model, request: ModelRequest) -> ModelAnswer:
         answer: ModelAnswer | None = None
@@ -294,9 +298,9 @@ class Compaction:
         self._gauge.learn(request_characters(request), answer.usage)
         return answer
 
-    async def _reviewed(self, token: CancelToken) -> str:
+    async def _reviewed(self, summary: str, token: CancelToken) -> str:
         """Wait until the user accepts, edits or refuses the summary. Raises _NotCompacted, RunCancelled."""
-        self._review = asyncio.get_running_loop().create_future()
+        self._review, self._reviewing = asyncio.get_running_loop().create_future(), summary
         try:
             with self._spending.waiting():
                 answer = await token.guard(_wait_for(self._review))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -30,6 +30,14 @@ class CallsServer(Protocol):
         """Where calls go, as a phrase."""
 
     @property
+    def sensitive(self) -> str:
+        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for the user."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The host that its calls go to, with and without its port; empty if it is a program."""
+
+    @property
     def seconds(self) -> float:
         """How long a call may take."""
 
@@ -37,6 +45,9 @@ class CallsServer(Protocol):
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
     ) -> Awaitable[Mapping[str, Any]]:
         """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
+
+    def outdated(self, offered: OfferedTool, *, asked: bool) -> Coroutine[Any, Any, str]:
+        """Find out why the server no longer offers this, or the user did not agree to it; see `core.tool.Tool`."""
 
     def instructions(self, agent: str) -> str:
         """Return the server's instructions for its tools, once for each agent; empty otherwise."""
@@ -77,10 +88,20 @@ class ServerTool(Tool[OpenArgs]):
         self._offered = offered
         self._server = server
 
+    @property
+    def whose(self) -> str:
+        return f"the MCP server {self._server.server}, {self._server.where}"
+
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        says = "its server says that it may destroy something" if self._offered.destructive else None
+        """Return the arguments as text, and the server's host for rules that deny or ask.
+
+        Modes never answer for the user if the server is elsewhere, or holds or may reach something.
+        """
+        says = "its server says that it may destroy something" if self._offered.destructive else ""
+        why = "; ".join(filter(None, (self._server.sensitive, says))) or None
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
-        return ApprovalKey(kind="text", parts=(canonical,), sensitive=says, server=self._server.server)
+        server = self._server
+        return ApprovalKey("text", (canonical,), sensitive=why, runs=server.hosts, server=server.server)
 
     def target(self, args: OpenArgs) -> str:
         return one_line(", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500)
@@ -90,9 +111,14 @@ class ServerTool(Tool[OpenArgs]):
         text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.server}, {self._server.where}."
         if self._offered.read_only:
             text += " It says that this changes nothing; nobody checks that."
-        return Preview(self.target(args), (TextBlock(text=text),))
+        return Preview(self.target(args), (TextBlock(text=text),), base=self._offered.digest)
+
+    def outdated(self, *, asked: bool) -> Coroutine[Any, Any, str]:
+        return self._server.outdated(self._offered, asked=asked)
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
+        if why := await self._server.outdated(self._offered, asked=False):
+            raise Failed(why)
         try:
             answer = await self._server.call(self._offered.raw_name, args.model_dump(), ctx, ServerProgress(ctx))
         except asyncio.CancelledError:

@@ -6,13 +6,15 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
+from codeagent.core.hosts import is_loopback
 from codeagent.core.mcp import ServerConfig, ServerPlace
 from codeagent.core.ports import Asker, RunningProgram, StartProgram
 from codeagent.core.sanitize import one_line, quoted
-from codeagent.core.tool import Failed, NotFound, Tool, ToolContext
+from codeagent.core.tool import REDEFINED, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
@@ -97,6 +99,11 @@ class McpSource:
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._list_again = asyncio.Event()
+        self._told_changes = 0
+        """How often the server has said that its tools changed."""
+        self._listed_changes = 0
+        """How often it had said so when it was asked for the tools in use."""
+        self._relisting = asyncio.Lock()
         self._calls: list[_RunningCall] = []
         self._asking = asyncio.Lock()
         self._taking = asyncio.Lock()
@@ -120,8 +127,31 @@ class McpSource:
         return "in the sandbox" if self._config.where == "sandbox" else "on this machine, outside the sandbox"
 
     @property
+    def sensitive(self) -> str:
+        config = self._config
+        holds = [*config.env, *config.headers, *(["a login"] if config.client is not None else [])]
+        on_machine = not config.url and config.where == "machine"
+        phrases = (
+            f"network access to {self.hosts[0]}" if self.hosts and not is_loopback(self.hosts[-1]) else "",
+            f"it may reach {', '.join(config.hosts)}" if config.hosts else "",
+            f"it holds {', '.join(holds)}" if holds else "",
+            "it runs on this machine, outside the sandbox" if on_machine else "",
+        )
+        return one_line("; ".join(filter(None, phrases)), 300)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        parts = urlsplit(self._config.url)
+        return tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or ""))) if parts.netloc else ()
+
+    @property
     def seconds(self) -> float:
         return self._config.timeout
+
+    def reconfigure(self, config: ServerConfig) -> None:
+        """Use this from the next start on; another program or address is another server, and is remembered as such."""
+        self._config, self._pins = config, PinFile(self._host.pins, config)
+        self._agreed = None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the server, again if it has failed; return once its tools are listed or it failed."""
@@ -265,15 +295,33 @@ class McpSource:
             ended.cancel()
             told.cancel()
 
-    async def _list(self, connection: "Connection") -> None:
-        try:
-            async with asyncio.timeout(self._config.start_timeout):
-                offer = await self._offered(connection)
-        except (ServerError, TimeoutError) as error:
-            self.record.add(f"its tools could not be listed again: {error or 'no answer'}")
-            return
-        await self._take(offer)
-        self._show(state="ready")
+    async def _list(self, connection: "Connection") -> str:
+        """List the server's tools again; return why that failed, as a phrase, empty if it did not."""
+        async with self._relisting:
+            told = self._told_changes
+            try:
+                async with asyncio.timeout(self._config.start_timeout):
+                    offer = await self._offered(connection)
+            except (ServerError, TimeoutError) as error:
+                why = f"its tools could not be listed again: {error or 'no answer'}"
+                self.record.add(why)
+                return why
+            await self._take(offer)
+            self._listed_changes = told
+            self._show(state="ready")
+            return ""
+
+    async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
+        """Implement `server_tool.CallsServer`; what the server said that it changed is read first."""
+        connection = self._connection
+        stale = asked or self._listed_changes != self._told_changes
+        if connection is not None and stale and (why := await self._list(connection)):
+            return f"{self.name} was not called: {why}"
+        there = self._tools.get(offered.name)
+        if there is not None and there[0] == offered:
+            return ""
+        look = f"/mcp, or codeagent mcp test {self.name}, shows the difference"
+        return f"{offered.name} was not called: {REDEFINED}; {look}"
 
     async def _offered(self, connection: "Connection") -> ServerOffer:
         """Return the server's offer. Raises ServerError."""
@@ -354,6 +402,7 @@ class McpSource:
 
     def listing_changed(self) -> None:
         """Implement `connection.Listener`."""
+        self._told_changes += 1
         self._list_again.set()
 
     async def call(
@@ -449,7 +498,8 @@ class McpSource:
             end, asked = running.limit.when(), loop.time()
             running.limit.reschedule(asked + ANSWER_SECONDS)
             try:
-                return await ask_for_server(self.name, params, self._host.asker, running.ctx)
+                reaction = await ask_for_server(self.name, params, self._host.asker, running.ctx)
+                return reaction if running in self._calls else Reaction("cancel")  # nobody waits for it any more
             except RunCancelled:
                 return Reaction("cancel")
             finally:

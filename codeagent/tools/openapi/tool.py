@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
+from codeagent.core.hosts import is_loopback
 from codeagent.core.json_types import JsonValue
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.policy import ApprovalKey, EquivalentCall
@@ -67,6 +68,11 @@ class Caller:
         """Return what the user is told about the credentials of a call."""
         return [f"with the secret {self.credentials[one.id]}" for one in self.way(security)]
 
+    def sensitive(self, server: WebUrl, security: tuple[Way, ...]) -> str | None:
+        """Return why a call is asked about in every mode; None if a mode may answer for the user."""
+        away = () if is_loopback(server.host) else (f"network access to {server.place}",)
+        return ", ".join((*away, *self.notes(security))) or None
+
     def hint(self, security: tuple[Way, ...]) -> str:
         """Return a hint for a refused call without credentials; empty if it had them, or none are defined."""
         if not security or self.way(security) or () in security:
@@ -113,7 +119,7 @@ class Caller:
 
 
 class OperationTool(Tool[OpenArgs]):
-    """Calls one operation. The user pinned the document's hosts, so a mode may answer for the user."""
+    """Calls one operation. Modes never answer for the user if it leaves this machine or goes with a secret."""
 
     Args = OpenArgs
     permission = "prompt"
@@ -143,7 +149,8 @@ class OperationTool(Tool[OpenArgs]):
         given = _given(args)
         paths = tuple(posixpath.normpath(path) for path in _paths(self._plan, given))
         does = (EquivalentCall("read", ApprovalKey("path", paths)),) if paths else ()
-        return replace(self._key(given), does=does)
+        why = self._caller.sensitive(self._server, self._plan.security)
+        return replace(self._key(given), does=does, sensitive=why)
 
     def _key(self, given: Mapping[str, Any]) -> ApprovalKey:
         operation = self._plan.operation
@@ -245,9 +252,10 @@ class GenericRequest(Tool[GenericArgs]):
 
     def approval_key(self, args: GenericArgs) -> ApprovalKey:
         try:
-            return _key(args.method, self._url(args))
+            key = _key(args.method, self._url(args))
         except ToolError:
-            return ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place)
+            key = ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place)
+        return replace(key, sensitive=self._caller.sensitive(self._server, self._security))
 
     def proposal(self, args: GenericArgs) -> str:
         return f"{self.name}({args.method} *)" if args.method == "GET" else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from codeagent.core.hosts import HostRule, is_address
+from codeagent.core.hosts import HostRule, is_loopback
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Denied
 from codeagent.tools.web.url import WebUrl
@@ -61,7 +61,7 @@ class SecretBook:
                 f"the secret {name} is not bound to {url.place}, so nothing was sent; the user binds it to hosts under "
                 "[web.secrets] in their configuration"
             )
-        if url.scheme != "https" and not _is_local(url):
+        if url.scheme != "https" and not is_loopback(url.host):
             raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
         found = await asyncio.to_thread(self._find, name)
         if not found:
@@ -84,10 +84,6 @@ class SecretBook:
 def basic(login: str) -> str:
     """Return the credentials of HTTP basic authentication for `user:password`."""
     return b64encode(login.encode()).decode("ascii")
-
-
-def _is_local(url: WebUrl) -> bool:
-    return url.host in ("localhost", "[::1]") or (url.host.startswith("127.") and is_address(url.host))
 
 
 def _replaced(value: Any, values: Mapping[str, str]) -> Any:

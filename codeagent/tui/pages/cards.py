@@ -60,8 +60,8 @@ class ChatCard(Card):
             case StartPlan(text=text, mode=mode):
                 client.do(SetMode(mode))
                 client.do(Prompt(f"Carry out this plan:\n\n{text}"))
-            case UseSummary(text=text):
-                self._act(AnswerSummary(text))
+            case UseSummary(text=text, seen=seen):
+                self._act(AnswerSummary(text, seen))
             case _:
                 assert_never(wanted)
 

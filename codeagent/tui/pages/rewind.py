@@ -95,7 +95,7 @@ async def undo(chat: ChatScreen, argument: str) -> None:
     title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
     go, paths = await _asked(chat, client.rewind, point, changes, title, "undo it", always=batches > 1)
     if go:
-        changed = await _restored(client, Restore(point.id, "undo", paths=paths))
+        changed = await _restored(client, Restore(point.id, "undo", paths=paths, seen=changes.present))
         chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
 
@@ -106,7 +106,7 @@ async def redo(chat: ChatScreen, argument: str) -> None:
     changes = await client.rewind.changes(point.id)
     go, paths = await _asked(chat, client.rewind, point, changes, "Restore what was undone", "restore it")
     if go:
-        changed = await _restored(client, Restore(point.id, "redo", paths=paths))
+        changed = await _restored(client, Restore(point.id, "redo", paths=paths, seen=changes.present))
         chat.tell(f"restored: {_named(changed) if changed else 'the conversation'}")
 
 
@@ -141,14 +141,16 @@ async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> boo
     if way != "conversation":
         go, paths = await _asked(chat, client.rewind, point, changes, title, "goes back")
     if go:
-        await _go(chat, client, point, way, paths)
+        await _go(chat, client, point, way, paths, changes.present)
     return True
 
 
-async def _go(chat: ChatScreen, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None) -> None:
+async def _go(
+    chat: ChatScreen, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None, seen: str | None
+) -> None:
     talks = way != "files"
     said = prompt_said(chat.state.document.blocks, client.rewind.points(), point) if talks else ""
-    act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths)
+    act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths, seen=seen)
     changed = await _restored(client, act)
     chat.state.give_back(said)
     did = [_named(changed)] if changed else []

@@ -90,8 +90,8 @@ async def compact(chat: ChatScreen, argument: str) -> None:
     match argument if isinstance(now, SummaryReady) else None:
         case "":
             await chat.app.push_screen_wait(TextScreen("Summary", card.summary))
-        case "use":
-            await card.at_boundary(UseSummary(card.summary))
+        case "use" if isinstance(now, SummaryReady):
+            await card.at_boundary(UseSummary(card.summary, now.text))
         case "edit" if isinstance(now, SummaryReady):
             await card.write_outside(text_write(now))
         case "keep":

@@ -145,6 +145,8 @@ class ToolsScreen(Page[None]):
         self._shown = toolbox
         self._asked: tuple[str, ...] = ()
         """The files that the pending question about trust is for."""
+        self._seen = ""
+        """The digest of their content when it was asked."""
         self._ask = ask
 
     def on_mount(self) -> None:
@@ -159,7 +161,7 @@ class ToolsScreen(Page[None]):
     def action_trust(self) -> None:
         self._look()
         self.pane.turn("home")  # it says there what trusting means
-        self._asked = self._shown.untrusted
+        self._asked, self._seen = self._shown.untrusted, self._shown.digest
         self.guard.close()
         files = counted(len(self._asked), "file")
         self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
@@ -168,36 +170,36 @@ class ToolsScreen(Page[None]):
         """Load the files, unless the key was pressed before the question could be read."""
         asked = self._asked
         self._look()
-        if not asked or asked != self._shown.untrusted:
+        if not asked or not self._asked:
             return
         if self.guard.admits("y"):
-            self._change(trusted=True)
+            self._change(TrustTools(True, self._seen))
         else:
             self.say(TOO_SOON)
 
     def action_distrust(self) -> None:
-        self._change(trusted=False)
+        self._change(TrustTools(False))
 
-    def _change(self, *, trusted: bool) -> None:
+    def _change(self, act: TrustTools) -> None:
         self.settle()
         self.app.run_worker(
-            self._trust(trusted)
+            self._trust(act)
         )  # a worker of the app, so that closing the page does not cancel it halfway
 
-    async def _trust(self, trusted: bool) -> None:
-        if (refused := await self._client.finish(TrustTools(trusted))) is not None:
+    async def _trust(self, act: TrustTools) -> None:
+        if (refused := await self._client.finish(act)) is not None:
             self.say(refused.reason)
             return
         self._look()
         loaded = _LATER if self._shown.untrusted else "loaded"
-        self.say(loaded if trusted else DISTRUSTED)
+        self.say(loaded if act.trusted else DISTRUSTED)
 
     def _look(self) -> None:
         """Draw what changed; if the files in question changed, ask again."""
         toolbox = self._client.toolbox
         if toolbox is None or toolbox == self._shown:
             return
-        if toolbox.untrusted != self._shown.untrusted and self._asked:
+        if self._asked and (toolbox.untrusted, toolbox.digest) != (self._asked, self._seen):
             self.settle()
         self._shown = toolbox
         self.title_row.tell(_note(toolbox))

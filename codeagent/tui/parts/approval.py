@@ -80,15 +80,15 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
     front, to_read = shown[0], tuple(each.waiting for each in shown)
     if front.question is not None:
         return _question_content(front, front.question, view, context)
-    choices = _choices(front, context) if len(shown) == 1 else choices_of_all(shown)
+    choices = _choices(front, view, context) if len(shown) == 1 else choices_of_all(shown)
     marked = view.marked if view.marked in {choice.key for choice in choices} else _NO
     return CardContent(
         id=tuple(each.approval_id for each in to_read),
         scope="card",
         left=_title(shown),
         right=_waiting(shown, context),
-        body=tuple(_all_pieces(shown, split=context.split)),
-        drawn_of=(to_read, context.split),
+        body=tuple(_all_pieces(shown, split=context.split, about=view.about)),
+        drawn_of=(to_read, context.split, view.about),
         choices=choices,
         tab="to answer",
         beside={**_SCROLLING, **_unavailable(shown, choices, context), **_marking(choices, marked)},
@@ -145,7 +145,7 @@ def _question_content(asked: Asked, question: QuestionBlock, view: CardView, con
     )
 
 
-def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
+def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[CardChoice, ...]:
     out = [
         CardChoice("y", "allow once", "allow", 90, allows=True, does=_answer(asked, Decision("once"))),
         CardChoice("a", "allow for this session", "session", 60, allows=True, does=_answer(asked, Decision("session"))),
@@ -158,6 +158,9 @@ def _choices(asked: Asked, context: ApprovalContext) -> tuple[CardChoice, ...]:
         out.append(CardChoice("v", "never", keep=80, does=_answer(asked, never)))
     if context.calls > 1:
         out.append(CardChoice("A", "all of them…", "all…", 40, does=ShowAs("all", True)))
+    if asked.waiting.about:
+        words = "hide what it is" if view.about else "what it is"
+        out.append(CardChoice("i", words, "about", 65, does=ShowAs("about", not view.about)))
     if context.wide and asked.rows:
         out.append(
             CardChoice("t", "unified" if context.split else "split", keep=30, does=ShowAs("split", not context.split))
@@ -257,6 +260,7 @@ def _unavailable(
             "p": Say("no rule can be proposed for this: answer it each time"),
             "e": Say("this call cannot be edited; r: say what to do instead"),
             "h": Say("this cannot be split: y allows all of it"),
+            "i": Say("this is a tool of codeagent's own: info explains it"),
             "v": Say("`never` is only for hosts: n denies this call, a deny rule denies it for good"),
         }
     if shown[0].rows and not context.wide:
@@ -274,12 +278,14 @@ def _marking(choices: Sequence[CardChoice], marked: str) -> dict[str, LazyMeanin
     return {**moves, "enter": does[marked]} if marked else {**moves}
 
 
-def _all_pieces(shown: Sequence[Asked], *, split: bool) -> Iterator[Piece]:
-    """Return everything that is asked, as pieces."""
+def _all_pieces(shown: Sequence[Asked], *, split: bool, about: bool) -> Iterator[Piece]:
+    """Return everything that is asked, as pieces; `about`: with what a single tool says about itself."""
     for at, each in enumerate(shown, 1):
         if at > 1:
             yield blank
-        yield from pieces(each, split=split, heading=f"{at} of {len(shown)}" if len(shown) > 1 else "")
+        alone = len(shown) == 1
+        heading = "" if alone else f"{at} of {len(shown)}"
+        yield from pieces(each, split=split, heading=heading, about=about and alone)
 
 
 def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:

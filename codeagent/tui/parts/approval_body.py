@@ -13,7 +13,7 @@ from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, Unkno
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.line_pane import Piece, blank, diff_piece, marked_piece
+from codeagent.tui.parts.line_pane import Piece, blank, diff_piece, marked_piece, wrapped_piece
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, flat
 from codeagent.tui.rendering.marked import marked_lines
@@ -80,12 +80,20 @@ def asker(waiting: ApprovalRequested) -> str:
     return "" if waiting.agent == MAIN else f"{flat(waiting.agent)}: "
 
 
-def pieces(question: Asked, *, split: bool, heading: str = "") -> tuple[Piece, ...]:
-    """Return the reason, then every block; `heading` comes first if several questions are listed."""
+def pieces(question: Asked, *, split: bool, heading: str = "", about: bool = False) -> tuple[Piece, ...]:
+    """Return whose tool it is, the reason, then every block; `heading` comes first if several questions are listed.
+
+    `about`: with what the tool says about itself, before the call.
+    """
     waiting = question.waiting
     out: list[Piece] = []
     if heading:
         out.append(marked_piece(f"{heading}  {asker(waiting)}{waiting.name}  {waiting.target}", "strong"))
+    if waiting.whose:
+        out.append(marked_piece(f"a tool of {waiting.whose}", "accent"))
+    if about:
+        out.append(wrapped_piece("It says about itself, in words that nobody checked:", "muted"))
+        out += (marked_piece(waiting.about, "text", lead="  "), blank)
     if waiting.reason and waiting.reason != ALWAYS_ASKS:
         out.append(marked_piece(waiting.reason, "warning", lead="⚠ "))
     if not waiting.blocks:

@@ -138,7 +138,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
         body=plan_pieces(text),
         drawn_of=text,
         choices=(
-            CardChoice("c", "use it", keep=95, does=Send((UseSummary(text),), "compacting")),
+            CardChoice("c", "use it", keep=95, does=Send((UseSummary(text, summary.text),), "compacting")),
             CardChoice("e", "edit", keep=90, does=text_write(summary)),
             CardChoice("k", "keep the conversation as it is", "keep all", 85, does=Send((UseSummary(None),), "kept")),
         ),

@@ -65,6 +65,8 @@ class UseSummary:
 
     text: str | None
     """Markdown, with the user's changes."""
+    seen: str | None = None
+    """The summary as it was shown first; None: whichever waits."""
 
 
 BoundaryAct = Continue | SkipCall | WrittenCall | StartPlan | UseSummary
@@ -123,9 +125,10 @@ class MarkChoice:
 
 @dataclass(frozen=True)
 class ShowAs:
-    """Show it another way: all waiting calls, a diff in two columns, or nothing until Tab is pressed."""
+    """Show it another way: all waiting calls, a diff in two columns, what the tool says about itself above the call, or
+    nothing until Tab is pressed."""
 
-    view: Literal["all", "split", "away"]
+    view: Literal["all", "split", "about", "away"]
     on: bool
 
 
@@ -185,6 +188,8 @@ class CardView:
     """The marked row, from 0; None if none was marked yet."""
     problem: str = ""
     """What was wrong with the edit of the marked row."""
+    about: bool = False
+    """Whether what the tool says about itself is shown."""
     away: bool = False
 
 

@@ -100,11 +100,12 @@ class Waiting:
 
     def mark(self, what: MarkRow | MarkChoice) -> None:
         """Move the mark in what is shown."""
+        view = self._views.get(self._front, CardView())
         match what:
             case MarkRow():
-                self._views[self._front] = CardView(marked="", row=what.row)
+                self._views[self._front] = replace(view, marked="", row=what.row)
             case MarkChoice():
-                self._views[self._front] = CardView(marked=what.key)
+                self._views[self._front] = replace(view, marked=what.key, row=None)
             case _:
                 assert_never(what)
 
@@ -115,6 +116,8 @@ class Waiting:
                 self.listing = what.on
             case "split":
                 self._split = what.on
+            case "about":
+                self._views[self._front] = replace(self._views.get(self._front, CardView()), about=what.on)
             case "away":
                 self._views[place_of(self.boundary)] = CardView(away=what.on)
             case _:

@@ -25,29 +25,33 @@ _CUT = "↩"
 _UNDERLINE = Style(underline=True)
 
 
-def marked_text(text: str, palette: Palette) -> list[tuple[str, Style]]:
+def marked_text(text: str, palette: Palette, names: re.Pattern[str] | None = None) -> list[tuple[str, Style]]:
     """Return the text as (text, style), without the summary of its letters; newlines stay.
 
     Invisible code points are written as `\\u{202e}`, and long runs of spaces, tabs and blank lines as their count, both
-    in the warning style; other characters that are not ASCII are underlined in it.
+    in the warning style; other characters that are not ASCII are underlined in it. What matches `names` is in the
+    warning style, too.
     """
     parts: list[tuple[str, Style]] = []
     at = 0
     for found in _ODD.finditer(text):
         if found.start() > at:
-            parts.append((text[at : found.start()], palette.text))
+            parts += _named(text[at : found.start()], palette, names)
         parts.append(_shown(found[0], palette))
         at = found.end()
     if at < len(text):
-        parts.append((text[at:], palette.text))
+        parts += _named(text[at:], palette, names)
     return parts
 
 
-def marked_lines(text: str, width: int, palette: Palette) -> list[Line]:
-    """Return the text's rows; a row that ends inside a word ends in `↩`. A last line lists what is not ASCII."""
+def marked_lines(text: str, width: int, palette: Palette, names: re.Pattern[str] | None = None) -> list[Line]:
+    """Return the text's rows; a row that ends inside a word ends in `↩`. A last line lists what is not ASCII.
+
+    `names`: see `marked_text`.
+    """
     room = max(width - 1, NARROWEST)
     # Only a single space may be dropped at the end of a row; a no-break space is free, as the text's own are escaped.
-    parts = [(_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette)]
+    parts = [(_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette, names)]
     rows = wrap(parts, room)
     lines = []
     for row, following in zip(rows, [*rows[1:], None], strict=True):
@@ -73,6 +77,16 @@ def odd_letters(text: str) -> str:
     different = [f"U+{ord(character):04X}" for character in dict.fromkeys(odd)]
     listed = ", ".join(different[:_LISTED]) + (", …" if len(different) > _LISTED else "")
     return f"{len(odd)} non-ASCII {kind}{'' if len(odd) == 1 else 's'}: {listed}"
+
+
+def _named(text: str, palette: Palette, names: re.Pattern[str] | None) -> Iterator[tuple[str, Style]]:
+    at = 0
+    for found in () if names is None else names.finditer(text):
+        yield text[at : found.start()], palette.text
+        yield found[0], palette.warning
+        at = found.end()
+    if at < len(text):
+        yield text[at:], palette.text
 
 
 def _fixed(spaces: re.Match[str]) -> str:

@@ -88,6 +88,8 @@ CASES = (
         ),
     ),
     Case("RugPull", after="not used until you agree"),
+    Case("Redefines"),
+    Case("RedefinesAndTells"),
     Case("OneMoreTool", after="not used until you agree"),
     Case("ChangesAllTheTime"),
     Case("EndlessPages", tuple(f"page{n}" for n in range(1, 101))),

@@ -299,3 +299,19 @@ async def test_rules_name_a_document_an_operation_or_a_path_and_plan_mode_only_r
     assert verdict(get, Rule.parse(f"echo__{get}(GET /path/a%2Fb/*)", "auto"), **here) == "auto"
     assert verdict(get, Rule.parse("echo__*", "auto"), Rule.parse("echo__*(GET /path/*)", "deny"), **here) == "deny"
     assert verdict(get, Rule.parse("echo__*", "auto"), Rule.parse("*(127.0.0.1)", "deny"), **here) == "deny"
+
+
+async def test_mode_auto_asks_for_what_leaves_this_machine_or_takes_a_secret(api: Api, tmp_path: Path) -> None:
+    def reason(calls: Calls, operation: str, *rules: Rule) -> str:
+        tool = calls.tool(operation)
+        args = {"text": "a", "number": 7} if "path" in operation else {}
+        key = tool.approval_key(parse_arguments(tool, json.dumps(args)))
+        found = Policy("auto", rules).check(tool.name, key, tool.permission, tool.effect)
+        return found.reason if found.permission == "prompt" else found.permission
+
+    document, place = ApiDocument(api.document), LocalWorkspace(tmp_path)
+    here = await opened(document, api.place, place, credentials=_CREDENTIALS)
+    away = await opened(document, "api.example.org", place, server="https://api.example.org/")
+    assert reason(here, "path") == "auto" and reason(here, "bearer") == "with the secret TOKEN"
+    assert reason(away, "path") == "network access to api.example.org"
+    assert reason(away, "path", Rule.parse("echo__*(GET *)", "auto")) == "auto"

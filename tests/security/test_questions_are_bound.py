@@ -1,0 +1,261 @@
+"""T51: what a question showed is what a yes is for: if that changed while the question waited, it is asked again or
+refused with a clear line, and never done.
+
+Each row is one question of the product. The tests of completeness read the code: a question without a row fails.
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import codeagent
+from codeagent.core import acts
+from codeagent.core.tool import Tool
+from codeagent.tui.actions import KEYS
+from tests.security import bound_questions as about
+from tests.security import bound_trust as trust
+from tests.security.bound_questions import CALLS, Outcome, call
+
+REDEFINED = "its definition has changed since this call was made"
+AGAIN = "asked 2 times"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    asks: Callable[[Path, bool], Awaitable[Outcome]]
+    said: str
+    """What must be said if what was shown has changed."""
+
+
+ROWS = (
+    Row("write", about.write, AGAIN),
+    Row("edit", about.edit, AGAIN),
+    Row("multi_edit", about.multi_edit, AGAIN),
+    Row("apply_patch", about.apply_patch, AGAIN),
+    Row("json_write", about.json_write, AGAIN),
+    Row("hunk review", about.hunk_review, AGAIN),
+    Row("git_commit", about.git_commit, AGAIN),
+    *(Row(name, call(name), REDEFINED) for name in CALLS),
+    Row("a server's tool", about.mcp, REDEFINED),
+    Row("a server's tool, changed in silence", about.mcp_in_silence, REDEFINED),
+    Row("a server's form", about.elicitation, "cancel"),
+    Row("hosts of a command", about.host_card, AGAIN),
+    Row("what a command left", about.leftover, AGAIN),
+    Row("merge of a child's worktree", about.merge, "Nothing of what it changed was taken"),
+    Row("undo", about.undo, "changed after it was shown; nothing was changed"),
+    Row("redo", about.redo, "changed after it was shown; nothing was changed"),
+    Row("rewind", about.rewound, "changed after it was shown; nothing was changed"),
+    Row("taking back a hunk", about.take_back_a_hunk, "changed meanwhile"),
+    Row("summary", about.summary, "another summary waits now; nothing was changed"),
+    Row("plan", trust.plan, "ignored (just appeared)"),
+    Row("the whole batch", trust.whole_batch, "ignored (just appeared)"),
+    Row("tool files and agents", trust.tools, "look at them again; nothing was trusted"),
+    Row("a project's servers", trust.servers, "has changed since it was shown, so it was not trusted"),
+    Row("variables for a server", trust.variables, "has changed since it was shown, so nothing was given"),
+    Row("a server's changed tools", trust.agreement, "not used until you agree"),
+    Row("recipes", trust.recipes, "still to be trusted"),
+    Row("start of a recipe", trust.recipe_start, "is not trusted"),
+    Row("a git directory elsewhere", trust.git_directory, "its git directory is elsewhere"),
+)
+LATER = {"the repository's image": "engineer images", "the program of a project's server": "engineer start"}
+"""Questions whose rows come with the work of others."""
+NAMES = {row.name for row in ROWS} | set(LATER)
+
+
+@pytest.mark.soak(tried=1, row="bound questions")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_a_yes_is_for_what_was_shown(row: Row, tmp_path: Path) -> None:
+    (shown := tmp_path / "shown").mkdir()
+    (changed := tmp_path / "changed").mkdir()
+    done = await row.asks(shown, False)
+    assert done.done, f"it was not done although nothing changed: {done.said}"
+    refused = await row.asks(changed, True)
+    assert not refused.done, f"it was done although what was shown had changed: {refused.said}"
+    assert row.said in refused.said, refused.said
+
+
+def test_no_name_is_used_twice() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+ASKED_IN = {
+    "codeagent/agent/approvals.py:Approvals.permit": "every call, by its tool below",
+    "codeagent/agent/approvals.py:UserQuestions.ask": "a server's form",
+    "codeagent/agent/inspection.py:Inspection._ask": "what a command left",
+    "codeagent/agent/merging.py:Merge._ask": "merge of a child's worktree",
+    "codeagent/agent/reach.py:CallReach._card": "hosts of a command",
+}
+"""Where the code asks through `Approvals.ask`."""
+
+
+def test_every_place_that_asks_has_a_row() -> None:
+    found = {
+        place
+        for place, node in calls_in_code()
+        if isinstance(node.func, ast.Attribute)
+        and node.func.attr == "ask"
+        and any(keyword.arg == "binding" for keyword in node.keywords)
+    }
+    assert found == set(ASKED_IN)
+    assert set(ASKED_IN.values()) - {"every call, by its tool below"} <= NAMES
+
+
+TOOLS = {
+    "AddSchedule": "add_schedule",
+    "AddTimer": "add_timer",
+    "ApplyPatch": "apply_patch",
+    "Bash": "bash",
+    "BuiltinTool": "a YAML tool over a built-in one",
+    "CommandTool": "a YAML tool that runs a command",
+    "Edit": "edit",
+    "FunctionTool": "a Python tool on the machine",
+    "GenericRequest": "any request to an API",
+    "GitCommit": "git_commit",
+    "HttpRequest": "http_request",
+    "JsonWrite": "json_write",
+    "MultiEdit": "multi_edit",
+    "OperationTool": "an API's operation",
+    "Python": "python",
+    "SandboxedFunction": "a Python tool in the sandbox",
+    "ServerTool": "a server's tool",
+    "WatchChannel": "watch_channel",
+    "WatchFile": "watch_file",
+    "WebFetch": "web_fetch",
+    "WebSearch": "web_search",
+    "Write": "write",
+}
+"""The tools that ask before they run."""
+
+
+def test_every_tool_that_asks_has_a_row() -> None:
+    assert {kind.__name__ for kind in tools_that_ask()} == set(TOOLS)
+    assert set(TOOLS.values()) <= NAMES
+
+
+KEPT_IN = {
+    "codeagent/bootstrap/image.py": "the repository's image",
+    "codeagent/bootstrap/place.py": "a git directory elsewhere",
+    "codeagent/bootstrap/tools.py": "tool files and agents",
+    "codeagent/config/documents.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
+    "codeagent/config/mcp.py": "a project's servers",
+}
+"""Where trust is kept, and the question that it comes from."""
+
+
+def test_every_record_of_trust_comes_from_a_question_with_a_row() -> None:
+    kept = importlib.import_module("codeagent.config.kept")
+    records = {
+        name for name, kind in vars(kept).items() if inspect.isclass(kind) and issubclass(kind, kept._ProjectFile)
+    }
+    found = {
+        place.partition(":")[0]
+        for place, node in calls_in_code()
+        if isinstance(node.func, ast.Name) and node.func.id in records
+    }
+    assert found == set(KEPT_IN)
+    assert {name for name in KEPT_IN.values() if name} <= NAMES
+
+
+ANSWERS = {
+    "Answer": "every call, by its tool below",
+    "AnswerSummary": "summary",
+    "AgreeToServer": "a server's changed tools",
+    "GiveVariables": "variables for a server",
+    "Restore": "undo",
+    "RestoreFile": "taking back a hunk",
+    "RunRecipe": "start of a recipe",
+    "TrustServers": "a project's servers",
+    "TrustTools": "tool files and agents",
+}
+"""The acts that answer a question."""
+NOT_ANSWERS = {
+    "AllowRule", "Background", "CancelCall", "Compact", "EditCall", "FollowUp", "Interrupt", "Pause", "Pin", "Prompt",
+    "Reorder", "RestartServer", "Resume", "RevokeRule", "Rewrite", "RunShell", "SendToJob", "SetBudget", "SetEffort",
+    "SetMode", "SetModel", "SetNetwork", "SkipCall", "Steer", "Step", "Stop", "StopJob", "StopTrigger", "TakeBack",
+    "Unpin",
+}  # fmt: skip
+"""The acts that say all that they do themselves."""
+
+
+def test_every_act_that_answers_has_a_row() -> None:
+    assert {kind.__name__ for kind in get_args(acts.Act)} == set(ANSWERS) | NOT_ANSWERS
+    assert set(ANSWERS.values()) - {"every call, by its tool below"} <= NAMES
+
+
+APPROVING = {
+    "card.once": "every call, by its tool below",
+    "card.session": "every call, by its tool below",
+    "card.rule": "every call, by its tool below",
+    "card.hunks": "hunk review",
+    "card.all": "the whole batch",
+    "plan.start": "plan",
+    "plan.start_accepting": "plan",
+    "tools.yes": "tool files and agents",
+    "mcp.yes": "a project's servers",
+}
+"""The keys that say yes."""
+
+
+def test_every_key_that_says_yes_has_a_row() -> None:
+    assert {row.id for row in KEYS if row.approves} == set(APPROVING)
+    assert set(APPROVING.values()) - {"every call, by its tool below"} <= NAMES
+
+
+SCREENS = {
+    "codeagent/tui/pages/opening.py:ask": "a git directory elsewhere",  # and the image; the folder itself cannot change
+    "codeagent/tui/pages/recipes.py:_trust": "recipes",
+    "codeagent/tui/pages/rewind.py:_asked": "undo",
+    "codeagent/commands/sandbox_packages.py:_confirm": "",  # what is fetched was read before and is held in memory
+}
+"""Where a page or a line on the terminal asks before anything begins."""
+
+
+def test_every_page_that_asks_has_a_row() -> None:
+    pages = {"FolderQuestion", "GoingBackPage", "input"}
+    found = {place for place, node in calls_in_code() if isinstance(node.func, ast.Name) and node.func.id in pages}
+    assert found == set(SCREENS)
+    assert {name for name in SCREENS.values() if name} <= NAMES
+
+
+def calls_in_code() -> Iterator[tuple[str, ast.Call]]:
+    """Yield every call in the package, with its file and function."""
+    root = Path(codeagent.__file__).parents[1]
+    for file in sorted((root / "codeagent").rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        for name, function in functions(tree):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call):
+                    yield f"{file.relative_to(root).as_posix()}:{name}", node
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                yield f"{node.name}.{getattr(inner, 'name', '')}", inner
+
+
+def tools_that_ask() -> Iterator[type[Tool[Any]]]:
+    """Yield every kind of tool in the package that asks by default."""
+    for module in pkgutil.walk_packages(codeagent.__path__, "codeagent."):
+        if module.name.startswith("codeagent.tools."):
+            importlib.import_module(module.name)
+    left: list[type[Tool[Any]]] = [Tool]
+    seen: set[type[Tool[Any]]] = set()
+    while left:
+        kind = left.pop()
+        left += [one for one in kind.__subclasses__() if one not in seen]
+        seen.add(kind)
+        ours = kind.__module__.startswith("codeagent.")
+        if ours and not inspect.isabstract(kind) and kind.permission == "prompt":
+            yield kind
