@@ -207,9 +207,9 @@ class LocalLauncher:
         if elsewhere is None or elsewhere.answer is not None:
             return None
         digest = elsewhere.git.digest
-        if options.read_git is None or options.seen_git not in ("", digest):
+        if options.read_git is None or (options.read_git and options.git_seen != digest):
             text = f"this is a worktree or a submodule; its git directory is elsewhere, at {elsewhere.git.directory}"
-            return Missing("git", text, seen=digest)
+            return Missing("git", text, digest=digest)
         elsewhere.keep(options.read_git)
         return None
 

@@ -46,8 +46,8 @@ class LaunchOptions:
     """The user agreed to work in a folder that is not a project."""
     read_git: bool | None = None
     """Whether commands may read a git directory outside the workspace; None if the user was not asked."""
-    seen_git: str = ""
-    """The `Missing.seen` of that question; an answer about another directory does not count."""
+    git_seen: str = ""
+    """The digest of the directory as the question showed it, which alone a yes is about."""
     use_image: bool | None = None
     """Whether commands run in the image that the repository describes; None if the user was not asked."""
     image_seen: str = ""
@@ -83,11 +83,9 @@ class Missing:
     variable: str = ""
     """The environment variable of the key that is missing."""
     servers: tuple[ModelRow, ...] = ()
-    digest: str = ""
-    """Of what `text` shows of an image; an answer counts only while it is the same."""
     """The local servers that answered on loopback."""
-    seen: str = ""
-    """Stands for what the question shows: see `LaunchOptions.seen_git`."""
+    digest: str = ""
+    """Of what `text` shows of a git directory or an image; a yes counts only while it is the same."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from codeagent.bootstrap.image import image_trust
 from codeagent.bootstrap.place import Place, git_elsewhere
 from codeagent.bootstrap.servers import McpServers
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
+from codeagent.config.paths import config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
@@ -108,6 +110,41 @@ async def agreement(folder: Path, change: bool) -> Outcome:
         return Outcome(setting.names != [], setting.problems)
 
 
+async def server_program(folder: Path, change: bool) -> Outcome:
+    """A file that a project's server is made of is rewritten after it was shown."""
+    program = folder / "work/tools/srv.py"
+    program.parent.mkdir(parents=True)
+    program.write_text("shown\n")
+    book = _servers(folder, {"command": "python3", "args": ["tools/srv.py"], "env": {"A": "b"}})
+    seen = tuple(one.after for one in _facts(book).changed)
+    assert "shown\n" in seen
+    if change:
+        program.write_text("another\n")
+    await book.trust(True, seen)
+    [source] = book.sources
+    await source.start(lambda: None)
+    said = "; ".join(_facts(book).problems)
+    waits = source.held
+    await source.close()
+    return Outcome(not waits, said)
+
+
+async def image(folder: Path, change: bool) -> Outcome:
+    (work := folder / "work").mkdir()
+    (work / "Dockerfile").write_text("FROM a\n")
+    (work / ".devcontainer.json").write_text('{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--init"]}')
+    with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(folder / "config")}):
+        settings, launcher = Settings(model="demo"), LocalLauncher(work)
+        asked = await launcher.missing(settings, LaunchOptions(proceed=True))
+        assert asked is not None and asked.kind == "image"
+        if change:
+            (work / "Dockerfile").write_text("FROM a\nRUN evil\n")
+        options = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+        again = await launcher.missing(settings, options)
+        trust = image_trust(work, config_dir())
+        return Outcome(trust is not None and trust.answer == "trusted", "" if again is None else again.text)
+
+
 def _recipes(folder: Path) -> RecipeFolders:
     work = folder / "work"
     (work / ".codeagent/commands").mkdir(parents=True, exist_ok=True)
@@ -152,16 +189,14 @@ async def git_directory(folder: Path, change: bool) -> Outcome:
     for name in ("shown", "another"):
         pointer = folder / name / ".git/worktrees" / f"{name}-work" / "gitdir"
         pointer.write_text(f"{kept / '.git'}\n")
-    with patch.dict(os.environ, {"CODEAGENT_CONFIG_DIR": str(config), "XDG_CONFIG_HOME": str(config)}):
+    with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(config)}):
         settings, launcher = Settings(model="demo"), LocalLauncher(kept)
         asked = await launcher.missing(settings, LaunchOptions(proceed=True))
         assert asked is not None and asked.kind == "git"
         if change:
             (kept / ".git").write_text((folder / "another-work/.git").read_text())
-        options = LaunchOptions(proceed=True, read_git=True, seen_git=asked.seen)
+        options = LaunchOptions(proceed=True, read_git=True, git_seen=asked.digest)
         again = await launcher.missing(settings, options)
-        from codeagent.config.paths import config_dir
-
         found = git_elsewhere(kept, config_dir())
         return Outcome(found is not None and found.answer is True, "" if again is None else again.text)
 

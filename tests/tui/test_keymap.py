@@ -174,7 +174,7 @@ def test_everything_a_key_does_anywhere_has_a_command() -> None:
 def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
     """It takes no focus, so that keys reach it without Bindings."""
     actions = [action for action in KEYS if action.scope == "card" and action.id != "card.keep"]
-    assert [letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys] == list("yapehnrvA")
+    assert [letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys] == list("yapehinrvA")
     assert keeps("down", Keymap()) and not keeps("down", Keymap({"card.keep": ("ctrl+t",)}))
     assert letters_of("card", Keymap({"card.once": ("x",)}), ())["x"] == "y"
 

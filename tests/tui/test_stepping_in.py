@@ -323,18 +323,18 @@ async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(
             app.chat.composer.focus()
             await pilot.press("tab", key)
             await pilot.pause()
-            assert app.told == [AnswerSummary(summary)], key
+            assert app.told == [AnswerSummary(summary, summary)], key
         for line, summary in (("/compact use", SUMMARY), ("/compact keep", None)):
             await show(pilot, app, summary_ready())
             app.chat.composer.focus()
-            await says(pilot, app, line, [AnswerSummary(summary)])
+            await says(pilot, app, line, [AnswerSummary(summary, summary)])
 
 
 @pytest.mark.parametrize(
     ("ready", "key", "told"),
     [
         (plan_ready, "alt+p", [SetMode("ask"), Prompt("Carry out this plan:\n\nonly this")]),
-        (summary_ready, "alt+c", [AnswerSummary("only this")]),
+        (summary_ready, "alt+c", [AnswerSummary("only this", SUMMARY)]),
     ],
     ids=["plan", "summary"],
 )

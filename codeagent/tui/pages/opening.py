@@ -257,7 +257,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
             return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
         case "git":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
-            return replace(options, read_git=bool(answer), seen_git=missing.seen)
+            return replace(options, read_git=bool(answer), git_seen=missing.digest)
         case "image":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
             return replace(options, use_image=bool(answer), image_seen=missing.digest)
