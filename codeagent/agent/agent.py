@@ -18,6 +18,7 @@ from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation, RunContext
+from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs, SessionModel
@@ -70,8 +71,9 @@ class Agent:
         children: Children | None = None,
         origin: Origin | None = None,
         triggers: Triggers | None = None,
+        programs: SandboxPrograms | None = None,
     ) -> None:
-        """`questions`, `jobs`, `children` and `triggers` are the objects that the tools were built with."""
+        """`questions` and everything from `jobs` on is what the tools were built with, see `ToolDependencies`."""
         self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
         history = history or History()
         self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
@@ -81,10 +83,10 @@ class Agent:
         self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
         (questions or UserQuestions()).connect(self._approvals)
         self._gate = PauseGate(emitter, self._spending, stepping=origin is not None and origin.parent.stepping)
-        self._jobs = jobs or Jobs()
-        self._triggers = triggers or Triggers()
+        self._jobs, self._triggers = jobs or Jobs(), triggers or Triggers()
         given = emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         self._inspection = shared.inspection or Inspection(checkpoints, around, *given)
+        self._programs = (programs or SandboxPrograms()).connected(self._permissions, self._inspection)
         self._executor = Executor(around, emitter, self._approvals, lock, self._jobs, self._inspection, shared.slots)
         self._children = children or Children()
         self._children.connect(self._parent, around.limits.max_concurrency)
@@ -242,6 +244,7 @@ class Agent:
         await self._jobs.close()
         await self._children.close()
         await self.settled()
+        self._programs.close()
         if self._shared.inspection is None:
             await self._inspection.close()
         await self._checkpoints.end()
@@ -295,7 +298,7 @@ class Agent:
                 answered = self._approvals.respond(approval_id, decision) or self._children.do(act)
                 return _done(answered, "the question is no longer pending")
             case acts.SetMode() | acts.SetNetwork():
-                self._permissions.set(act)
+                return None if (left := self._permissions.set(act)) is None else self._begin(left)
             case acts.SetBudget(budget):
                 self._spending.set(budget)
             case acts.SetModel() | acts.SetEffort():

@@ -100,7 +100,8 @@ class PreparedCall:
     def runs_commands(self) -> bool:
         """Whether it runs commands that may change files, itself or in a user-defined function."""
         tool = self.tool
-        return self.kind == "change" and (tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin"))
+        unseen = tool.sandboxed or (tool.effect == "anything" and tool.source != "builtin")
+        return self.kind == "change" and tool.may_write and unseen
 
     @property
     def prints(self) -> bool:

@@ -120,7 +120,8 @@ class Executor:
         tool = prepared.tool
         if tool.starts_agents and self._permissions.mode != "plan":
             return f"{tool.name} {tool.target(prepared.args)}"
-        if tool.effect == "nothing" or self._confined(tool) or self._judge(prepared).permission == "deny":
+        harmless = tool.effect == "nothing" or not tool.may_write or self._confined(tool)
+        if harmless or self._judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
@@ -277,15 +278,20 @@ class Executor:
             denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._permissions.mode == "plan" and environment.sandbox_kind == "docker",
+            read_only=self._commands_only_read(prepared.tool),
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
             scratchpad=environment.scratchpad,
         )
 
+    def _commands_only_read(self, tool: Tool[Any]) -> bool:
+        """Whether commands of the tool get the workspace read-only; what it says of itself is made true that way."""
+        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
+        return reads and self._environment.sandbox_kind == "docker"
+
     async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
         """Run the call; one that may change something waits while one of the user's own commands runs."""
-        if prepared.tool.effect == "nothing":
+        if prepared.tool.effect == "nothing" or not prepared.tool.may_write:
             return await self._run(prepared, permit, token)
         try:
             await token.guard(self._lock.enter(alone=False))

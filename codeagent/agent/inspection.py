@@ -75,8 +75,10 @@ class Inspection:
         """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they removed."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
+        self._own = approvals
         self._last: tuple[str, Approvals] = ("", approvals)
         """The call that was inspected last, and the approvals where it is asked about."""
+        self._ended = CancelToken()
         self._blind = False
 
     async def before(self) -> None:
@@ -94,6 +96,19 @@ class Inspection:
             notes = [*await self._sweep(), *await self._inspect(token)]
             self._settle()
             return tuple(notes)
+
+    async def begun(self, owner: str) -> None:
+        """Inspect what a program wrote as it started, which is about to be used and may write more; see `before`.
+
+        If there is a user, they are asked about it.
+        """
+        self._open, self._due = self._open - 1, True
+        self._settle()
+        async with self._lock:
+            self._last = (f"program-{self._emitter.next_seq}", self._own)
+            notes = await self._sweep()
+            self._tell_model([*notes, *await self._inspect(self._ended if self._attended else None, by=owner)])
+            self._settle()
 
     def later(self, over: asyncio.Event) -> None:
         """Inspect what such a call left once the job that it became is over."""
@@ -128,6 +143,7 @@ class Inspection:
 
     async def close(self) -> None:
         """Inspect a last time, once nothing that commands started can be running."""
+        self._ended.cancel("the conversation ended")
         tasks = {*self._jobs, *({self._watcher} if self._watcher is not None else ())}
         for task in tasks:
             task.cancel()
@@ -195,11 +211,11 @@ class Inspection:
         self._tell_model(notes)
         self._settle()
 
-    async def _inspect(self, token: CancelToken | None) -> list[str]:
+    async def _inspect(self, token: CancelToken | None, by: str = "") -> list[str]:
         """Judge what changed since the baseline, and undo what was not agreed to; return the sentences for the model.
 
         `token`: of the last call, which is asked about if no rule decides. None: processes left running did it, or
-        the user. Then it is reported if there is a user, and otherwise undone.
+        the user. Then it is reported if there is a user, and otherwise undone. `by`: who did it, if that is known.
         """
         if self._store is None or self._baseline is None:
             return []
@@ -215,7 +231,7 @@ class Inspection:
             elif token is None:
                 refused, why = left, "nobody was there to ask"
             elif open_:
-                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token)
+                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token, by)
                 refused = (*refused, *said_no)
             for remark in remarks:
                 self._warn(remark)
@@ -237,7 +253,13 @@ class Inspection:
             return now, await find_leftovers(store, before, now, self._agreed, self._written)
 
     async def _answered(
-        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        token: CancelToken,
+        by: str,
     ) -> tuple[Snapshot, tuple[Leftover, ...], str]:
         """Ask about all of it, and again if it is no longer what was shown.
 
@@ -245,7 +267,7 @@ class Inspection:
         """
         denied: tuple[Leftover, ...] = ()
         for _ in range(_MOST_QUESTIONS):
-            decision = await self._ask(store, before, now, found, token)
+            decision = await self._ask(store, before, now, found, token, by)
             if decision.answer == "deny":
                 return now, (*denied, *found), _why(decision)
             later, look = await self._compare(store, before, freeze=True)
@@ -295,13 +317,20 @@ class Inspection:
         return self._permissions.judge_file(_WRITE, path_key(self._workspace, one.path, reading=False), one.reason)
 
     async def _ask(
-        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        token: CancelToken,
+        by: str,
     ) -> Decision:
         """Ask the user about all of it; no answer is a denial."""
         target, (call_id, approvals) = named(found), self._last
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
-        reason = f"left by a command; a no takes it back: {why}"
+        by = by or ("a command or a program that still runs" if self._alive else "a command")
+        reason = f"left by {by}; a no takes it back: {why}"
         proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:

@@ -3,9 +3,9 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
@@ -24,6 +24,17 @@ def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class WritingPrograms(Protocol):
+    """Programs that run beside the calls and may write in the workspace, except in plan mode."""
+
+    @property
+    def writing(self) -> bool:
+        """Whether one is running or starting that may write."""
+
+    async def confine(self) -> None:
+        """If the mode is plan, end every one that may write; return once none of them is left."""
+
+
 class Permissions:
     """The policy in force. The rules of a session end with it: nothing in a log allows anything (SECURITY.md T39)."""
 
@@ -38,6 +49,7 @@ class Permissions:
         self._own: tuple[Mode, NetworkLevel] | None = None
         """The session's own, while a run has others."""
         self._unconfined = environment.sandbox_kind == "host"
+        self.programs: WritingPrograms | None = None
 
     @property
     def policy(self) -> Policy:
@@ -93,19 +105,44 @@ class Permissions:
     def rules(self) -> tuple[Rule, ...]:
         return self.policy.rules
 
-    def set(self, act: SetMode | SetNetwork) -> None:
-        """Carry out the act. Raises ConfigError if nothing confines commands."""
-        if isinstance(act, SetMode):
-            self.set_mode(act.mode)
-        else:
+    def set(self, act: SetMode | SetNetwork) -> Awaitable[None] | None:
+        """Carry out the act, and return what is left of it. Raises ConfigError if nothing confines commands.
+
+        Calls are judged by plan mode at once; it is announced when no program can write any longer.
+        """
+        if isinstance(act, SetNetwork):
             self.set_network(act.level)
+        elif act.mode == "plan" and self.programs is not None and self.programs.writing:
+            self._adopt("plan")
+            return self._begin_plan()
+        else:
+            self.set_mode(act.mode)
+        return None
+
+    async def confined(self) -> None:
+        """Return once the mode holds for programs, too: in plan mode none of them can write."""
+        if self.programs is not None:
+            await self.programs.confine()
+
+    async def _begin_plan(self) -> None:
+        await self.confined()
+        if self.own_mode == "plan":
+            self._tell_mode()
 
     def set_mode(self, mode: Mode) -> None:
         """Change the mode for every call that has not been judged yet."""
         if mode == self.mode == self.own_mode:
             return
+        self._adopt(mode)
+        self._tell_mode()
+
+    def _adopt(self, mode: Mode) -> None:
+        """Judge by this mode, without telling the user yet."""
         self._own = None if self._own is None else (mode, self._own[1])
         self._policy = replace(self._policy, mode=mode)
+
+    def _tell_mode(self) -> None:
+        mode = self.own_mode
         self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
 
     def set_network(self, level: NetworkLevel) -> None:
@@ -119,7 +156,7 @@ class Permissions:
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
-        effect = "nothing" if confined else tool.effect
+        effect = "nothing" if confined or tool.says_it_reads else tool.effect
         return self.policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
 
     def denies(self, tool: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.permissions import fingerprint
+from codeagent.agent.programs import SandboxPrograms
 from codeagent.core.approval_events import HostDecided
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
@@ -256,12 +257,12 @@ class ServerReach:
             _record(self._questions.approvals, "", host, self._verdicts.get(host), refused)
 
 
-def program_starter(sandbox: Sandbox, questions: UserQuestions) -> StartProgram:
-    """Start programs in the sandbox that reach only the hosts that `ServerReach` allows."""
+def program_starter(sandbox: Sandbox, questions: UserQuestions, programs: SandboxPrograms) -> StartProgram:
+    """Start programs in the sandbox that reach what `ServerReach` allows, and write when `programs` lets them."""
     reach = ServerReach(questions)
 
     async def start(program: StdioProgram) -> RunningProgram:
-        return await sandbox.start_program(replace(program, reach=reach))
+        return await programs.start(sandbox, replace(program, reach=reach))
 
     return start
 

@@ -283,6 +283,7 @@ class Runs:
                 return
             self._scope = scope
             conversation = scope.enter(conversation, step, recipe)
+            await self._context.permissions.confined()
             self._context.emitter.emit(recipe.begun(step, self._context.permissions.mode))
             await self._made(conversation, recipe.prompt(step))
         finally:

@@ -105,7 +105,7 @@ async def open_runtime(
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
-            dependencies.children, triggers=dependencies.triggers,
+            dependencies.children, triggers=dependencies.triggers, programs=dependencies.programs,
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)

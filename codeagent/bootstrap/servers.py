@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
+from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.bootstrap.browser import open_in_browser
 from codeagent.bootstrap.place import Place, docker_sandbox
@@ -28,10 +29,11 @@ from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.mcp.host import ServerHost
 from codeagent.tools.mcp.mentions import offered_texts, read_mentions
 from codeagent.tools.mcp.pins import Changed
 from codeagent.tools.mcp.program import AgreedProgram
-from codeagent.tools.mcp.source import McpSource, ServerHost
+from codeagent.tools.mcp.source import McpSource
 from codeagent.tools.source import Listing
 from codeagent.tools.toolsets import Toolsets
 
@@ -57,9 +59,11 @@ def server_host(
     return ServerHost(root, programs, own, asker, auth, place.redactor.clean)
 
 
-def sandbox_starter(sandbox: Sandbox | None, questions: UserQuestions) -> StartProgram | None:
-    """Start servers in the sandbox, with the network that the conversation has; None if there is no sandbox."""
-    return None if sandbox is None else program_starter(sandbox, questions)
+def sandbox_starter(
+    sandbox: Sandbox | None, questions: UserQuestions, programs: SandboxPrograms
+) -> StartProgram | None:
+    """Start servers in the sandbox, with the network and the mode of the conversation; None if there is no sandbox."""
+    return None if sandbox is None else program_starter(sandbox, questions, programs)
 
 
 def kept_login(place: Place, config: ServerConfig) -> Any:
@@ -300,7 +304,7 @@ async def one_server(settings: Settings, place: Place, entry: ServerEntry) -> As
         if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
             container = await asyncio.to_thread(docker_sandbox, settings, place, place.workspace, "mcp-test")
             stack.push_async_callback(container.close)
-            in_sandbox = container.start_program
+            in_sandbox = partial(SandboxPrograms().start, container)  # no conversation would inspect what it writes
         host = server_host(place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place))
         source = McpSource(config, host)
         stack.push_async_callback(source.close)

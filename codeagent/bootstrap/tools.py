@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.children import Children
 from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.agent.triggers import Triggers
@@ -121,6 +122,8 @@ class ToolDependencies:
     """Of the recipe whose step is running."""
     todo: Todo = field(default_factory=Todo)
     """The to-do list of the conversation's agent."""
+    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
+    """Those of the conversation's servers."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
@@ -136,7 +139,7 @@ class ToolDependencies:
             return None
         from codeagent.bootstrap.servers import McpServers, kept_login, sandbox_starter, server_host  # if there are any
 
-        start = sandbox_starter(self.sandbox, self.questions)
+        start = sandbox_starter(self.sandbox, self.questions, self.programs)
         return McpServers(place, server_host(place, root, start, self.questions, partial(kept_login, place)))
 
     @cached_property

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", metavar="HOST", action="append", default=[], help="what it may reach from the sandbox"
     )
     adding.add_argument("--machine", action="store_true", help="run it on this machine rather than in the sandbox")
+    adding.add_argument("--write", action="store_true", help="let it write in the workspace from the sandbox")
     adding.add_argument("--client-id", metavar="ID", help="log in as this OAuth client, which you registered")
     adding.add_argument("--client-secret", metavar="${NAME}", help="the variable with that client's secret")
     adding.add_argument(
@@ -145,6 +146,7 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
         "hosts": list(config.hosts),
         "details": list(entry.details),
         "wants": [{"name": one.name, "for": list(one.places), "given": one.given} for one in entry.wants],
+        "write": config.write,
         "timeout": config.timeout,
     }
 
@@ -200,18 +202,21 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     is_url = "://" in first
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
-    wrong = ("--env", "--host", "--machine") if is_url else ("--header", "--client-id")
+    wrong = ("--env", "--host", "--machine", "--write") if is_url else ("--header", "--client-id")
     given = {"--env": args.env, "--host": args.host, "--machine": args.machine, "--header": args.header}
-    given["--client-id"] = args.client_id
+    given |= {"--write": args.write, "--client-id": args.client_id}
     if unfit := next((flag for flag in wrong if given[flag]), None):
         kind = "a command" if is_url else "a URL"
         raise ConfigError(f"{unfit} is for {kind}; nothing was added")
+    if args.machine and args.write:
+        raise ConfigError("--write is for the sandbox, and with --machine it has your rights anyway; nothing was added")
     entry: dict[str, Any] = {"type": "http", "url": first} if is_url else {"command": first, "args": rest}
     optional = {
         "env": _pairs("--env", args.env),
         "headers": _pairs("--header", args.header),
         "hosts": args.host,
         "where": "machine" if args.machine else None,
+        "write": args.write or None,
         "timeout": args.timeout,
         "oauth": _client(args),
     }

@@ -38,6 +38,8 @@ async def test(args: argparse.Namespace) -> int:
             say(f"codeagent mcp test {source.name} --agree {does} as they are now")
         listing = source.list()
         _show(source, listing, place)
+        if entry.config.write:
+            say(f"{source.name} may write in the workspace, but not in this test, where nobody would inspect it")
         return 0 if listing.state == "ready" and not source.changed else 1
 
 

@@ -67,6 +67,7 @@ class _Entry(BaseModel):
     start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, validation_alias="startTimeout")
     where: ServerPlace = "sandbox"
     hosts: list[str] = Field(default_factory=list)
+    write: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class ServerEntry:
             *(_named(config) if self.place == "user" else _whole(config)),
             *([f"may reach {', '.join(config.hosts)}"] if config.hosts else []),
             *(["runs on this machine, outside the sandbox"] if not config.url and config.where == "machine" else []),
+            *(["may write in the workspace"] if config.write else []),
             *(variable.line for variable in self.wants),
             *([] if config.enabled else ["disabled"]),
         ]
@@ -217,6 +219,11 @@ def _parsed(
     if place == "project" and entry.where == "machine":
         text = "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own"
         problems.append(ToolProblem(at("where"), text, "warning"))
+    if place == "project" and entry.write:
+        text = "a project cannot choose this, so it may only read; codeagent mcp add --write is for your own"
+        problems.append(ToolProblem(at("write"), text, "warning"))
+    elif entry.write and (entry.url or entry.where == "machine"):
+        problems.append(ToolProblem(at("write"), "not used: it is for a server in the sandbox", "warning"))
     return ServerEntry(_config(name, entry, shown, place), place), problems
 
 
@@ -270,6 +277,7 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
         client=entry.oauth.client,
         where=entry.where if place == "user" else "sandbox",
         hosts=tuple(entry.hosts),
+        write=entry.write and place == "user" and not entry.url and entry.where == "sandbox",
         enabled=entry.enabled and not entry.disabled,
         origin=shown,
         from_project=place == "project",

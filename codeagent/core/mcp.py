@@ -53,6 +53,8 @@ class ServerConfig:
     """Where a server on stdio runs: in the session's sandbox, or on the machine because the user said so."""
     hosts: tuple[str, ...] = ()
     """What a server in the sandbox may reach, as for a command; empty: no network at all."""
+    write: bool = False
+    """Whether a server in the sandbox may write in the workspace, except in plan mode; because the user said so."""
     timeout: float = 60.0
     """Seconds that one call may take."""
     start_timeout: float = 30.0

@@ -194,9 +194,27 @@ class StdioProgram:
     """See `Command.hosts`."""
     reach: "Reach | None" = None
     """See `Command.reach`."""
+    writes: bool = False
+    """Whether it may write in the workspace, which otherwise is mounted read-only for it; in a sandbox only."""
+    owner: str = ""
+    """Whose program it is, as a phrase for the user: `the MCP server git`."""
 
 
 class RunningProgram(Protocol):
+    @property
+    def writes(self) -> bool:
+        """Whether it may write in the workspace."""
+        return True
+
+    @property
+    def unfit(self) -> str:
+        """Why the mode wants it restarted before it is used, as a phrase; empty if it does not."""
+        return ""
+
+    async def begun(self) -> None:
+        """Say that it has started, before its first use: what it may have written so far is inspected."""
+        return
+
     async def send(self, data: bytes) -> None:
         """Write to its standard input; waits while that is full. Raises SandboxLost if it has ended."""
 

@@ -215,7 +215,7 @@ class ToolContext:
     hunks: tuple[HunkAnswer, ...] | None = None
     """Which hunks of the previewed change were accepted, an answer for each; None: all of them."""
     read_only: bool = False
-    """Plan mode: commands get the workspace mounted read-only."""
+    """Whether commands get the workspace mounted read-only: in plan mode, and for a tool whose effect is nothing."""
     session_id: str = ""
     """The id of the session that the call belongs to."""
     agent: str = MAIN
@@ -270,6 +270,12 @@ class Tool(ABC, Generic[ArgsT]):
     permission: Permission = "prompt"
     """Applies if neither a rule nor the mode says otherwise."""
     effect: Effect = "anything"
+    may_write: bool = True
+    """Whether a call could change the workspace, for all that its `effect` may be elsewhere; otherwise it gets no
+    checkpoint and is not inspected."""
+    says_it_reads: bool = False
+    """Whether somebody else says that it changes nothing, which is believed for nothing but what is asked about: in
+    plan mode the user is asked about it where another tool is denied."""
     timeout: float | None = None
     """Seconds; None: the run's own limit."""
     max_calls: int | None = None

@@ -99,6 +99,11 @@ class SessionContainer:
         return self._resources.opened()[1], self._target(container)
 
     @property
+    def read_only(self) -> bool:
+        """Whether nothing inside can change the workspace."""
+        return self._spec.read_only_workspace
+
+    @property
     def exposed(self) -> str:
         """Why commands may come across secrets; see ContainerGuard."""
         return self._guard.exposed
@@ -313,7 +318,8 @@ class SessionContainer:
             problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
             raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container
-        self._resources.guarded = frozenset(found.name for found in container.protected)
+        names, before = frozenset(found.name for found in container.protected), self._resources.guarded
+        self._resources.guarded = names & before if self._resources.unswept and before is not None else names
         self._is_idle()
         return container
 

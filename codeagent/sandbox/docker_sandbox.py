@@ -54,8 +54,6 @@ class DockerSandbox:
         proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
-        self._unswept = False
-        """A command has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
         """Sentences about what was moved away, not yet reported."""
         self._looking: asyncio.Task[bool] | None = None
@@ -108,7 +106,7 @@ class DockerSandbox:
         """Run a command, see the port. While the sandbox is frozen, starting and stopping wait."""
         if command.read_only:
             return await self._run(command, on_output)
-        self._unswept = self._unswept or not self._resources.shut
+        self._resources.unswept = self._resources.unswept or not self._resources.shut
         try:
             result = await within_disk(self._run(command, on_output), *self._written)
         finally:
@@ -120,7 +118,7 @@ class DockerSandbox:
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in a container of its own, see `StartProgram`."""
-        self._unswept = self._unswept or not self._resources.shut
+        self._resources.unswept = self._resources.unswept or (program.writes and not self._resources.shut)
         return await self._programs.start(program)
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
@@ -159,7 +157,7 @@ class DockerSandbox:
             return Swept(found)
         if self._looking is not None:
             await asyncio.wait({self._looking})
-        alive = self._unswept and await self._look()
+        alive = self._resources.unswept and await self._look()
         found, self._found = self._found, ()
         return Swept(found, alive, self._moment)
 
@@ -186,8 +184,8 @@ class DockerSandbox:
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
-        if self._unswept:
-            self._found += self._planted()
+        if self._resources.unswept:
+            self._found += self._planted(self._resources.guarded)
         self._closed = True
         self._resources.close()
 
@@ -222,24 +220,24 @@ class DockerSandbox:
 
         While the sandbox closes, nobody knows what still runs: then this look is never the last one.
         """
-        self._unswept, alive = False, True
+        known, alive = self._resources.guarded, True
+        self._resources.unswept = False
         try:
             quiet = await self._default.is_quiet()
-            alive = not quiet or self._egress.busy or bool(self._programs.containers)
-            self._found += self._planted()
+            alive = not quiet or self._egress.busy or bool(self._programs.writing)
+            self._found += self._planted(known)
             return alive
         finally:
-            self._unswept = self._unswept or alive or self._resources.shut
+            self._resources.unswept = self._resources.unswept or alive or self._resources.shut
 
-    def _planted(self) -> tuple[str, ...]:
-        """Move away what is protected by name and was not at the root when the last container was made."""
-        known = self._resources.guarded
+    def _planted(self, known: frozenset[str] | None) -> tuple[str, ...]:
+        """Move away what is protected by name and not known, see `SessionResources.guarded`."""
         return () if known is None else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
 
     @property
     def _moment(self) -> object:
         """What has run where the workspace can be changed, see `Swept`."""
-        places = (self._default, *self._egress.containers, *self._programs.containers)
+        places = (self._default, *self._egress.containers, *self._programs.writing)
         moments = tuple(container.moment for container in places)
         return None if None in moments else moments
 

@@ -63,7 +63,10 @@ class SessionResources:
         self._spec = spec
         self._opened: _Opened | None = None
         self.guarded: frozenset[str] | None = None
-        """Names that were protected when the last container was made; None before the first."""
+        """Names that were protected when the last container was made; None before the first. What appeared while
+        something might plant it is not among them."""
+        self.unswept = False
+        """Something has run that could plant, since it was last seen that nothing was running."""
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
         """From now on no container may be created."""

@@ -90,13 +90,20 @@ class ContainerPrograms:
     def containers(self) -> tuple[SessionContainer, ...]:
         return tuple(self._open)
 
+    @property
+    def writing(self) -> tuple[SessionContainer, ...]:
+        """The containers whose programs may write in the workspace."""
+        return tuple(container for container in self._open if not container.read_only)
+
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`."""
         try:
             rules = tuple(map(HostRule.parse, program.hosts))
         except ValueError as error:
             raise SandboxUnavailable(f"nothing was started: {error}", "correct the list of hosts") from error
-        spec = self._spec if program.directory is not None else replace(self._spec, virtual_env=None)
+        spec = replace(self._spec, read_only_workspace=not program.writes)
+        if program.directory is None:
+            spec = replace(spec, virtual_env=None)
         if rules:
             await self._proxy.open()
             spec = replace(spec, egress_folder=self._proxy.folder)
@@ -141,7 +148,7 @@ class ContainerPrograms:
             names = sorted({each.name for each in shielded ^ await in_thread(self._shielded)})
             return f"{', '.join(names)} changed outside the sandbox" if names else ""
 
-        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), outdated, drop)
+        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), outdated, drop, writes=program.writes)
 
     def _shielded(self) -> frozenset[PinnedEntry]:
         """Return what containers made now protect and hide. Blocks. Raises SandboxUnavailable."""
@@ -208,7 +215,7 @@ async def _all(early: list[Piece], pieces: AsyncGenerator[tuple[bool, bytes], No
         yield ("stderr" if is_stderr else "stdout"), piece
 
 
-class _ContainerProgram:
+class _ContainerProgram(RunningProgram):
     def __init__(
         self,
         engine: Engine,
@@ -217,7 +224,10 @@ class _ContainerProgram:
         pieces: AsyncGenerator[Piece, None],
         outdated: Callable[[], Awaitable[str]],
         drop: Callable[[], Awaitable[None]],
+        *,
+        writes: bool,
     ) -> None:
+        self._writes = writes
         self._engine = engine
         self._exec_id = exec_id
         self._stream = stream
@@ -225,6 +235,10 @@ class _ContainerProgram:
         self._outdated = outdated
         self._drop = drop
         self._closing: asyncio.Task[int | None] | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self._writes
 
     async def send(self, data: bytes) -> None:
         try:
@@ -343,7 +357,7 @@ def _remove_left(folder: Path) -> None:
         os.close(fd)
 
 
-class _MachineProgram:
+class _MachineProgram(RunningProgram):
     def __init__(self, process: asyncio.subprocess.Process, tree: ProcessTree, own: _OwnFolder | None) -> None:
         self._process = process
         self._tree = tree

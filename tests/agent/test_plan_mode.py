@@ -70,6 +70,14 @@ async def test_outside_plan_mode_commands_may_write() -> None:
     assert command.read_only == [False]
 
 
+async def test_a_tool_that_says_it_changes_nothing_gets_the_workspace_read_only_in_every_mode() -> None:
+    command = Command()
+    command.effect = "nothing"
+    s = scene(Turn("", (("command", "{}"),)), Turn("done"), sandbox=FakeSandbox(), more=(command,))
+    await s.run()
+    assert command.read_only == [True]
+
+
 async def test_the_model_is_told_once_when_it_plans_and_once_when_that_is_over() -> None:
     s = scene(Turn("a plan"), Turn("a better plan"), Turn("done"), policy=Policy("plan"))
     watched(s)

@@ -54,9 +54,20 @@ def test_a_server_for_this_machine_says_so(product: Product) -> None:
     assert "runs on this machine, outside the sandbox" in product.call("mcp", "list").out
 
 
+def test_a_server_that_may_write_says_so(product: Product) -> None:
+    product.call("mcp", "add", "git", "--write", "--", "uvx", "x")
+    assert "may write in the workspace" in product.call("mcp", "list").out
+    (server,) = json.loads(product.call("mcp", "list", "--json").out)["servers"]
+    assert server["write"] is True
+    product.call("mcp", "add", "other", "--", "uvx", "x")
+    assert "write" not in json.loads((product.home / "config/codeagent/mcp.json").read_text())["mcpServers"]["other"]
+
+
 @for_each(
     "line, why",
     [
+        (("one", "https://x", "--write"), "--write is for a command"),
+        (("one", "--write", "--machine", "--", "x"), "--write is for the sandbox"),
         (("a b", "--", "x"), "a server's name is"),
         (("one", "https://x", "y"), "a URL takes no arguments"),
         (("one", "https://x", "--machine"), "--machine is for a command"),

@@ -113,6 +113,28 @@ def test_a_broken_entry_keeps_only_itself_out() -> None:
     assert [entry.config.name for entry in parse_servers(raw, "mcp.json", "user").entries] == ["good"]
 
 
+def test_only_the_users_own_file_lets_a_server_write() -> None:
+    [own] = parsed(ENTRY | {"write": True}).entries
+    assert own.config.write and "may write in the workspace" in own.details
+    theirs = parsed(ENTRY | {"write": True}, place="project")
+    assert [one.config.write for one in theirs.entries] == [False]
+    assert "may write in the workspace" not in theirs.entries[0].details
+    assert [(one.level, one.where) for one in theirs.problems] == [("warning", "mcp.json:9: one.write")]
+    assert not parsed(ENTRY).entries[0].config.write
+
+
+@for_each("entry", [ENTRY | {"where": "machine", "write": True}, {"url": "http://x", "write": True}])
+def test_to_write_is_said_only_of_a_server_in_the_sandbox(entry: dict[str, Any]) -> None:
+    found = parsed(entry)
+    assert not found.entries[0].config.write and "for a server in the sandbox" in found.problems[0].text
+
+
+@for_each("value", ["yes", 1, "true"])
+def test_to_write_is_true_or_false(value: object) -> None:
+    found = parsed(ENTRY | {"write": value})
+    assert found.entries == () and "valid boolean" in found.problems[0].text
+
+
 def test_keys_of_other_programs_are_reported_and_the_server_is_used() -> None:
     found = parsed(ENTRY | {"autoApprove": ["*"]})
     assert len(found.entries) == 1

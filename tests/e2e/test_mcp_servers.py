@@ -116,7 +116,8 @@ def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
     modules = product.workspace / "node_modules"
     shutil.copytree(servers / "node_modules", modules, symlinks=True)
     script = "${workspaceFolder}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
-    config = {"mcpServers": {"files": {"command": "node", "args": [script, "${workspaceFolder}"]}}}
+    files = {"command": "node", "args": [script, "${workspaceFolder}"], "write": True}
+    config = {"mcpServers": {"files": files}}
     put(product.home, "config/codeagent/mcp.json", json.dumps(config))
     put(product.workspace, "a.txt", "from the workspace\n")
     agree(product, "files")

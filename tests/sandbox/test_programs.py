@@ -9,13 +9,13 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
-from codeagent.core.ports import RunningProgram, StartProgram, StdioProgram
+from codeagent.core.ports import Command, RunningProgram, StartProgram, StdioProgram
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.programs import MachinePrograms
 from tests.fakes import put
 from tests.sandbox.egress.proxying import Names, Origin, listening
-from tests.sandboxes import make_repository, opened, run
+from tests.sandboxes import Ran, make_repository, opened, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -179,7 +179,7 @@ async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
     sandbox: DockerSandbox, project: Path
 ) -> None:
     writer = "date > beat; ls /sys/class/net; while :; do date +%N > beat; done"
-    program = await sandbox.start_program(bash(writer, directory=""))
+    program = await sandbox.start_program(bash(writer, directory="", writes=True))
     async for _, piece in program.output():
         assert piece.split() == [b"lo"]
         break
@@ -192,8 +192,42 @@ async def test_a_programs_container_has_no_network_is_frozen_and_ends_with_it(
 
 
 @pytest.mark.docker
+async def test_only_a_program_that_may_write_writes_in_the_workspace_and_counts_as_something_that_could(
+    sandbox: DockerSandbox, project: Path
+) -> None:
+    script = "exec 2> /dev/null; echo x > new.txt; mkdir sub; echo y > /tmp/a && echo z > ~/b && echo home; read -r _"
+    reader = await sandbox.start_program(bash(script))
+    assert await anext(reader.output()) == ("stdout", b"home\n")
+    assert not (project / "new.txt").exists() and not (project / "sub").exists()
+    assert not reader.writes and not (await sandbox.sweep()).alive
+    writer = await sandbox.start_program(bash(script, writes=True))
+    assert await anext(writer.output()) == ("stdout", b"home\n")
+    assert (project / "new.txt").read_text() == "x\n" and (project / "sub").is_dir()
+    assert writer.writes and (await sandbox.sweep()).alive
+    await writer.close()
+    assert not (await sandbox.sweep()).alive
+    await reader.close()
+
+
+@pytest.mark.docker
+async def test_what_a_program_plants_before_another_container_is_made_is_not_taken_for_the_users(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "p").mkdir()
+    async with opened(tmp_path / "p", tmp_path / "s") as sandbox:
+        program = await sandbox.start_program(bash("read -r _; mkdir .git; echo done; read -r _", writes=True))
+        output = program.output()
+        await program.send(b"now\n")
+        assert await anext(output) == ("stdout", b"done\n")
+        await sandbox.run(Command("true", "call", read_only=True), Ran())
+        [notice] = (await sandbox.sweep()).notices
+        assert "a command created .git" in notice and not (tmp_path / "p/.git").exists()
+        await program.close()
+
+
+@pytest.mark.docker
 async def test_a_program_that_sleeps_leaves_the_moment_as_it_was(sandbox: DockerSandbox) -> None:
-    program = await sandbox.start_program(bash("while read -r line; do echo $line; done"))
+    program = await sandbox.start_program(bash("while read -r line; do echo $line; done", writes=True))
     output = program.output()
     await program.send(b"one\n")
     assert await anext(output) == ("stdout", b"one\n")

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.snapshots import store as store_module
 from codeagent.workspace.snapshots.prune import Retention
 from codeagent.workspace.snapshots.store import SnapshotStore
 from tests.workspace.trees import texts
@@ -302,4 +304,23 @@ async def test_one_that_gives_up_waiting_for_its_turn_leaves_the_one_whose_turn_
         with pytest.raises(CheckpointError, match="interrupted"), store.locked(given_up):
             raise AssertionError("the turn is taken")
         assert store.run("rev-parse", "--is-bare-repository") == b"true\n"
+    store.close()
+
+
+def test_threads_that_need_a_new_store_at_once_all_get_it(state: Path, root: Path, monkeypatch: Any) -> None:
+    store, at_once, opens = SnapshotStore(state, root), threading.Barrier(2), store_module.open_lock_file
+
+    def together(path: Path) -> int:
+        fd = opens(path)
+        with suppress(threading.BrokenBarrierError):
+            at_once.wait(0.5)  # the second one arrives if nothing keeps it out
+        return fd
+
+    monkeypatch.setattr(store_module, "open_lock_file", together)
+    threads = [threading.Thread(target=store.ready, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads), "one waits for the other for ever"
     store.close()

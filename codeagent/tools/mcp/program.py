@@ -151,7 +151,8 @@ def start_of(config: ServerConfig, root: Path) -> ServerStart:
         programs = (*paths, *_searched(config, root))
         paths, beside = _trees(programs, root), tuple(_above(programs, root))
         variables = {"PYTHONDONTWRITEBYTECODE": "1"} | variables if paths else variables  # else its start changes them
-    program = StdioProgram(tuple(words), variables, directory, config.hosts)
+    owner = f"the MCP server {config.name}"
+    program = StdioProgram(tuple(words), variables, directory, config.hosts, owner=owner, writes=config.write)
     return ServerStart(program, paths, beside if paths else (), root, _hint(words, root) if directory is None else "")
 
 

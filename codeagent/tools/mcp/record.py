@@ -1,5 +1,6 @@
 """Errors of a server, and what it wrote outside the protocol, for `mcp test` and `/mcp`."""
 
+import re
 from collections import deque
 from collections.abc import Callable
 
@@ -8,6 +9,9 @@ from codeagent.core.sanitize import one_line
 _MOST_LINES = 200
 _LONGEST_LINE = 500
 _LONGEST_REST = 8 * 1024
+_LAST_LINES = 20
+"""Those in which the reason for its end is looked for."""
+_READ_ONLY = re.compile(r"\bEROFS\b|read-only file ?system", re.IGNORECASE)
 
 
 class ServerError(Exception):
@@ -36,6 +40,11 @@ class ServerRecord:
         """The lines, the oldest first, without control characters."""
         rest = (one_line(self._clean(self._shown(self._rest)), _LONGEST_LINE),) if self._rest.strip() else ()
         return (*self._lines, *rest)
+
+    @property
+    def met_read_only(self) -> bool:
+        """Whether it complained at its end that it cannot write."""
+        return any(map(_READ_ONLY.search, self.lines[-_LAST_LINES:]))
 
     def add_stderr(self, piece: bytes) -> None:
         *whole, rest = (self._rest + piece).split(b"\n")

@@ -38,6 +38,14 @@ class CallsServer(Protocol):
         """The host that its calls go to, with and without its port; empty if it is a program."""
 
     @property
+    def may_write(self) -> bool:
+        """Whether it could change the workspace: only a server in the sandbox can be kept from it."""
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether its program runs in the sandbox or on this machine."""
+
+    @property
     def seconds(self) -> float:
         """How long a call may take."""
 
@@ -81,8 +89,11 @@ class ServerTool(Tool[OpenArgs]):
         self.description = offered.description
         self.documentation = offered.documentation
         self.schema = offered.schema
-        self.effect = "nothing" if offered.read_only else "anything"
-        self.concurrency = "shared" if offered.read_only else "exclusive"
+        self.effect = "anything"
+        self.may_write = server.may_write
+        self.says_it_reads = offered.read_only
+        beside = offered.read_only and not (server.may_write and server.runs_here)
+        self.concurrency = "shared" if beside else "exclusive"
         self.timeout = server.seconds + ANSWER_SECONDS
         self.origin = server.server
         self._offered = offered
@@ -109,6 +120,8 @@ class ServerTool(Tool[OpenArgs]):
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         given = json.dumps(args.model_dump(), indent=2, ensure_ascii=False)
         text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.server}, {self._server.where}."
+        if self._server.runs_here and self._server.may_write:
+            text += " It may write in the workspace."
         if self._offered.read_only:
             text += " It says that this changes nothing; nobody checks that."
         return Preview(self.target(args), (TextBlock(text=text),), base=self._offered.digest)

@@ -2,22 +2,23 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
 from codeagent.core.hosts import is_loopback
-from codeagent.core.mcp import ServerConfig, ServerPlace
-from codeagent.core.ports import Asker, RunningProgram, StartProgram
+from codeagent.core.mcp import ServerConfig
+from codeagent.core.ports import RunningProgram
 from codeagent.core.sanitize import one_line, quoted
-from codeagent.core.tool import REDEFINED, Failed, NotFound, Tool, ToolContext
+from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
+from codeagent.tools.mcp.host import ServerHost
 from codeagent.tools.mcp.offer import INSTRUCTIONS, OfferedTool, ServerOffer, offer_of
 from codeagent.tools.mcp.pins import Changed, PinFile, Pinned
 from codeagent.tools.mcp.program import AgreedProgram
@@ -39,26 +40,10 @@ _ASKED_SECONDS = 8.0
 """Seconds that a prompt waits for the text it uses from a server."""
 _NO_PROGRAM = 127
 _NO_SANDBOX = "it runs in the sandbox, and there is none"
+_WRITE = 'it may only read the workspace; "write": true in your own mcp.json lets it write'
+_PLANNING = "for now it may only read the workspace, as in plan mode and in codeagent mcp test"
 _MACHINE = '"where": "machine" in your own mcp.json'
 """The setting that runs a server on this machine; it cannot be in a project's file."""
-
-
-@dataclass(frozen=True)
-class ServerHost:
-    """What codeagent gives to its servers."""
-
-    root: Path
-    """The address of the workspace, which servers get as their root."""
-    programs: Mapping[ServerPlace, StartProgram]
-    """How servers on stdio are started, by place; a missing place cannot start any."""
-    pins: Path
-    """The folder with what tools said when the user agreed to them; tools must not be able to write there."""
-    asker: Asker | None = None
-    """Who answers a server's questions; None declines them."""
-    auth: Callable[[ServerConfig], Any] = lambda config: None
-    """Makes an `httpx2.Auth` for a server over HTTP, or None if not needed; called once for each connection."""
-    clean: Callable[[str], str] = str
-    """Masks secrets in what a server writes."""
 
 
 @dataclass
@@ -107,6 +92,7 @@ class McpSource:
         self._calls: list[_RunningCall] = []
         self._asking = asyncio.Lock()
         self._taking = asyncio.Lock()
+        self._fitting = asyncio.Lock()
         self._was_ready = False
         self._answered = False
         """Whether a call has succeeded since the last start, after which one more crash is tolerated."""
@@ -143,6 +129,16 @@ class McpSource:
     def hosts(self) -> tuple[str, ...]:
         parts = urlsplit(self._config.url)
         return tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or ""))) if parts.netloc else ()
+
+    @property
+    def may_write(self) -> bool:
+        """Implement `server_tool.CallsServer`: whether it could change the workspace, in a mode other than plan."""
+        return bool(self._config.url) or self._config.where == "machine" or self._config.write
+
+    @property
+    def runs_here(self) -> bool:
+        """Implement `server_tool.CallsServer`."""
+        return not self._config.url
 
     @property
     def seconds(self) -> float:
@@ -208,6 +204,10 @@ class McpSource:
             self._was_ready = False
             why = await self._live()
             self._connection = None
+            if self._program is not None and self._program.unfit:
+                self._settled.clear()  # calls wait for what the user's mode costs
+                self._show(state="starting")
+                continue
             again = again or self._answered
             self._answered = False
             if not (self._was_ready and again):
@@ -222,6 +222,7 @@ class McpSource:
         """Start the server and watch it until it ends; return why it ended, as a phrase."""
         config, self.record.why = self._config, ""
         program: RunningProgram | None = None
+        self._program = None
         try:
             if not config.url and config.where not in self._host.programs:
                 raise SandboxUnavailable(_NO_SANDBOX, f"run it on this machine, with {_MACHINE}")
@@ -236,8 +237,10 @@ class McpSource:
                     offer = await self._offered(connection)
                     if why := await self._altered():
                         return why
-                    await self._take(offer)
                     limit.reschedule(None)
+                    if program is not None:
+                        await program.begun()
+                    await self._take(offer)
                     self._connection, self._was_ready = connection, True
                     self._show(state="ready")
                     self._settled.set()
@@ -397,8 +400,15 @@ class McpSource:
         said = self.record.why or ("" if error is None else one_line(str(error), 300) or type(error).__name__)
         ended = "it has ended" if code is None else f"it ended with code {code}"
         last = f" (it wrote: {one_line(self.record.lines[-1], 200)})" if self.record.lines and program else ""
+        hint = self._hint(program) or hint
         why = f"{said or ended}{last}" if code in (None, 0) else f"{ended}{last}"
         return f"{why}; {hint}" if hint else why
+
+    def _hint(self, program: RunningProgram | None) -> str:
+        """Say what would help a server that may have ended because it could not write."""
+        if program is None or program.writes or not self.record.met_read_only:
+            return ""
+        return _PLANNING if self._config.write else _WRITE
 
     def listing_changed(self) -> None:
         """Implement `connection.Listener`."""
@@ -409,19 +419,48 @@ class McpSource:
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
     ) -> Mapping[str, Any]:
         """Implement `server_tool.CallsServer`."""
+        await self._fit(planning=ctx.read_only)
         connection = self._there()
         await self._refuse_outdated(connection)
         async with asyncio.timeout(self.seconds) as limit:
-            running = _RunningCall(ctx, limit)
+            program, running = self._program, _RunningCall(ctx, limit)
             self._calls.append(running)
             try:
                 answer = await connection.call(tool, arguments, progress)
             except ServerError as error:
-                raise self._failed(error, connection) from error
+                stopped = "" if program is None else program.unfit
+                end = ServerError(f"it was stopped, because {stopped}", lost=True) if stopped else error
+                raise self._failed(end, connection) from error
             finally:
                 self._calls.remove(running)
         self._answered = True
         return answer
+
+    async def _fit(self, *, planning: bool) -> None:
+        """Restart the server if the mode has changed whether it may write; wait while it starts.
+
+        One that may write again is restarted only for a caller that may write, and while nobody else calls it.
+        `planning`: the caller is in plan mode, even if others are not. Raises Denied if the server could write then.
+        """
+        async with self._fitting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._config.start_timeout):
+                    await self._settled.wait()
+                    while self._ended_as_unfit(planning):
+                        await self._settled.wait()
+            if planning and self._program is not None and self._program.writes and self._config.where == "sandbox":
+                raise Denied(f"plan mode changes nothing, and {self.name} may write in the workspace")
+
+    def _ended_as_unfit(self, planning: bool) -> bool:
+        program, connection = self._program, self._connection
+        if program is None or connection is None or not program.unfit:
+            return False
+        if not program.writes and (planning or self._calls):
+            return False
+        self.record.why, self._connection = program.unfit, None
+        self._settled.clear()
+        connection.ended.set()
+        return True
 
     def _there(self) -> "Connection":
         """Return the connection that calls go to. Raises Failed."""

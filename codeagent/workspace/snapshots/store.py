@@ -68,6 +68,7 @@ class SnapshotStore:
         self._live = -1
         self._lock = -1
         self._stop = threading.Event()
+        self._getting_ready = threading.Lock()
 
     def close(self) -> None:
         """Let this process's snapshots be pruned from now on."""
@@ -80,9 +81,12 @@ class SnapshotStore:
         return f"refs/sessions/{self.session}"
 
     def ready(self) -> None:
-        """Create what is missing, and mark this process as alive."""
-        if self._live >= 0:
-            return
+        """Create what is missing, and mark this process as alive; threads that need it at once take turns."""
+        with self._getting_ready:
+            if self._live < 0:
+                self._get_ready()
+
+    def _get_ready(self) -> None:
         program = _usable_git(self.workspace)
         try:
             for folder in (self.all_stores, self.folder):

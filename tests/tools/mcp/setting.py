@@ -14,7 +14,8 @@ from codeagent.core.ports import Asker
 from codeagent.core.tool import Tool, ToolContext, ToolError, ToolResult
 from codeagent.sandbox.programs import MachinePrograms
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.mcp.source import McpSource, ServerHost
+from codeagent.tools.mcp.host import ServerHost
+from codeagent.tools.mcp.source import McpSource
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import tool_context
 

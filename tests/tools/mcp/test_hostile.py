@@ -134,6 +134,10 @@ CASES = (
     Case("OnlyWithoutHandshake", calls=(({"text": "x"}, '["state", {"action": "decline"}]'),)),
     Case("AsksForEver", calls=(({"text": "x"}, "it kept asking questions instead of answering"),)),
     Case("DoesNotWantToEnd"),
+    Case("Writes", calls=(({"text": "a b"}, "wrote a; wrote b"),)),
+    Case("NeverStopsWriting", calls=(({"text": "a"}, "wrote a"),)),
+    Case("WritesAndDies", NONE, NONE, "it ended with code 3", "failed"),
+    Case("CannotStartWithoutWriting"),
 )
 
 

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.sandbox.programs import MachinePrograms
-from codeagent.tools.mcp.source import McpSource, ServerHost
+from codeagent.tools.mcp.host import ServerHost
+from codeagent.tools.mcp.source import McpSource
 from tests.tools.mcp.setting import HOSTILE, Setting, answer_of
 
 CHANGED = ".git changed outside the sandbox"
@@ -25,7 +27,7 @@ class Programs:
         return self.started[-1]
 
 
-class Program:
+class Program(RunningProgram):
     def __init__(self, inner: RunningProgram) -> None:
         self._inner = inner
         self.why = ""
@@ -33,7 +35,7 @@ class Program:
     async def send(self, data: bytes) -> None:
         await self._inner.send(data)
 
-    def output(self) -> AsyncIterator[tuple[str, bytes]]:
+    def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
         return self._inner.output()
 
     async def outdated(self) -> str:

@@ -85,7 +85,7 @@ async def test_filesystem_works_below_its_folder_only(servers: Path, tmp_path: P
         assert "Successfully wrote" in await answer_of(setting, "write_file", path=str(root / "a.txt"), content="hi")
         assert await answer_of(setting, "read_text_file", path=str(root / "a.txt")) == "hi"
         assert "Access denied" in await answer_of(setting, "read_text_file", path="/etc/passwd")
-        assert setting.tool("read_text_file").effect == "nothing"
+        assert setting.tool("read_text_file").says_it_reads
         assert setting.tool("write_file").effect == "anything"
 
 
