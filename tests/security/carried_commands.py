@@ -168,12 +168,9 @@ FIRES = {
         "npm explore m -- 'r\"\"m ../../f'", "npm config set script-shell $PWD/r.sh --location=project; npm run a",
         "cmake -E env sh -c 'r\"\"m f'", "cmake -P evil.cmake", "/lib64/ld-linux-x86-64.so.2 /bin/sh -c 'r\"\"m f'",
         "/lib64/ld-linux-x86-64.so.2 --argv0 x $PWD/true.elf 2>&1; x=bin/sh; /lib64/ld-linux-x86-64.so.2 /$x r.sh",
-        "ssh-agent sh -c 'r\"\"m f'", "tmux -L q new-session -d 'r\"\"m f'; tmux -L q kill-server; sleep 0.2",
-
-
-        "unshare -r sh -c 'r\"\"m f'", "stdbuf -oL sh -c 'r\"\"m f'", "timeout 5 sh -c 'r\"\"m f'",
-        "setsid -w sh -c 'r\"\"m f'", "strace -o /dev/null sh -c 'r\"\"m f'", "taskset 1 sh -c 'r\"\"m f'",
-        "runuser -u root -- sh -c 'r\"\"m f'", "su -c 'r\"\"m f'", "diff f <(r\"\"m f)",
+        "ssh-agent sh -c 'r\"\"m f'", "unshare -r sh -c 'r\"\"m f'", "stdbuf -oL sh -c 'r\"\"m f'",
+        "timeout 5 sh -c 'r\"\"m f'", "setsid -w sh -c 'r\"\"m f'", "strace -o /dev/null sh -c 'r\"\"m f'",
+        "taskset 1 sh -c 'r\"\"m f'", "runuser -u root -- sh -c 'r\"\"m f'", "su -c 'r\"\"m f'", "diff f <(r\"\"m f)",
     ],
     "variables": [
         "BASH_ENV=./r.sh bash -c :", "export BASH_ENV=./r.sh; bash -c :", "ENV=./r.sh sh -i < /dev/null",
