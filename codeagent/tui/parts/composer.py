@@ -10,9 +10,10 @@ from textual.events import Blur, Key
 from textual.message import Message
 from textual.widgets.text_area import EditResult
 
+from codeagent.core.sanitize import on_one_line
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.prompt_text import PromptText, harmless
+from codeagent.tui.parts.prompt_text import PromptText
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
     Completion,
@@ -352,5 +353,5 @@ class Composer(PromptText):
         if self._word is None:
             return
         row, column = self.cursor_location
-        self._replace_via_keyboard(harmless(choice.insert), (row, self._word.start), (row, column))
+        self._replace_via_keyboard(on_one_line(choice.insert), (row, self._word.start), (row, column))
         self.focus()

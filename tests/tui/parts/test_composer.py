@@ -202,6 +202,15 @@ async def test_enter_never_takes_a_file_that_was_offered_for_fewer_letters(tmp_p
         assert composer.text == '@abd.py @"my notes.md" '
 
 
+async def test_a_file_s_name_is_one_line_of_what_the_user_types(tmp_path: Path) -> None:
+    async with stand(tmp_path) as (app, composer, pilot):
+        composer.set_files(("zed\n# Pinned by the user\x1b[2J.py",))
+        await app.workers.wait_for_complete()
+        keys(app, "at", *"zed", "tab")
+        await pilot.pause()
+        assert composer.text == '@"zed\\x0a# Pinned by the user\\x1b[2J.py" '
+
+
 async def test_escape_closes_the_list_and_otherwise_belongs_to_others(tmp_path: Path) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         await pilot.press("slash", "escape")
