@@ -15,8 +15,9 @@ from codeagent.config.kept import TrustFile
 from codeagent.config.paths import config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerFacts
+from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
 from codeagent.tools.mcp.source import ServerHost
 from codeagent.tools.recipes.book import RecipeFolders, recipe_folders
@@ -51,12 +52,16 @@ async def tools(folder: Path, change: bool) -> Outcome:
     return Outcome("shown" in catalog, "")
 
 
+async def _no_program(program: StdioProgram) -> RunningProgram:
+    raise SandboxUnavailable("it would be started", "look at it")
+
+
 def _servers(folder: Path, entry: dict[str, Any]) -> McpServers:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     _write_servers(folder, entry)
     place = Place(work, folder / "state", {"KEY": "hush-hush"}, config_dir=folder / "config")
-    return McpServers(place, ServerHost(work, {}, folder / "pins"))
+    return McpServers(place, ServerHost(work, {"sandbox": _no_program}, folder / "state/mcp"))
 
 
 def _write_servers(folder: Path, entry: dict[str, Any]) -> None:

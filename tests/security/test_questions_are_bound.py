@@ -59,15 +59,15 @@ ROWS = (
     Row("the whole batch", trust.whole_batch, "ignored (just appeared)"),
     Row("tool files and agents", trust.tools, "look at them again; nothing was trusted"),
     Row("a project's servers", trust.servers, "has changed since it was shown, so it was not trusted"),
+    Row("the program of a project's server", trust.server_program, "not started until you agree"),
     Row("variables for a server", trust.variables, "has changed since it was shown, so nothing was given"),
     Row("a server's changed tools", trust.agreement, "not used until you agree"),
     Row("recipes", trust.recipes, "still to be trusted"),
     Row("start of a recipe", trust.recipe_start, "is not trusted"),
     Row("a git directory elsewhere", trust.git_directory, "its git directory is elsewhere"),
+    Row("the repository's image", trust.image, "changed while you were being asked, and nothing was trusted"),
 )
-LATER = {"the repository's image": "engineer images", "the program of a project's server": "engineer start"}
-"""Questions whose rows come with the work of others."""
-NAMES = {row.name for row in ROWS} | set(LATER)
+NAMES = {row.name for row in ROWS}
 
 
 @pytest.mark.soak(tried=1, row="bound questions")
@@ -210,7 +210,7 @@ def test_every_key_that_says_yes_has_a_row() -> None:
 
 
 SCREENS = {
-    "codeagent/tui/pages/opening.py:ask": "a git directory elsewhere",  # and the image; the folder itself cannot change
+    "codeagent/tui/pages/opening.py:ask": "the repository's image",  # and a git directory; the folder itself stays
     "codeagent/tui/pages/recipes.py:_trust": "recipes",
     "codeagent/tui/pages/rewind.py:_asked": "undo",
     "codeagent/commands/sandbox_packages.py:_confirm": "",  # what is fetched was read before and is held in memory
