@@ -27,6 +27,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="every configured server, and what is wrong with the files")
     listing.add_argument("--json", action="store_true", help="as one JSON object")
+    adding = _adding(actions)
+    removing = actions.add_parser("remove", help="remove a server from your own file")
+    removing.add_argument("name", metavar="NAME")
+    trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
+    trusting.add_argument(
+        "--give",
+        metavar="SERVER=NAME",
+        action="append",
+        default=[],
+        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
+    )
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
+    testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
+    testing.add_argument("name", metavar="NAME")
+    testing.add_argument("--agree", action="store_true", help="use its program and tools as they are now")
+    entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
+    entering.add_argument("name", metavar="NAME")
+    entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    serving = actions.add_parser(
+        "serve", help="offer bash, read, write, edit, list, search and agent to the program that starts this"
+    )
+    add_model_arguments(serving)
+    serving.add_argument(
+        "--allow", metavar="RULE", action="append", default=[], help="never ask about these calls; repeatable"
+    )
+    serving.add_argument("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
+    serving.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
+    serving.add_argument("--trust-project", action="store_true", help="load the project's tool files for agent")
+    add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
+
+
+def _adding(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     adding = actions.add_parser(
         "add",
         help="add a server to your own file",
@@ -56,34 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--callback-port", metavar="PORT", type=int, help="of http://127.0.0.1:PORT/callback, as you registered it"
     )
     adding.add_argument("--timeout", metavar="SECONDS", type=float, help="how long one call may take")
-    removing = actions.add_parser("remove", help="remove a server from your own file")
-    removing.add_argument("name", metavar="NAME")
-    trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
-    trusting.add_argument(
-        "--give",
-        metavar="SERVER=NAME",
-        action="append",
-        default=[],
-        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
-    )
-    distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
-    testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
-    testing.add_argument("name", metavar="NAME")
-    testing.add_argument("--agree", action="store_true", help="use its program and tools as they are now")
-    entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
-    entering.add_argument("name", metavar="NAME")
-    entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
-    serving = actions.add_parser(
-        "serve", help="offer bash, read, write, edit, list, search and agent to the program that starts this"
-    )
-    add_model_arguments(serving)
-    serving.add_argument(
-        "--allow", metavar="RULE", action="append", default=[], help="never ask about these calls; repeatable"
-    )
-    serving.add_argument("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
-    serving.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
-    serving.add_argument("--trust-project", action="store_true", help="load the project's tool files for agent")
-    add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
+    return adding
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:

@@ -45,6 +45,8 @@ class Talk:
     root: Path
     answer: Word | None = "deny"
     """To every question; None leaves them open."""
+    allows_calls: bool = False
+    """Questions about a call of the server are answered with yes, whatever `answer` is."""
     model: TurnsModel = field(default_factory=TurnsModel)
     events: list[KnownEvent] = field(default_factory=list)
     runtime: Runtime | None = None
@@ -99,7 +101,8 @@ class Talk:
         answered = 0
         while True:
             for event in self.of(ApprovalRequested)[answered:] if self.answer else ():
-                self.agent.do(Answer(event.approval_id, Decision(self.answer)))
+                allowed = self.allows_calls and event.name == TOOL
+                self.agent.do(Answer(event.approval_id, Decision("once" if allowed else self.answer)))
                 answered += 1
             self._news.clear()
             await self._news.wait()
@@ -335,8 +338,9 @@ async def test_in_plan_mode_the_hint_of_a_server_on_the_machine_runs_nothing_una
 async def test_a_call_of_a_server_on_the_machine_is_inspected_whatever_its_hint_says(tmp_path: Path) -> None:
     async with talking(tmp_path, **on_machine(tmp_path)) as talk:
         await talk.ready()
+        talk.allows_calls = True
         await talk.call("Makefile src/a.txt")
-        assert talk.asked == ["Makefile"]
+        assert talk.asked == ["text='Makefile src/a.txt'", "Makefile"]
         assert talk.files() == {"src/a.txt"}
         assert [one.cause for one in talk.of(CheckpointCreated)].count("batch") == 1
 

@@ -6,17 +6,16 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
-from codeagent.core.hosts import is_loopback
 from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import RunningProgram
 from codeagent.core.sanitize import one_line, quoted
 from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.tools.mcp.described import DescribedServer
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
 from codeagent.tools.mcp.host import ServerHost
 from codeagent.tools.mcp.offer import INSTRUCTIONS, OfferedTool, ServerOffer, offer_of
@@ -58,11 +57,11 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(one_line(name, 100) for name in names[:_MOST_NAMED])}{more}"
 
 
-class McpSource:
+class McpSource(DescribedServer):
     """Implements `tools.source.ToolSource`."""
 
     def __init__(self, config: ServerConfig, host: ServerHost) -> None:
-        self._config = config
+        super().__init__(config)
         self._host = host
         self._pins = PinFile(host.pins, config)
         self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
@@ -97,52 +96,6 @@ class McpSource:
         self._answered = False
         """Whether a call has succeeded since the last start, after which one more crash is tolerated."""
         self._on_change: Callable[[], None] = lambda: None
-
-    @property
-    def name(self) -> str:
-        return self._config.name
-
-    @property
-    def server(self) -> str:
-        return self._config.name
-
-    @property
-    def where(self) -> str:
-        if self._config.url:
-            return f"at {one_line(self._config.url.partition('?')[0], 200)}"
-        return "in the sandbox" if self._config.where == "sandbox" else "on this machine, outside the sandbox"
-
-    @property
-    def sensitive(self) -> str:
-        config = self._config
-        holds = [*config.env, *config.headers, *(["a login"] if config.client is not None else [])]
-        on_machine = not config.url and config.where == "machine"
-        phrases = (
-            f"network access to {self.hosts[0]}" if self.hosts and not is_loopback(self.hosts[-1]) else "",
-            f"it may reach {', '.join(config.hosts)}" if config.hosts else "",
-            f"it holds {', '.join(holds)}" if holds else "",
-            "it runs on this machine, outside the sandbox" if on_machine else "",
-        )
-        return one_line("; ".join(filter(None, phrases)), 300)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        parts = urlsplit(self._config.url)
-        return tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or ""))) if parts.netloc else ()
-
-    @property
-    def may_write(self) -> bool:
-        """Implement `server_tool.CallsServer`: whether it could change the workspace, in a mode other than plan."""
-        return bool(self._config.url) or self._config.where == "machine" or self._config.write
-
-    @property
-    def runs_here(self) -> bool:
-        """Implement `server_tool.CallsServer`."""
-        return not self._config.url
-
-    @property
-    def seconds(self) -> float:
-        return self._config.timeout
 
     def reconfigure(self, config: ServerConfig) -> None:
         """Use this from the next start on; another program or address is another server, and is remembered as such."""
