@@ -76,8 +76,9 @@ class Inspection:
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._own = approvals
-        self._last: tuple[str, Approvals] = ("", approvals)
-        """The call that was inspected last, and the approvals where it is asked about."""
+        self._last: tuple[str, Approvals, str] = ("", approvals, "")
+        """The call that was inspected last, the approvals where it is asked about, and whose program it was, if known.
+        """
         self._ended = CancelToken()
         self._blind = False
 
@@ -92,7 +93,7 @@ class Inspection:
     async def after(self, call_id: str, token: CancelToken, approvals: Approvals) -> tuple[str, ...]:
         """Inspect what such a call left and ask the user about it; return the sentences that the model is to read."""
         async with self._lock:
-            self._open, self._last = self._open - 1, (call_id, approvals)
+            self._open, self._last = self._open - 1, (call_id, approvals, "")
             notes = [*await self._sweep(), *await self._inspect(token)]
             self._settle()
             return tuple(notes)
@@ -105,9 +106,10 @@ class Inspection:
         self._open, self._due = self._open - 1, True
         self._settle()
         async with self._lock:
-            self._last = (f"program-{self._emitter.next_seq}", self._own)
-            notes = await self._sweep()
-            self._tell_model([*notes, *await self._inspect(self._ended if self._attended else None, by=owner)])
+            call_id, notes = f"program-{self._emitter.next_seq}", await self._sweep()
+            self._last = call_id, self._own, owner
+            self._tell_model([*notes, *await self._inspect(self._ended if self._attended else None)])
+            self._last = call_id, self._own, ""
             self._settle()
 
     def later(self, over: asyncio.Event) -> None:
@@ -211,11 +213,11 @@ class Inspection:
         self._tell_model(notes)
         self._settle()
 
-    async def _inspect(self, token: CancelToken | None, by: str = "") -> list[str]:
+    async def _inspect(self, token: CancelToken | None) -> list[str]:
         """Judge what changed since the baseline, and undo what was not agreed to; return the sentences for the model.
 
         `token`: of the last call, which is asked about if no rule decides. None: processes left running did it, or
-        the user. Then it is reported if there is a user, and otherwise undone. `by`: who did it, if that is known.
+        the user. Then it is reported if there is a user, and otherwise undone.
         """
         if self._store is None or self._baseline is None:
             return []
@@ -231,7 +233,7 @@ class Inspection:
             elif token is None:
                 refused, why = left, "nobody was there to ask"
             elif open_:
-                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token, by)
+                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token)
                 refused = (*refused, *said_no)
             for remark in remarks:
                 self._warn(remark)
@@ -253,13 +255,7 @@ class Inspection:
             return now, await find_leftovers(store, before, now, self._agreed, self._written)
 
     async def _answered(
-        self,
-        store: Checkpoints,
-        before: Snapshot,
-        now: Snapshot,
-        found: tuple[Leftover, ...],
-        token: CancelToken,
-        by: str,
+        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
     ) -> tuple[Snapshot, tuple[Leftover, ...], str]:
         """Ask about all of it, and again if it is no longer what was shown.
 
@@ -267,7 +263,7 @@ class Inspection:
         """
         denied: tuple[Leftover, ...] = ()
         for _ in range(_MOST_QUESTIONS):
-            decision = await self._ask(store, before, now, found, token, by)
+            decision = await self._ask(store, before, now, found, token)
             if decision.answer == "deny":
                 return now, (*denied, *found), _why(decision)
             later, look = await self._compare(store, before, freeze=True)
@@ -317,16 +313,10 @@ class Inspection:
         return self._permissions.judge_file(_WRITE, path_key(self._workspace, one.path, reading=False), one.reason)
 
     async def _ask(
-        self,
-        store: Checkpoints,
-        before: Snapshot,
-        now: Snapshot,
-        found: tuple[Leftover, ...],
-        token: CancelToken,
-        by: str,
+        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
     ) -> Decision:
         """Ask the user about all of it; no answer is a denial."""
-        target, (call_id, approvals) = named(found), self._last
+        target, (call_id, approvals, by) = named(found), self._last
         blocks = await leftover_blocks(store, before, now, found)
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
         by = by or ("a command or a program that still runs" if self._alive else "a command")

@@ -99,9 +99,9 @@ class SessionContainer:
         return self._resources.opened()[1], self._target(container)
 
     @property
-    def read_only(self) -> bool:
-        """Whether nothing inside can change the workspace."""
-        return self._spec.read_only_workspace
+    def busy(self) -> bool:
+        """Whether a command runs, or has left processes behind."""
+        return bool(self._running) or self._left
 
     @property
     def exposed(self) -> str:
@@ -319,7 +319,7 @@ class SessionContainer:
             raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container
         names, before = frozenset(found.name for found in container.protected), self._resources.guarded
-        self._resources.guarded = names & before if self._resources.unswept and before is not None else names
+        self._resources.guarded = names & before if before is not None and self._resources.may_plant() else names
         self._is_idle()
         return container
 

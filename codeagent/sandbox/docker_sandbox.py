@@ -54,6 +54,9 @@ class DockerSandbox:
         proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
+        self._resources.may_plant = lambda: bool(self._programs.writing) or self._default.busy
+        self._unswept = False
+        """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
         """Sentences about what was moved away, not yet reported."""
         self._looking: asyncio.Task[bool] | None = None
@@ -106,7 +109,7 @@ class DockerSandbox:
         """Run a command, see the port. While the sandbox is frozen, starting and stopping wait."""
         if command.read_only:
             return await self._run(command, on_output)
-        self._resources.unswept = self._resources.unswept or not self._resources.shut
+        self._unswept = self._unswept or not self._resources.shut
         try:
             result = await within_disk(self._run(command, on_output), *self._written)
         finally:
@@ -118,7 +121,7 @@ class DockerSandbox:
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in a container of its own, see `StartProgram`."""
-        self._resources.unswept = self._resources.unswept or (program.writes and not self._resources.shut)
+        self._unswept = self._unswept or (program.writes and not self._resources.shut)
         return await self._programs.start(program)
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
@@ -157,7 +160,7 @@ class DockerSandbox:
             return Swept(found)
         if self._looking is not None:
             await asyncio.wait({self._looking})
-        alive = self._resources.unswept and await self._look()
+        alive = self._unswept and await self._look()
         found, self._found = self._found, ()
         return Swept(found, alive, self._moment)
 
@@ -184,7 +187,7 @@ class DockerSandbox:
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
-        if self._resources.unswept:
+        if self._unswept:
             self._found += self._planted(self._resources.guarded)
         self._closed = True
         self._resources.close()
@@ -221,14 +224,14 @@ class DockerSandbox:
         While the sandbox closes, nobody knows what still runs: then this look is never the last one.
         """
         known, alive = self._resources.guarded, True
-        self._resources.unswept = False
+        self._unswept = False
         try:
             quiet = await self._default.is_quiet()
             alive = not quiet or self._egress.busy or bool(self._programs.writing)
             self._found += self._planted(known)
             return alive
         finally:
-            self._resources.unswept = self._resources.unswept or alive or self._resources.shut
+            self._unswept = self._unswept or alive or self._resources.shut
 
     def _planted(self, known: frozenset[str] | None) -> tuple[str, ...]:
         """Move away what is protected by name and not known, see `SessionResources.guarded`."""

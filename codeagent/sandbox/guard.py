@@ -5,7 +5,7 @@ Commands must not see secrets, nor leave behind what could run code outside the 
 
 import os
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,8 @@ class SessionResources:
         self.guarded: frozenset[str] | None = None
         """Names that were protected when the last container was made; None before the first. What appeared while
         something might plant it is not among them."""
-        self.unswept = False
-        """Something has run that could plant, since it was last seen that nothing was running."""
+        self.may_plant: Callable[[], bool] = lambda: False
+        """Whether something is running that could plant."""
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
         """From now on no container may be created."""

@@ -85,15 +85,12 @@ class ContainerPrograms:
         self._freeze_lock = freeze_lock
         self._open: dict[SessionContainer, _ContainerProgram | None] = {}
         """None while the program is being started."""
+        self.writing: dict[SessionContainer, None] = {}
+        """The containers whose programs may write in the workspace, from when they begin to run."""
 
     @property
     def containers(self) -> tuple[SessionContainer, ...]:
         return tuple(self._open)
-
-    @property
-    def writing(self) -> tuple[SessionContainer, ...]:
-        """The containers whose programs may write in the workspace."""
-        return tuple(container for container in self._open if not container.read_only)
 
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`."""
@@ -135,6 +132,8 @@ class ContainerPrograms:
         try:
             if grant is not None and forwarder is not None:
                 variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
+            if program.writes:
+                self.writing[container] = None
             exec_id, stream = await start_exec(engine, target, command, variables)
             pieces = stream.pieces()
             early = await _begun(stream, pieces)
@@ -165,6 +164,7 @@ class ContainerPrograms:
             forwarder.close()
         await container.close()
         self._open.pop(container, None)
+        self.writing.pop(container, None)
 
     async def close(self) -> None:
         """End every program, and every container whatever became of its program; then raise what went wrong first."""
@@ -173,6 +173,7 @@ class ContainerPrograms:
         finally:
             await all_done(*(container.close() for container in self._open))
             self._open.clear()
+            self.writing.clear()
 
 
 def _command(program: StdioProgram, target: ExecTarget) -> tuple[list[str], ExecTarget, Mapping[str, str]]:

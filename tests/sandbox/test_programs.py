@@ -196,11 +196,11 @@ async def test_only_a_program_that_may_write_writes_in_the_workspace_and_counts_
     sandbox: DockerSandbox, project: Path
 ) -> None:
     script = "exec 2> /dev/null; echo x > new.txt; mkdir sub; echo y > /tmp/a && echo z > ~/b && echo home; read -r _"
-    reader = await sandbox.start_program(bash(script))
+    reader = await sandbox.start_program(bash(script, directory=""))
     assert await anext(reader.output()) == ("stdout", b"home\n")
     assert not (project / "new.txt").exists() and not (project / "sub").exists()
     assert not reader.writes and not (await sandbox.sweep()).alive
-    writer = await sandbox.start_program(bash(script, writes=True))
+    writer = await sandbox.start_program(bash(script, directory="", writes=True))
     assert await anext(writer.output()) == ("stdout", b"home\n")
     assert (project / "new.txt").read_text() == "x\n" and (project / "sub").is_dir()
     assert writer.writes and (await sandbox.sweep()).alive
@@ -215,7 +215,8 @@ async def test_what_a_program_plants_before_another_container_is_made_is_not_tak
 ) -> None:
     (tmp_path / "p").mkdir()
     async with opened(tmp_path / "p", tmp_path / "s") as sandbox:
-        program = await sandbox.start_program(bash("read -r _; mkdir .git; echo done; read -r _", writes=True))
+        script = "read -r _; mkdir .git; echo done; read -r _"
+        program = await sandbox.start_program(bash(script, directory="", writes=True))
         output = program.output()
         await program.send(b"now\n")
         assert await anext(output) == ("stdout", b"done\n")
