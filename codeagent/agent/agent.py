@@ -372,7 +372,7 @@ class Agent:
         builder = self._runs.conversation.prompt_builder
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
-        return self._begin(builder.trust(act.trusted, act.seen, self._emitter, running=self.running))
+        return self._begin(builder.trust(act.trusted, self._emitter, running=self.running, seen=act.seen))
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

@@ -169,7 +169,7 @@ class PromptBuilder:
         """Return what the next request begins with, all but the messages; assumes that no file has changed."""
         return ModelRequest(self.system_prompt, (), self.catalog.coming())
 
-    async def trust(self, trusted: bool, seen: str | None, emitter: Emitter, *, running: bool) -> None:
+    async def trust(self, trusted: bool, emitter: Emitter, *, running: bool, seen: str | None = None) -> None:
         """Load the project's tool files as they were `seen`, or none; during a run this takes effect at a boundary.
 
         Raises ConfigError, also if they have changed since; while nothing runs, they are first listed again.
