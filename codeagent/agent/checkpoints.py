@@ -313,7 +313,7 @@ class SessionRewind:
         self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
 
     async def _refuse_unseen(self, target: str, seen: str, paths: Collection[str] | None) -> None:
-        """Raises CheckpointError if a file that would be restored is no longer as the user was shown it."""
+        """Raises CheckpointError if a file to be restored has changed since the user was shown it."""
         present = (await self._store.take()).id
         since = {change.path for change in await self._store.changes(seen, present)}
         restored = {change.path for change in await self._store.changes(target, present)}

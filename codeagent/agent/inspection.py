@@ -257,7 +257,7 @@ class Inspection:
     async def _answered(
         self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
     ) -> tuple[Snapshot, tuple[Leftover, ...], str]:
-        """Ask about all of it, and again if it is no longer what was shown.
+        """Ask about all of it; if it has changed since it was shown, ask again.
 
         Returns the snapshot that was agreed to, or what the user did not agree to and why. Raises as `_compare`.
         """

@@ -15,7 +15,7 @@ from codeagent.core.ports import RunningProgram, Sandbox, StdioProgram
 from codeagent.sandbox.tasks import run_to_end
 
 _PLANNING = "it could write in the workspace, and the mode is plan now"
-_WRITES_AGAIN = "it may write in the workspace again, as the mode is no longer plan"
+_WRITES_AGAIN = "the mode has changed from plan, so it may write in the workspace"
 
 
 class SandboxPrograms:

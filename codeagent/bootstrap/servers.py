@@ -62,7 +62,7 @@ def server_host(
 def sandbox_starter(
     sandbox: Sandbox | None, questions: UserQuestions, programs: SandboxPrograms
 ) -> StartProgram | None:
-    """Start servers in the sandbox, with the network and the mode of the conversation; None if there is no sandbox."""
+    """Return what starts servers in the sandbox, with the conversation's network and mode; None without a sandbox."""
     return None if sandbox is None else program_starter(sandbox, questions, programs)
 
 

@@ -9,6 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 Version = tuple[int, int, int]
+_SEARCH_VARIABLES_AS_TEXT = """
+BASH_ENV BUNDLE_GEMFILE CLASSPATH ENV GEM_HOME GEM_PATH LD_LIBRARY_PATH LD_PRELOAD NODE_OPTIONS NODE_PATH
+PERL5LIB PERL5OPT PYTHONHOME PYTHONPATH PYTHONSTARTUP RUBYLIB RUBYOPT VIRTUAL_ENV
+"""
+SEARCH_VARIABLES = frozenset(_SEARCH_VARIABLES_AS_TEXT.split())
+"""Variables that say where a program finds code to load."""
 
 
 def find_program(name: str, workspace: Path) -> str | None:

@@ -359,7 +359,7 @@ class Tool(ABC, Generic[ArgsT]):
         return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
 
     def outdated(self, *, asked: bool) -> Coroutine[Any, Any, str] | None:
-        """Find out why this is no longer the tool that calls were shown with, as a sentence; empty if it is.
+        """Return how the tool has changed since its calls were shown, as a sentence; empty if it has not.
 
         Awaited right before each call runs. `asked`: the user was shown the call, so its source must be asked again.
         None: nothing can change it but a new tool in its place.

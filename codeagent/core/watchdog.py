@@ -32,7 +32,7 @@ _EMPTY_LOOKS = 5
 class Watchdog:
     """Marks the programs of this process, and starts the process that ends them when it is first needed.
 
-    On a system that does not list its processes in /proc there is no such process, only marks.
+    On a system without /proc it marks programs, but cannot end them.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,10 @@ class Watchdog:
 
     def _ready(self) -> None:
         if self._owner != os.getpid():  # a fork of that process has programs of its own
-            self._owner, self._instance, self._left, self._process = os.getpid(), secrets.token_hex(8), set(), None
+            self._owner = os.getpid()
+            self._instance = secrets.token_hex(8)
+            self._left = set()
+            self._process = None
         if not Path("/proc/self/environ").exists() or (self._process is not None and self._process.poll() is None):
             return
         self._process = _start(self._instance)

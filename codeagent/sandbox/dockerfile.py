@@ -12,7 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 
 SCRATCH = "scratch"
-"""The base that is no image."""
+"""The name of the empty base."""
 SPACES = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """What the engine takes for a space at the ends of a line, after a flag, and between words that may be quoted."""
 _BETWEEN = re.compile(r"[\t\v\f\r ]+")
@@ -227,7 +227,10 @@ class _Expansion:
     """One word on its way through the rules of variables; `_at` is the next character."""
 
     def __init__(self, each: Instruction, word: str, escape: str, value_of: Lookup) -> None:
-        self._each, self._word, self._escape, self._value_of = each, word, escape, value_of
+        self._each = each
+        self._word = word
+        self._escape = escape
+        self._value_of = value_of
         self._at = 0
         if "\ufeff" in word:
             raise each.refuse("it contains a byte order mark")

@@ -15,7 +15,7 @@ from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
-from codeagent.core.programs import find_program, why_not_found
+from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.disk.locks import locked, try_lock
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer
@@ -40,12 +40,6 @@ _STEP, _LOOKS = 0.02, 25
 """A program on this machine may take half a second to end by itself once its standard input was closed."""
 _APART = {"PYTHONSAFEPATH": "1"}
 """What a program in a folder of its own gets: Python looks for no module there, or beside what it runs."""
-_SEARCHED = (
-    "BASH_ENV", "BUNDLE_GEMFILE", "CLASSPATH", "ENV", "GEM_HOME", "GEM_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB",
-    "RUBYOPT", "VIRTUAL_ENV",
-)  # fmt: skip
-"""Variables of an image that say where code is found."""
 _START = 'echo >&2; [[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
 _START_APART = """
 echo >&2
@@ -181,7 +175,7 @@ def _command(program: StdioProgram, target: ExecTarget) -> tuple[list[str], Exec
     if program.directory is not None:
         begin = [_START, "codeagent", target.path, program.directory]
         return ["bash", "--norc", "-c", *begin, *program.arguments], target, program.variables
-    searched = " ".join(name for name in _SEARCHED if name not in program.variables)
+    searched = " ".join(name for name in sorted(SEARCH_VARIABLES) if name not in program.variables)
     begin = [_START_APART, "codeagent", target.directory, target.safe_path, searched]
     given = {**_APART, **program.variables}
     return ["bash", "--norc", "-c", *begin, *program.arguments], replace(target, directory=HOME), given

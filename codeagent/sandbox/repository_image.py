@@ -172,14 +172,14 @@ def _kept_string(match: re.Match[str]) -> str:
 
 
 def _dockerfile(top: int, name: str) -> str | None:
-    """Return a Dockerfile's text, None if there is no such file. Raises ConfigError, also if it cannot be split."""
+    """Return a Dockerfile's text; None if it does not exist. Raises ConfigError if it cannot be read or split."""
     if (text := _read(top, name)) is not None:
         instructions(text)
     return text
 
 
 def _read(top: int, name: str) -> str | None:
-    """Return a file's text, None if there is no such file. Raises ConfigError."""
+    """Return a file's text; None if it does not exist. Raises ConfigError."""
     *folders, last = name.split("/")
     try:
         folder = open_below(top, folders)

@@ -37,13 +37,33 @@ STARTS = {
     "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"},
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
     "os": {
-        "system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile",
-        "execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe",
-        "spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe",
+        "system",
+        "popen",
+        "fork",
+        "forkpty",
+        "posix_spawn",
+        "posix_spawnp",
+        "startfile",
+        "execl",
+        "execle",
+        "execlp",
+        "execlpe",
+        "execv",
+        "execve",
+        "execvp",
+        "execvpe",
+        "spawnl",
+        "spawnle",
+        "spawnlp",
+        "spawnlpe",
+        "spawnv",
+        "spawnve",
+        "spawnvp",
+        "spawnvpe",
     },
     "pty": {"fork", "spawn"},
     "loop": {"subprocess_exec", "subprocess_shell"},
-}  # fmt: skip
+}
 NEVER_IMPORTED = frozenset({"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"})
 STARTERS = frozenset({"core.host_programs", "core.watchdog"})
 """The only modules that start a process themselves."""
@@ -119,8 +139,12 @@ def test_each_row_is_used_by_the_modules_that_it_names_and_by_no_other() -> None
 
 def test_each_row_has_words_for_every_column_and_a_name_of_its_own() -> None:
     assert len({row.name for row in HOST_PROGRAMS}) == len(HOST_PROGRAMS)
-    empty = [row.name for row in HOST_PROGRAMS for name in ("found", "folder", "environment", "bounds")
-             if not getattr(row, name)]  # fmt: skip
+    empty = [
+        row.name
+        for row in HOST_PROGRAMS
+        for name in ("found", "folder", "environment", "bounds")
+        if not getattr(row, name)
+    ]
     assert empty == []
 
 

@@ -52,8 +52,13 @@ def test_what_else_it_asks_for_is_named_and_not_applied(tmp_path: Path) -> None:
     text = """{"name": "x", "image": "a", "runArgs": ["--privileged"], "mounts": [], "privileged": true, "features": {},
       "postCreateCommand": "x", "initializeCommand": "x", "customizations": {}}"""
     assert read(tmp_path, DEV=text).ignored == (
-        "runArgs", "mounts", "privileged", "features", "postCreateCommand", "initializeCommand",
-    )  # fmt: skip
+        "runArgs",
+        "mounts",
+        "privileged",
+        "features",
+        "postCreateCommand",
+        "initializeCommand",
+    )
 
 
 def test_an_argument_never_gets_a_variable_of_this_machine(tmp_path: Path) -> None:
@@ -104,9 +109,16 @@ def test_every_change_of_what_would_be_built_is_another_digest(tmp_path: Path) -
     text = '{"build": {"dockerfile": "D", "args": {"A": "1"}}}'
     found = read(tmp_path, DEV=text, **{".devcontainer__D": "FROM a"})
     changes: tuple[dict[str, Any], ...] = (
-        {"file": "x"}, {"image": "x"}, {"dockerfile": "x"}, {"text": "x"}, {"context": "x"}, {"ignore": "x"},
-        {"arguments": {"A": "2"}}, {"arguments": {}}, {"target": "x"},
-    )  # fmt: skip
+        {"file": "x"},
+        {"image": "x"},
+        {"dockerfile": "x"},
+        {"text": "x"},
+        {"context": "x"},
+        {"ignore": "x"},
+        {"arguments": {"A": "2"}},
+        {"arguments": {}},
+        {"target": "x"},
+    )
     assert len({found.digest, *(replace(found, **change).digest for change in changes)}) == len(changes) + 1
     assert replace(found, ignored=("x",)).digest == found.digest
     copying = replace(found, text="FROM a\nCOPY . .")
@@ -159,13 +171,24 @@ def made(image: RepositoryImage, engine: Engine, limits: BuildLimits = QUIET) ->
 
 def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
     image = read(
-        tmp_path, Dockerfile="FROM a\nCOPY . .", **{
-            ".dockerignore": "# no\nbuilt\n*.log\n!kept.log", "a.py": "1", "x.log": "1", "kept.log": "1",
-            "built__b": "1", ".env": "SECRET", "sub__id_rsa": "SECRET", "sub__ca.pem": "public",
-            "sub__own.pem": "PRIVATE KEY", "tests__.env": "SECRET", ".git__config": "SECRET",
-            ".codeagent__config.toml": "SECRET", ".codeagent-dockerfile": "FROM evil",
+        tmp_path,
+        Dockerfile="FROM a\nCOPY . .",
+        **{
+            ".dockerignore": "# no\nbuilt\n*.log\n!kept.log",
+            "a.py": "1",
+            "x.log": "1",
+            "kept.log": "1",
+            "built__b": "1",
+            ".env": "SECRET",
+            "sub__id_rsa": "SECRET",
+            "sub__ca.pem": "public",
+            "sub__own.pem": "PRIVATE KEY",
+            "tests__.env": "SECRET",
+            ".git__config": "SECRET",
+            ".codeagent__config.toml": "SECRET",
+            ".codeagent-dockerfile": "FROM evil",
         },
-    )  # fmt: skip
+    )
     (tmp_path / "link").symlink_to("/etc/passwd")
     engine = Recorder("a")
     made(image, engine)
@@ -179,7 +202,7 @@ def test_a_dockerignore_is_read_line_by_line_as_the_engine_reads_it(tmp_path: Pa
     ignore = "\ufeffone\r\ntwo\x0b!two\n # three\n"
     image = read(
         tmp_path, Dockerfile="FROM a\nCOPY . .", **{".dockerignore": ignore, "one": "1", "two": "2", "# three": "3"}
-    )  # fmt: skip
+    )
     engine = Recorder("a")
     made(image, engine)
     assert {*engine.contents} == {"the Dockerfile", ".dockerignore", "Dockerfile", "two"}

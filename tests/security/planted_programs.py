@@ -6,24 +6,43 @@ import subprocess
 from pathlib import Path
 
 _FILES = {
-    "f": "x\n", "word": "rm\n", "s.sed": "1e rm f\n", "p.awk": 'BEGIN { system("rm f") }\n', "evil.mk": "a:\n\t@rm f\n",
-    "Makefile": "all:\n\t@:\nshow:\n\t@echo $(X)\nrun:\n\t@$(X) f\n", "evil.py": "import os\nos.system('rm f')\n",
-    "evil.js": "require('child_process').execSync('rm f')\n", "script.js": "1\n", "script.pl": "1;\n", "true.elf": "",
+    "f": "x\n",
+    "word": "rm\n",
+    "s.sed": "1e rm f\n",
+    "p.awk": 'BEGIN { system("rm f") }\n',
+    "evil.mk": "a:\n\t@rm f\n",
+    "Makefile": "all:\n\t@:\nshow:\n\t@echo $(X)\nrun:\n\t@$(X) f\n",
+    "evil.py": "import os\nos.system('rm f')\n",
+    "evil.js": "require('child_process').execSync('rm f')\n",
+    "script.js": "1\n",
+    "script.pl": "1;\n",
+    "true.elf": "",
     "evil.cfg": "[alias]\n\tz = push\n",
-    "home/.gitconfig": "[alias]\n\tz = push\n", "xdg/git/config": "[alias]\nz = push\n",
-    "sites/sitecustomize.py": "import os\nos.system('rm f')\n", "cred": "protocol=https\nhost=h.invalid\n\n",
-    "opts": "--checkpoint=1\n--checkpoint-action=exec=./r.sh\nf\n", "big": "\n".join(map(str, range(20_000))) + "\n",
-    "sqlrc": ".shell rm f\n", "sshcfg": "Host h\n  ProxyCommand ./r.sh\n", "wgetrc": "use_askpass = ./r.sh\n",
+    "home/.gitconfig": "[alias]\n\tz = push\n",
+    "xdg/git/config": "[alias]\nz = push\n",
+    "sites/sitecustomize.py": "import os\nos.system('rm f')\n",
+    "cred": "protocol=https\nhost=h.invalid\n\n",
+    "opts": "--checkpoint=1\n--checkpoint-action=exec=./r.sh\nf\n",
+    "big": "\n".join(map(str, range(20_000))) + "\n",
+    "sqlrc": ".shell rm f\n",
+    "sshcfg": "Host h\n  ProxyCommand ./r.sh\n",
+    "wgetrc": "use_askpass = ./r.sh\n",
     "x.c": "int main(void) { return 0; }\n",
     "package.json": '{"name": "x", "version": "1.0.0", "scripts": {"a": ":"}}\n',
     "node_modules/m/package.json": '{"name": "m", "version": "1.0.0"}\n',
     "evil.cmake": "execute_process(COMMAND rm f)\n",
-    "page.1": ".TH X 1\n.SH NAME\nx\n", ".gitattributes": "f diff=d filter=d merge=d\n",
-}  # fmt: skip
+    "page.1": ".TH X 1\n.SH NAME\nx\n",
+    ".gitattributes": "f diff=d filter=d merge=d\n",
+}
 _SCRIPTS = {
-    "r.sh": 'r""m f', "core/git-z": "rm f", "core/cc1": "rm f", "bin/git-z-tool": "rm f", "bin/git-merge-z": "rm f",
-    "tpl/hooks/pre-commit": "rm f", "tpl/hooks/post-checkout": "rm f",
-}  # fmt: skip
+    "r.sh": 'r""m f',
+    "core/git-z": "rm f",
+    "core/cc1": "rm f",
+    "bin/git-z-tool": "rm f",
+    "bin/git-merge-z": "rm f",
+    "tpl/hooks/pre-commit": "rm f",
+    "tpl/hooks/post-checkout": "rm f",
+}
 _REPOSITORY = """
 git init -q -b main . && git add f .gitattributes && git commit -q -m one
 git init -q --bare ../origin.git && git remote add origin ../origin.git && git push -q -u origin main
@@ -80,6 +99,11 @@ class Planted:
             "MARK": str(self._mark),
         } | who
         subprocess.run(
-            ["bash", "-c", line], cwd=self._work, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=30, check=check,
-        )  # fmt: skip
+            ["bash", "-c", line],
+            cwd=self._work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=check,
+        )

@@ -30,9 +30,30 @@ from tests.sandboxes import make_repository
 from tests.table import for_each
 
 NAMES = (
-    "git", "rg", "bash", "sh", "python3", "node", "npx", "docker-credential-store", "xdg-open", "open", "ssh", "less",
-    "nano", "vi", "wl-copy", "xclip", "notify-send", "env", "setpriv", "prlimit", "uname", "debootstrap", "tar",
-)  # fmt: skip
+    "git",
+    "rg",
+    "bash",
+    "sh",
+    "python3",
+    "node",
+    "npx",
+    "docker-credential-store",
+    "xdg-open",
+    "open",
+    "ssh",
+    "less",
+    "nano",
+    "vi",
+    "wl-copy",
+    "xclip",
+    "notify-send",
+    "env",
+    "setpriv",
+    "prlimit",
+    "uname",
+    "debootstrap",
+    "tar",
+)
 ENTRIES = ("{repo}", "{repo}/bin", ".", "", "bin", "./bin", "{link}", "{repo}/../repo/bin", "../repo/bin")
 
 
@@ -138,8 +159,12 @@ def test_an_editor_on_path_and_one_by_its_full_path_are_run(repo: Path, tmp_path
 
 
 def test_a_browser_is_not_taken_from_the_repository_but_from_the_machine(repo: Path, tmp_path: Path) -> None:
-    own = put(tmp_path, "own/browser", f'#!/bin/sh\nprintf "%s\\n" "$PWD" "$@" > {tmp_path}/opened.part\n'
-                                       f"mv {tmp_path}/opened.part {tmp_path}/opened\n")  # fmt: skip
+    own = put(
+        tmp_path,
+        "own/browser",
+        f'#!/bin/sh\nprintf "%s\\n" "$PWD" "$@" > {tmp_path}/opened.part\n'
+        f"mv {tmp_path}/opened.part {tmp_path}/opened\n",
+    )
     own.chmod(0o755)
     hostile = os.pathsep.join(["./xdg-open", "bin/xdg-open %s", "notify-send"])
     environment = os.environ | {"BROWSER": f"{hostile}{os.pathsep}{own} --new %s &"}

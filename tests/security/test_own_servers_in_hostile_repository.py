@@ -30,8 +30,18 @@ DOCS = Path(__file__).parents[2] / "docs"
 EVERYTHING = "node_modules/@modelcontextprotocol/server-everything"
 PYTHON = ("mcp_server_fetch.py", "mcp_server_git.py", "sitecustomize.py", "usercustomize.py", "json.py", "runpy.py")
 NODE = ("evil.cjs", f"{EVERYTHING}/dist/index.js", "node_modules/mcp/index.js", ".pnp.cjs", ".yarn/evil.cjs")
-SHELL = ("node_modules/.bin/mcp-server-everything", "node_modules/.bin/server-everything", "bin/npx", "bin/node",
-         "bin/python3", "npx", "node", "python3", "evil.sh", ".venv/bin/python3")  # fmt: skip
+SHELL = (
+    "node_modules/.bin/mcp-server-everything",
+    "node_modules/.bin/server-everything",
+    "bin/npx",
+    "bin/node",
+    "bin/python3",
+    "npx",
+    "node",
+    "python3",
+    "evil.sh",
+    ".venv/bin/python3",
+)
 LOADED = {
     ".npmrc": "script-shell=./evil.sh\nnode-options=--require=./evil.cjs\nregistry=http://127.0.0.1:9/\n",
     ".envrc": "PATH_add bin; touch FIRED\n",

@@ -177,11 +177,37 @@ ANSWERS = {
 }
 """The acts that answer a question."""
 NOT_ANSWERS = {
-    "AllowRule", "Background", "CancelCall", "Compact", "EditCall", "FollowUp", "Interrupt", "Pause", "Pin", "Prompt",
-    "Reorder", "RestartServer", "Resume", "RevokeRule", "Rewrite", "RunShell", "SendToJob", "SetBudget", "SetEffort",
-    "SetMode", "SetModel", "SetNetwork", "SkipCall", "Steer", "Step", "Stop", "StopJob", "StopTrigger", "TakeBack",
+    "AllowRule",
+    "Background",
+    "CancelCall",
+    "Compact",
+    "EditCall",
+    "FollowUp",
+    "Interrupt",
+    "Pause",
+    "Pin",
+    "Prompt",
+    "Reorder",
+    "RestartServer",
+    "Resume",
+    "RevokeRule",
+    "Rewrite",
+    "RunShell",
+    "SendToJob",
+    "SetBudget",
+    "SetEffort",
+    "SetMode",
+    "SetModel",
+    "SetNetwork",
+    "SkipCall",
+    "Steer",
+    "Step",
+    "Stop",
+    "StopJob",
+    "StopTrigger",
+    "TakeBack",
     "Unpin",
-}  # fmt: skip
+}
 """The acts that say all that they do themselves."""
 
 

@@ -9,22 +9,21 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import StdioProgram
+from codeagent.core.programs import SEARCH_VARIABLES
 from codeagent.core.sanitize import one_line
 from codeagent.tools.mcp.pins import Changed, ProgramPin
 from codeagent.tools.mcp.program_files import ProgramFiles, program_files
 
 _DATA = frozenset({".csv", ".db", ".jsonl", ".log", ".sqlite", ".sqlite3"})
 """Suffixes of files that a server writes as it works, and that say nothing of what it runs."""
-_SETTINGS = frozenset({
-    ".cfg", ".conf", ".env", ".ini", ".json", ".md", ".toml", ".txt", ".xml", ".yaml", ".yml",
-})  # fmt: skip
+_SETTINGS = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".md", ".toml", ".txt", ".xml", ".yaml", ".yml"})
 """Suffixes of files that no program is run from, so that the files beside them do not belong to one."""
-_RUNNERS = frozenset({
-    "bash", "bun", "bunx", "bundle", "cargo", "conda", "dash", "deno", "direnv", "dotnet", "env", "fish", "gem",
-    "go", "hatch", "java", "just", "ksh", "make", "mise", "nix", "node", "nodejs", "npm", "npx", "pdm", "perl",
-    "php", "pipx", "pnpm", "pnpx", "poetry", "pypy", "python", "rake", "ruby", "rye", "sh", "task", "ts-node",
-    "tsx", "uv", "uvx", "yarn", "zsh",
-})  # fmt: skip
+_RUNNERS_AS_TEXT = """
+bash bun bunx bundle cargo conda dash deno direnv dotnet env fish gem go hatch java just ksh
+make mise nix node nodejs npm npx pdm perl php pipx pnpm pnpx poetry pypy python rake ruby rye
+sh task ts-node tsx uv uvx yarn zsh
+"""
+_RUNNERS = frozenset(_RUNNERS_AS_TEXT.split())
 """Programs that run what they find in a folder that they are given."""
 _INTERPRETERS = frozenset({"bash", "dash", "node", "nodejs", "perl", "php", "pypy", "python", "ruby", "sh", "zsh"})
 """Those that run a file; what follows is for the file."""
@@ -32,17 +31,14 @@ _OF_PACKAGES = frozenset({"bunx", "npx", "pnpx", "uvx"})
 """Those that run a package, by its name; what follows is for the package."""
 _ALONE = frozenset({"-y", "--yes", "-q", "--quiet", "--offline"})
 """Their flags without a value."""
-_SEARCHED = frozenset({
-    "BASH_ENV", "BUNDLE_GEMFILE", "CLASSPATH", "GEM_HOME", "GEM_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "NODE_OPTIONS", "NODE_PATH", "PATH", "PERL5LIB", "PERL5OPT", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP",
-    "RUBYLIB", "RUBYOPT", "VIRTUAL_ENV",
-})  # fmt: skip
-"""Variables that say where code is found."""
-_UPWARD = (
-    ".cargo", ".npmrc", ".pnp.cjs", ".pnp.loader.mjs", ".python-version", ".yarnrc.yml", "Cargo.toml", "Gemfile",
-    "bunfig.toml", "deno.json", "deno.jsonc", "go.mod", "go.work", "package.json", "pyproject.toml", "tsconfig.json",
-    "uv.toml",
-)  # fmt: skip
+_SEARCHED = SEARCH_VARIABLES | {"PATH"}
+"""Variables that say where programs and code are found."""
+_UPWARD_AS_TEXT = """
+.cargo .npmrc .pnp.cjs .pnp.loader.mjs .python-version .yarnrc.yml Cargo.toml Gemfile
+bunfig.toml deno.json deno.jsonc go.mod go.work package.json pyproject.toml tsconfig.json
+uv.toml
+"""
+_UPWARD = tuple(_UPWARD_AS_TEXT.split())
 """What programs look for in the folders above theirs, too, and take code or settings from."""
 _MANIFESTS = (
     "Cargo.toml",

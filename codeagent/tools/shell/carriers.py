@@ -1,4 +1,4 @@
-"""Programs that can be made to run other commands, and the words that make them (SECURITY.md T27, T28).
+"""Finds the words with which a line runs commands that cannot be read exactly (SECURITY.md T27, T28).
 
 A rule that denies a command asks about every line with such words: what they run cannot be read exactly. A script that
 a line only names (`bash x.sh`, `node x.js`, a plain `make`) is not such a word; see docs/how-to/rules.md.
@@ -9,27 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
 from codeagent.tools.shell.git_carriers import git_carries
 from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT
 from codeagent.tools.shell.quiet_code import awk_is_quiet, node_is_quiet, perl_is_quiet, python_is_quiet, sed_is_quiet
-
-
-@dataclass(frozen=True)
-class Carrier:
-    """What makes a program run commands, or read a configuration that may name some."""
-
-    flags: str = ""
-    """Flags: `-If` are two of one letter, also in a cluster; a long one may be abbreviated."""
-    dashed: str = ""
-    """Flags that are long with one dash or two, and have a value in the same word or in the next."""
-    words: str = ""
-    """A pattern of other words that do."""
-    first: str = ""
-    """A pattern of its first two operands, joined by a blank, that do."""
-    always: bool = False
-    """Whether it does so whatever its words are."""
-    leading: bool = False
-    """Whether its own words end before its first operand, a script or a program with words of its own."""
 
 
 @dataclass(frozen=True)
@@ -48,130 +31,28 @@ class Feed:
 
 
 NO_FEED = Feed()
-_ALWAYS = Carrier(always=True)
-_TABLE: tuple[tuple[str, Carrier], ...] = (
-    ("gdb lldb cgdb rr emacs emacsclient vi vim nvim view vimdiff ex ed red expect gnuplot dc m4 irb jshell ghci iex"
-     " tmux screen start-stop-daemon daemonize logrotate lftp mutt mailx mail sendmail exim fzf run-parts git-shell"
-     " scalar at batch", _ALWAYS),
-    ("flock su runuser script", Carrier("-c --command")),
-    ("crontab", Carrier(words="(?!-l$).*")),
-    ("cpio", Carrier("--rsh-command --rmt-command", words=".*:.*")),
-    ("zip", Carrier("--unzip-command", words="-[a-zA-Z]*TT.*")),
-    ("sort", Carrier("--compress-program")),
-    ("split", Carrier("--filter")),
-    ("rg", Carrier("--pre --hostname-bin")),
-    ("ag ack", Carrier("--pager --ackrc")),
-    ("bat batcat delta", Carrier("--pager --diff-program --config-file")),
-    ("less more most", Carrier("-k --lesskey-file --lesskey-src --lesskey-content", words=r"\+.*")),
-    ("man", Carrier("-PHpCT --pager --html --preprocessor --config-file --troff-device")),
-    ("ssh scp sftp slogin autossh", Carrier("-FSI", words=(
-        r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhostscommand|match|include|pkcs11|security"
-        r"|xauth|control|remotecommand|hostkeyalias|canonical).*"))),
-    ("sftp", Carrier("-FSIDb", words=r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhosts|match).*")),
-    ("ssh-keygen ssh-add", Carrier("-D")),
-    ("rsync", Carrier("-e --rsh --rsync-path --config --daemon")),
-    ("curl", Carrier("-K --config")),
-    ("wget wget2", Carrier("-e --execute --use-askpass --config")),
-    ("openssl", Carrier(dashed="engine provider provider-path config", first=r"engine\b.*")),
-    ("nc ncat netcat", Carrier("-ec --exec --sh-exec --lua-exec")),
-    ("socat", Carrier(words=r"(?i).*(?:exec|system|shell):.*|\x00.*")),
-    ("nmap", Carrier("--script --interactive --datadir --script-args")),
-    ("tcpdump", Carrier("-z")),
-    ("tshark", Carrier("-X")),
-    ("gpg gpg2", Carrier("--photo-viewer --exec-path --options --agent-program --dirmngr-program --homedir")),
-    ("latex pdflatex xelatex lualatex tex luatex pdftex", Carrier(dashed="shell-escape enable-write18 fmt cnf-line")),
-    ("pandoc", Carrier("-FLd --filter --lua-filter --pdf-engine --defaults --data-dir")),
-    ("gcc g++ cc c++ clang clang++ gfortran", Carrier(
-        dashed="B wrapper fplugin specs fuse-ld fpass-plugin load plugin config", words=r"@.*|.*\bld-path=.*")),
-    ("rustc", Carrier(words=r".*\blinker=.*|@.*")),
-    ("go", Carrier(dashed="toolexec exec vettool overlay extld modfile", words=r".*\bextld\b.*",
-                   first=r"env .*=.*|tool .*")),
-    ("cargo", Carrier("--config", words=r".*\blinker=.*")),
-    ("cmake", Carrier("--toolchain", dashed="C", words=(
-        r"env|chdir|time|-P|-D.*(?:LAUNCHER|COMPILER|PROGRAM|COMMAND|LINKER|TOOL).*"))),
-    ("ctest", Carrier("-SD --build-and-test --script --dashboard --build-command --test-command --test-launcher")),
-    ("meson", Carrier("--native-file --cross-file", first=r"devenv.*")),
-    ("ninja", Carrier("-f")),
-    ("bazel blaze", Carrier("--run_under --bazelrc --workspace_status_command --override_repository")),
-    ("gradle gradlew", Carrier("--init-script --build-file --settings-file", dashed="I b")),
-    ("mvn mvnw", Carrier("--settings --global-settings", dashed="s gs", words=r".*exec.*")),
-    ("ant", Carrier(dashed="f buildfile file main listener")),
-    ("rake", Carrier("-feEp --rakefile --execute --execute-print --execute-continue")),
-    ("just", Carrier("-fc --justfile --command --shell --shell-arg --set --chooser")),
-    ("task", Carrier("-t --taskfile")),
-    ("tox", Carrier("-cx --conf --override")),
-    ("nox", Carrier("-f --noxfile")),
-    ("npm", Carrier(
-        "-c --call --script-shell --node-options --userconfig --globalconfig --editor --viewer --browser --git"
-        " --shell --init-module",
-        first=(r"(?:config|c) (?:set|edit)|set\b.*|pkg (?:set|fix)|(?:init|create|innit) .+"
-               r"|(?:explore|edit|set-script).*"))),
-    ("npx", Carrier("-c --call --script-shell --node-options --userconfig --globalconfig --shell", leading=True)),
-    ("pnpm yarn yarnpkg bun corepack", Carrier(
-        "-cep --call --eval --print --shell-mode --script-shell", leading=True,
-        first=r"config set|set\b.*|(?:init|create|plugin|import) .+")),
-    ("deno", Carrier(first=r"(?:eval|repl)\b.*")),
-    ("pip pip3 uv pipx pdm hatch", Carrier(
-        "--config-settings --config-setting --global-option --build-option --install-option --editor",
-        first=r"config (?:set|edit)")),
-    ("poetry", Carrier(first=r"config .*|self (?:add|install)")),
-    ("docker podman", Carrier("--config", leading=True, first=r"plugin .*")),
-    ("kubectl helm", Carrier("--kubeconfig --post-renderer", first=r"edit\b.*|plugin .*")),
-    ("aws gcloud az", Carrier(first=r"configure.*|alias.*")),
-    ("gh glab", Carrier(first=r"alias set|(?:extension|ext) (?:install|exec)|config set")),
-    ("hg", Carrier("--config", first=r"(?:serve|extdiff).*")),
-    ("svn", Carrier("--diff-cmd --diff3-cmd --editor-cmd --config-option --config-dir")),
-    ("apt apt-get aptitude", Carrier("-oc --option --config-file")),
-    ("dpkg", Carrier("--pre-invoke --post-invoke --status-logger")),
-    ("rpm rpmbuild", Carrier("-ED --eval --define --pipe --rcfile --load")),
-    ("ansible ansible-playbook", Carrier("-aem --args --extra-vars --module-name")),
-    ("ctags", Carrier("--options")),
-    ("patch", Carrier("-e --ed")),
-    ("xdg-open sensible-pager sensible-editor sensible-browser www-browser", _ALWAYS),
-    ("ruby", Carrier(words=r"-[aclnpsSvw\d]*(?:e|i.*e$).*", leading=True)),
-    ("php", Carrier("-rBRE --run --process-begin --process-code --process-end", leading=True,
-                    words=r"(?:-d)?(?:auto_|zend_|extension|sendmail|mail|ffi|allow_url|opcache).*")),
-    ("lua luajit", Carrier("-el", leading=True)),
-    ("tclsh wish", Carrier(words="-.*", leading=True)),
-    ("Rscript R", Carrier("-e", leading=True)),
-    ("julia", Carrier("-eEL --eval --print --load", leading=True)),
-    ("octave", Carrier("--eval", leading=True)),
-    ("osascript groovy scala swift elixir guile racket sbcl clojure erl raku tsx ts-node coffee janet nim"
-     " pwsh", Carrier(
-        "-ecEp --eval --execute --print --rpc-eval --command", dashed="eval run s Command EncodedCommand",
-        leading=True)),
-    ("nodemon concurrently onchange chokidar watchexec watchman", Carrier("-xc --exec --command", words=r".*\s.*")),
-    ("nix nix-shell guix", Carrier("-cIE --run --command --expr --option")),
-    ("sqlite3", Carrier(dashed="cmd init", words=(
-        r"(?is)\.(?!(?:tables|schema|indexes|dump|databases|headers?|mode|show|help)\b).*"
-        r"|.*(?:edit|load_extension|\n\s*\.).*"))),
-    ("psql", Carrier("-f --file", words=r"(?is).*(?:\\|\bprogram\b).*")),
-    ("mysql mariadb", Carrier("--pager --defaults-file --defaults-extra-file --plugin-dir",
-                              words=r"(?is).*(?:\\|\b(?:system|source|pager|edit)\b).*")),
-    ("mapfile readarray", Carrier("-C")),
-    ("compopt", Carrier("-FC")),
-)  # fmt: skip
-CARRIERS: dict[str, Carrier] = {name: carrier for names, carrier in _TABLE for name in names.split()}
 _LOADER = re.compile(r"ld(?:-[\w.-]*|-linux[\w.-]*|64)?\.so[\d.]*|ld-musl-[\w.-]*")
 """The dynamic loader, which runs the program that it is given."""
+_RUNS_THE_NEXT = """
+    !, {, if, then, elif, else, while, until, do, coproc, npx, bunx, pnpx, uvx, pipx run, uv run,
+    uv tool run, uv x, poetry run, pipenv run, hatch run, pdm run, rye run, conda run, mamba run,
+    micromamba run, bundle exec, npm exec, npm x, pnpm exec, pnpm dlx, yarn exec, yarn dlx,
+    yarn run, pnpm run, bun x, asdf exec, mise exec, mise x, rbenv exec, pyenv exec, volta run,
+    ccache, sccache, distcc, ssh-agent, dumb-init, tini, cross-env, dotenv, mpirun, mpiexec, srun,
+    catatonit, s6-setsid, nix run, flatpak run, snap run, rustup run, coverage run, dbus-launch,
+    wine, qemu-user, qemu-x86_64, qemu-aarch64, proot, fakechroot, ts, tsp, chpst, softlimit
+"""
+_RUNS_THE_ONE_AFTER = """
+    docker run, docker exec, docker compose run, docker compose exec, docker-compose run,
+    docker-compose exec, docker container run, docker container exec, podman run, podman exec,
+    kubectl exec, kubectl run, direnv exec, ip netns exec, ip vrf exec, lxc exec, npm explore,
+    apptainer exec, singularity exec, machinectl shell, systemd-nspawn, nix shell, nix develop
+"""
 _MAY_RUN: dict[str, int] = {
-    **dict.fromkeys((
-        "!", "{", "if", "then", "elif", "else", "while", "until", "do", "coproc",
-        "npx", "bunx", "pnpx", "uvx", "pipx run", "uv run", "uv tool run", "uv x", "poetry run", "pipenv run",
-        "hatch run", "pdm run", "rye run", "conda run", "mamba run", "micromamba run", "bundle exec", "npm exec",
-        "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "yarn run", "pnpm run", "bun x", "asdf exec",
-        "mise exec", "mise x", "rbenv exec", "pyenv exec", "volta run", "ccache", "sccache", "distcc", "ssh-agent",
-        "dumb-init", "tini", "cross-env", "dotenv", "mpirun", "mpiexec", "srun", "catatonit", "s6-setsid",
-        "nix run", "flatpak run", "snap run", "rustup run", "coverage run", "dbus-launch", "wine", "qemu-user",
-        "qemu-x86_64", "qemu-aarch64", "proot", "fakechroot", "ts", "tsp", "chpst", "softlimit",
-    ), 0),
-    **dict.fromkeys((
-        "docker run", "docker exec", "docker compose run", "docker compose exec", "docker-compose run",
-        "docker-compose exec", "docker container run", "docker container exec", "podman run", "podman exec",
-        "kubectl exec", "kubectl run", "direnv exec", "ip netns exec", "ip vrf exec", "lxc exec", "npm explore",
-        "apptainer exec", "singularity exec", "machinectl shell", "systemd-nspawn", "nix shell", "nix develop",
-    ), 1),
-}  # fmt: skip
+    " ".join(program.split()): own
+    for own, programs in enumerate((_RUNS_THE_NEXT, _RUNS_THE_ONE_AFTER))
+    for program in programs.split(",")
+}
 """Programs that may run the words after these and so many more, though by other names or elsewhere."""
 _TAR = Carrier(
     "-IFT --use-compress-program --to-command --checkpoint-action --rsh-command --rmt-command --info-script"
@@ -190,14 +71,23 @@ _HIDES = re.compile(rf"[$`'\"\\{HOLE}]")
 _SPLIT = re.compile(r"(?:-[a-zA-Z0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
 _TAR_BUNDLE = re.compile(r"[A-Za-z]*[IFT][A-Za-z]*")
 _AWK_FLAGS = (
-    "--posix", "--csv", "--re-interval", "--sandbox", "--version", "--help", "--field-separator", "--assign",
-    "--characters-as-bytes", "--traditional", "--lint",
-)  # fmt: skip
+    "--posix",
+    "--csv",
+    "--re-interval",
+    "--sandbox",
+    "--version",
+    "--help",
+    "--field-separator",
+    "--assign",
+    "--characters-as-bytes",
+    "--traditional",
+    "--lint",
+)
 """Long flags of awk that load no code."""
 _NODE_VALUED = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"})
-_EVALUATING_MODULES = frozenset({
-    "timeit", "pdb", "trace", "cProfile", "profile", "runpy", "code", "webbrowser", "IPython", "bdb", "pty", "idlelib",
-})  # fmt: skip
+_EVALUATING_MODULES = frozenset(
+    {"timeit", "pdb", "trace", "cProfile", "profile", "runpy", "code", "webbrowser", "IPython", "bdb", "pty", "idlelib"}
+)
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 
@@ -231,8 +121,10 @@ def renamed(words: Sequence[str]) -> Iterator[list[str]]:
         for word in words[1:]:
             folder, _, source = (word.partition("=")[2] if name == "dd" else word).rpartition("/")
             programs = _PROGRAMS.fullmatch(folder) is not None
-            if source and not word.startswith("-") and (programs or source == HOLE or (
-                HOLE not in source and (name != "cat" or folder))):  # fmt: skip
+            if not source or word.startswith("-"):
+                continue
+            is_named = HOLE not in source and (name != "cat" or bool(folder))
+            if programs or source == HOLE or is_named:
                 yield [source]
     elif name in _MAKES:
         for word in words[1:]:
@@ -344,8 +236,9 @@ def _sed(words: Sequence[str], feed: Feed) -> str | None:
             elif name in ("--file", "--fil", "--fi", "--f"):
                 return "--file"
         elif word.startswith("-") and len(word) > 1:
-            cluster = re.fullmatch(r"-[nErsuz]*(?:(?P<in>[i].*)|l\d*|(?P<code>e)(?P<glued>.*)|(?P<file>f).*)?", word,
-                                   re.DOTALL)  # fmt: skip
+            cluster = re.fullmatch(
+                r"-[nErsuz]*(?:(?P<in>[i].*)|l\d*|(?P<code>e)(?P<glued>.*)|(?P<file>f).*)?", word, re.DOTALL
+            )
             if cluster is None or cluster["file"]:
                 return "-f" if cluster else word[:2]
             if cluster["code"]:
@@ -416,8 +309,9 @@ def _perl(words: Sequence[str], feed: Feed) -> str | None:
     for at, word in enumerate(words[1:], start=1):
         if not word.startswith("-") or word == "-":
             return "with code from its input" if feed.line and _is_input(word) else None
-        match = re.fullmatch(r"-[acfnpstuwWXTtUv\dl]*(?:i[^\s]*|(?P<code>[eE])(?P<glued>.*)|0[xX]?\w*|I.*)?", word,
-                             re.DOTALL)  # fmt: skip
+        match = re.fullmatch(
+            r"-[acfnpstuwWXTtUv\dl]*(?:i[^\s]*|(?P<code>[eE])(?P<glued>.*)|0[xX]?\w*|I.*)?", word, re.DOTALL
+        )
         if match is None:
             return word[:2]
         if match["code"]:

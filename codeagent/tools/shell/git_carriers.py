@@ -64,21 +64,23 @@ _FIRST: dict[str, frozenset[str]] = {
     "submodule": frozenset({"foreach"}),
 }
 """What follows a subcommand and runs a command."""
-_KNOWN = frozenset(GIT_COMMANDS) | _FLAGS.keys() | _FIRST.keys() | frozenset({
-    "add", "am", "annotate", "apply", "bundle", "check-mailmap", "check-ref-format", "checkout", "checkout-index",
-    "cherry-pick", "clean", "column", "commit", "commit-graph", "commit-tree", "fast-export", "fmt-merge-msg",
-    "format-patch", "fsck", "gc", "hash-object", "index-pack", "interpret-trailers", "mailinfo", "mailsplit", "merge",
-    "merge-file", "merge-tree", "mktag", "mktree", "multi-pack-index", "mv", "notes", "pack-objects", "pack-redundant",
-    "pack-refs", "patch-id", "prune", "prune-packed", "read-tree", "remote", "repack", "replace", "rerere", "reset",
-    "restore", "revert", "rm", "show-branch", "show-index", "sparse-checkout", "stage", "stripspace", "switch",
-    "unpack-file", "unpack-objects", "update-index", "update-ref", "update-server-info", "var", "verify-commit",
-    "verify-pack", "verify-tag", "write-tree", "backfill", "refs", "repo",
-})  # fmt: skip
+_OTHER_COMMANDS = """
+add am annotate apply bundle check-mailmap check-ref-format checkout checkout-index cherry-pick
+clean column commit commit-graph commit-tree fast-export fmt-merge-msg format-patch fsck gc
+hash-object index-pack interpret-trailers mailinfo mailsplit merge merge-file merge-tree mktag
+mktree multi-pack-index mv notes pack-objects pack-redundant pack-refs patch-id prune
+prune-packed read-tree remote repack replace rerere reset restore revert rm show-branch
+show-index sparse-checkout stage stripspace switch unpack-file unpack-objects update-index
+update-ref update-server-info var verify-commit verify-pack verify-tag write-tree backfill refs
+repo
+"""
+_KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS.split()))
 """Subcommands that are part of git, which no alias can replace, and that run nothing but what is configured."""
-_CONFIG_READS = frozenset({
-    "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool", "-l", "--list", "get",
-    "list", "--unset", "--unset-all", "unset", "--remove-section", "remove-section",
-})  # fmt: skip
+_CONFIG_READS_AS_TEXT = """
+--get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool -l --list get list
+--unset --unset-all unset --remove-section remove-section
+"""
+_CONFIG_READS = frozenset(_CONFIG_READS_AS_TEXT.split())
 _CONFIG_VALUED = frozenset({"-f", "--file", "--blob", "--type", "--default", "--comment", "--value", "--url", "-t"})
 
 
@@ -92,14 +94,19 @@ def git_carries(words: Sequence[str]) -> str | None:
             if not _is_plain(*_pair(setting)):
                 return f"-c {setting.partition('=')[0]}"
             at += 1 if word[2:] else 2
-        elif word.startswith(("--config-env", "--exec-path=")) or (word.startswith("--git-dir") and ".git" not in (
-            word.partition("=")[2], "".join(words[at + 1 : at + 2]))):  # fmt: skip
+        elif word.startswith(("--config-env", "--exec-path=")) or _is_other_repository(words, at):
             return word.partition("=")[0]
         else:
             at += 2 if word in _WITH_VALUE else 1
     if at >= len(words):
         return None
     return _subcommand(words[at], words[at + 1 :])
+
+
+def _is_other_repository(words: Sequence[str], at: int) -> bool:
+    """Whether the word there names a repository that is not the one here, with a configuration of its own."""
+    value, following = words[at].partition("=")[2], words[at + 1 : at + 2]
+    return words[at].startswith("--git-dir") and value != ".git" and list(following) != [".git"]
 
 
 def _subcommand(name: str, rest: Sequence[str]) -> str | None:

@@ -37,13 +37,14 @@ _PYTHON_WORDS = re.compile(
     r"|nt|platform_popen|webbrowser|__(?!name__|version__|file__|main__|doc__|init__|all__|str__|repr__)\w*"
 )
 """Words with which Python starts a program, evaluates text, or reaches what is not named."""
-_PYTHON_MODULES = frozenset({
-    "os", "sys", "re", "json", "math", "datetime", "time", "pathlib", "collections", "itertools", "random", "csv",
-    "statistics", "hashlib", "base64", "glob", "textwrap", "tomllib", "struct", "zlib", "difflib", "shutil", "urllib",
-    "configparser", "ast", "io", "pprint", "platform", "tempfile", "unicodedata", "html", "decimal", "fractions",
-    "heapq", "bisect", "copy", "uuid", "calendar", "site", "sysconfig", "zipfile", "tarfile", "gzip", "sqlite3",
-    "socket", "fnmatch", "binascii", "secrets", "locale", "xml", "stat", "errno", "cmath", "keyword", "numbers",
-})  # fmt: skip
+_PYTHON_MODULES_AS_TEXT = """
+os sys re json math datetime time pathlib collections itertools random csv statistics hashlib
+base64 glob textwrap tomllib struct zlib difflib shutil urllib configparser ast io pprint
+platform tempfile unicodedata html decimal fractions heapq bisect copy uuid calendar site
+sysconfig zipfile tarfile gzip sqlite3 socket fnmatch binascii secrets locale xml stat errno
+cmath keyword numbers
+"""
+_PYTHON_MODULES = frozenset(_PYTHON_MODULES_AS_TEXT.split())
 _PYTHON_IMPORT = re.compile(
     r"\bfrom[ \t]+([\w.]+)[ \t]+import\b(?![ \t]*\\)"
     r"|\bimport[ \t]+((?:[\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*)?)+)"

@@ -106,8 +106,10 @@ async def test_a_program_runs_outside_the_workspace_with_a_minimal_environment_a
         where, environment = json.loads((tmp_path / "told").read_text())
         assert where == folder
         assert environment.keys() - {*minimal(os.environ), "LC_CTYPE"} == {
-            "WANTED", "CODEAGENT_WORKSPACE", "CODEAGENT_CALL"
-        }  # fmt: skip
+            "WANTED",
+            "CODEAGENT_WORKSPACE",
+            "CODEAGENT_CALL",
+        }
         assert environment["CODEAGENT_WORKSPACE"] == str(tmp_path)
 
 
