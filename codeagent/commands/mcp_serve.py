@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.bootstrap.image import accepted_image
 from codeagent.commands.arguments import say, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
@@ -32,7 +31,11 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "codeagent mcp serve; nothing was run"
         )
     environment, trusted = dict(os.environ), args.trust_project
-    image = accepted_image(workspace, config_dir()) if trusted else ""
+    image = ""
+    if trusted:
+        from codeagent.bootstrap.image import accepted_image  # few runs accept one
+
+        image = accepted_image(workspace, config_dir())
     place = Place(workspace, state_dir(), environment, KeyStore(config_dir()).find, config_dir(), trusted, image)
     return _serve(settings, place)
 

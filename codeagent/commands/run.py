@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.bootstrap.image import accepted_image
 from codeagent.commands.arguments import open_store, read_named, say, settings_of, workspace_of
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
@@ -178,7 +177,11 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
-    image = accepted_image(workspace, config_dir()) if trusts else ""
+    image = ""
+    if trusts:
+        from codeagent.bootstrap.image import accepted_image  # few runs accept one
+
+        image = accepted_image(workspace, config_dir())
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = _what_to_do(args, settings, place)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.programs import needed_version
-from codeagent.sandbox.credentials import CredentialHelpers
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -145,6 +144,8 @@ class Engine:
             if self._api is None:
                 url = f"unix://{self.socket_path}"
                 self._api = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS, max_pool_size=_MOST_CONNECTIONS)
+                from codeagent.sandbox.credentials import CredentialHelpers  # only with docker-py
+
                 library, api = cast(Any, docker), cast(Any, self._api)
                 helpers = CredentialHelpers(self._workspace or Path.cwd(), library.credentials.errors)
                 api._auth_configs._stores = helpers  # docker-py offers no other way to place them

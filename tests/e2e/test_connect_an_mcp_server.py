@@ -59,4 +59,4 @@ def test_the_commands_of_the_pages_are_understood() -> None:
     arguments = [shlex.split(line, comments=True) for line in lines]
     arguments.append(served["mcpServers"]["codeagent"]["args"][1:])
     actions = [build_parser("mcp").parse_args(each).action for each in arguments]
-    assert len(actions) == 14 and {"add", "test", "list", "remove", "trust", "login", "serve"} <= set(actions)
+    assert len(actions) == 15 and {"add", "test", "list", "remove", "trust", "login", "serve"} <= set(actions)

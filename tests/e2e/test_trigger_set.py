@@ -38,7 +38,7 @@ def test_a_run_waits_for_triggers_if_it_is_told_to(product: Product) -> None:
         in product.run(product.script(calls(TIMER), say("set"), say("looked")), "--yes", "--wait-for-triggers").err
     )
     notes = [event["message"] for event in of(done.events, "message.added") if event["message"].get("source") == "note"]
-    assert notes[0]["content"][0]["text"].startswith("(trigger-1 fired, 1 of 1, the last time: timer once.")
+    assert notes[0]["content"][0]["text"].startswith("(trigger-1 fired, 1 of 1, the last time:\n> timer once.\n")
 
 
 def test_a_trigger_of_an_earlier_run_is_still_set_in_the_next_one(product: Product) -> None:

@@ -471,7 +471,7 @@ def test_cve_2025_68664_a_result_that_looks_like_an_object_of_a_library_is_data(
 def test_cve_2026_27976_no_archive_is_ever_unpacked() -> None:
     """There is nothing that takes one: what would be needed is imported nowhere, but to write an image."""
     package = Path(__file__).parents[2] / "codeagent"
-    unpacks = re.compile(r"\b(zipfile|unpack_archive|extractall|tarfile\.open\(name|mode=\"r)")
+    unpacks = re.compile(r"\b(import zipfile|zipfile\.|unpack_archive|extractall|tarfile\.open\(name|mode=\"r)")
     found = [path.name for path in package.rglob("*.py") if unpacks.search(path.read_text())]
     assert found == []
 

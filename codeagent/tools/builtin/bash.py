@@ -15,7 +15,6 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
 from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
-from codeagent.tools.shell.syntax import command_key
 
 UNASKED_SECONDS = 20.0
 """The time limit of a read-only command that runs without approval; a longer `timeout` needs approval."""
@@ -75,6 +74,8 @@ class Bash(Tool[BashArgs]):
         return args.run_in_background
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
+        from codeagent.tools.shell.syntax import command_key  # not before the first command
+
         key = command_key(args.command)
         if args.network:
             reasons = (self._always_ask, _NETWORKED, key.sensitive)

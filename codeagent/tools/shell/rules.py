@@ -20,7 +20,6 @@ from codeagent.core.tool import Failed
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
 from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.strict import strict_commands
-from codeagent.tools.shell.syntax import command_key
 
 _WILD = re.compile(r"[*?]")
 _READING = ("read", "list", "search", "glob", "tree", "json_read")
@@ -211,6 +210,8 @@ def decides(rule: Rule, example: str) -> bool:
 
 def _example_call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
     if rule.covers("bash"):
+        from codeagent.tools.shell.syntax import command_key  # few rules have examples
+
         return "bash", replace(command_key(example), network=(rule.pattern or "").startswith(NETWORK))
     for tool in (*_WRITING, *_READING):
         if rule.covers(tool):
