@@ -406,6 +406,7 @@ async def leftover(folder: Path, change: bool) -> Outcome:
             s.act(Answer(event.approval_id, ONCE if len(asked) == 1 else NO))
 
     events = await s.run(on_event=respond)
+    await s.agent.close()  # until then, threads of its own use the checkpoints
     stage.checkpoints.close()
     stage.workspace.close()
     said = "\n".join(text_of(result.content) for result in of(events, ToolResultAdded))
