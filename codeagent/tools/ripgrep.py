@@ -214,20 +214,22 @@ def _arguments(query: Query) -> list[str]:
 
 async def _records(stdout: StreamReader, left_out: LeftOut) -> AsyncGenerator[bytes, None]:
     """Yield the lines of standard output, without any that is too long to be kept; those are counted."""
-    buffer = bytearray()
-    dropping = False
+    pieces: list[bytes] = []
+    size, dropping = 0, False
     while chunk := await stdout.read(_CHUNK):
-        buffer += chunk
-        *lines, rest = bytes(buffer).split(b"\n") if b"\n" in chunk else (bytes(buffer),)
-        buffer = bytearray(rest)
-        for line in lines:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
             if not dropping:
-                yield line
-            dropping = False
-        if len(buffer) > _LONGEST_RECORD:
+                yield b"".join((*pieces, end))
+            pieces.clear()
+            size, dropping = 0, False
+        pieces.append(rest)
+        size += len(rest)
+        if size > _LONGEST_RECORD:
             left_out.records += not dropping
             dropping = True
-            buffer.clear()
+            pieces.clear()
+            size = 0
 
 
 async def _errors(stderr: StreamReader, left_out: LeftOut) -> str:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -133,28 +132,23 @@ def started(product: Product, arguments: list[str]) -> Iterator[subprocess.Popen
             process.wait()
 
 
-@pytest.mark.soak(row="host programs")
+@pytest.mark.soak(tried=times(1), row="host programs")
 @pytest.mark.timeout(300)
-def test_nothing_on_the_machine_lives_on_after_a_kill(
-    tmp_path: Path, tried: Callable[[int], None], tidied: list[str]
-) -> None:
-    left: dict[str, Any] = {}
+@pytest.mark.parametrize("what", STARTING)
+def test_nothing_on_the_machine_lives_on_after_a_kill(tmp_path: Path, tidied: list[str], what: str) -> None:
+    prepare, processes = STARTING[what]
     for round_ in range(times(1)):
-        for number, (what, (prepare, processes)) in enumerate(STARTING.items()):
-            folder = tmp_path / f"{round_}-{number}"
-            product = Product(make_repository(folder / "work"), folder / "home")
-            product.home.mkdir()
-            mark = f"7{number}{round_}{os.getpid()}"
-            tidied.append(mark)
-            with started(product, prepare(product, mark)) as process:
-                begun = wait_until(lambda mark=mark, least=processes: len(alive(mark)) >= least, _PATIENCE)
-                assert begun, f"{what}: {alive(mark)} {(product.home / 'said').read_text()[-2000:]}"
-                process.kill()
-                process.wait(30)
-            if not wait_until(lambda mark=mark: not alive(mark), SECONDS):
-                left[what] = alive(mark)
-    tried(times(1) * len(STARTING))
-    assert left == {}
+        folder = tmp_path / f"{round_}"
+        product = Product(make_repository(folder / "work"), folder / "home")
+        product.home.mkdir()
+        mark = f"7{[*STARTING].index(what)}{round_}{os.getpid()}"
+        tidied.append(mark)
+        with started(product, prepare(product, mark)) as process:
+            begun = wait_until(lambda mark=mark: len(alive(mark)) >= processes, _PATIENCE)
+            assert begun, f"{alive(mark)} {(product.home / 'said').read_text()[-2000:]}"
+            process.kill()
+            process.wait(30)
+        assert wait_until(lambda mark=mark: not alive(mark), SECONDS), alive(mark)
 
 
 def test_what_a_command_left_running_on_purpose_outlives_an_orderly_end_and_a_kill(

@@ -28,6 +28,7 @@ from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.tools.mcp.program import AgreedProgram
 from tests.agent.doubles import Turn, TurnsModel
+from tests.effort import times
 from tests.sandboxes import make_repository
 from tests.tools.mcp.setting import HOSTILE
 
@@ -166,11 +167,11 @@ async def still(path: Path) -> None:
     """Look at a file for as long as a program that writes it all the time would write it many times."""
 
     def changes() -> int:
-        times = set()
+        seen = set()
         for _ in range(50):
-            times |= {path.stat().st_mtime_ns for _ in range(100)}
+            seen |= {path.stat().st_mtime_ns for _ in range(100)}
             time.sleep(0.005)
-        return len(times)
+        return len(seen)
 
     assert await asyncio.to_thread(changes) == 1
 
@@ -366,11 +367,12 @@ async def test_from_the_change_to_plan_mode_on_a_writing_server_writes_nothing_a
         assert talk.server.state == "ready"
 
 
+@pytest.mark.soak(tried=times(1))
 async def test_however_often_the_mode_changes_the_server_is_not_given_up(tmp_path: Path) -> None:
     async with talking(tmp_path, "NeverStopsWriting", write=True) as talk:
         await talk.ready()
         talk.answer = "once"
-        for _ in range(3):
+        for _ in range(times(1)):
             assert "wrote a.txt" in await talk.call("a.txt")
             assert await talk.agent.finish(SetMode("plan")) is None
             await still(talk.root / "beat")
@@ -390,11 +392,12 @@ async def test_a_call_during_which_the_mode_becomes_plan_is_ended(tmp_path: Path
         await still(talk.root / "beat")
 
 
+@pytest.mark.soak(tried=times(1))
 async def test_a_server_that_starts_while_the_mode_becomes_plan_starts_without_the_right_to_write(
     tmp_path: Path,
 ) -> None:
     async with talking(tmp_path, "NeverStopsWriting", write=True) as talk:
-        for _ in range(3):
+        for _ in range(times(1)):
             await talk.until(lambda: talk.server.state == "starting" or talk.agent.do(RestartServer("it")))
             assert await talk.agent.finish(SetMode("plan")) is None
             await talk.ready()
