@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
+from codeagent.tools.shell.carrier_table import CARRIERS
 from codeagent.tools.shell.quiet_code import awk_is_quiet, perl_is_quiet, sed_is_quiet
 from codeagent.tools.shell.syntax import command_key
 from tests.effort import chance, part, times
@@ -883,3 +884,16 @@ def wrapped(draw: st.DrawFn) -> str:
 @given(wrapped())
 def test_no_wrapper_around_a_denied_command_makes_it_allowed(line: str) -> None:
     assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto"
+
+
+_SPECIAL = ("awk", "bash", "env", "git", "make", "node", "perl", "python3", "rename", "sed", "sh", "tar")
+_BARE = ("", "-", "--", "---", "-=", "--=", "=", "!=", "x=", "=x", "-e", "-c", "-m", "-F", "-S", "-C", "clone", "$x")
+_FED = ("", " <<< x", " < f")
+
+
+@given(
+    st.sampled_from(sorted({*CARRIERS, *_SPECIAL})), st.lists(st.sampled_from(_BARE), max_size=4), st.sampled_from(_FED)
+)
+@example("awk", ["-"], " <<< x")
+def test_words_that_mean_nothing_to_a_carrier_are_judged(name: str, words: list[str], fed: str) -> None:
+    assert judged(f"{shlex.join([name, *words])}{fed}") in ("auto", "prompt", "deny")

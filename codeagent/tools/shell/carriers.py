@@ -253,7 +253,7 @@ def _sed(words: Sequence[str], feed: Feed) -> str | None:
 
 def _awk(words: Sequence[str], feed: Feed) -> str | None:
     rest = list(words[1:])
-    while rest and rest[0].startswith("-") and rest[0] != "--":
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
         word = rest.pop(0)
         if word.startswith("--"):
             if not any(long.startswith(word.partition("=")[0]) for long in _AWK_FLAGS):

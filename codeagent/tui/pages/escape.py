@@ -21,7 +21,7 @@ Meaning = Literal[
     "",
 ]
 SAID: dict[Meaning, str] = {
-    "stopped": "just stopped · for a moment, Esc does nothing",
+    "stopped": "already stopped",
     "too_soon": "just paused · Esc again stops now",
     "offer_rewind": "Esc again goes back to an earlier moment",
 }

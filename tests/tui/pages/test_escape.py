@@ -104,7 +104,8 @@ def test_four_fast_presses_end_a_run_and_nothing_else() -> None:
 def test_of_two_presses_on_something_that_runs_the_second_stops_it(
     situations: list[Situation], before: list[Situation]
 ) -> None:
+    """Unless an earlier press just stopped it."""
     escape = Escape(Clock())
-    for each in before:
-        escape.press(each)
-    assert "stop" in [escape.press(each) for each in situations]
+    earlier = [escape.press(each) for each in before]
+    meanings = [escape.press(each) for each in situations]
+    assert "stop" in meanings or "stop" in earlier
