@@ -194,7 +194,7 @@ VERSION = HostProgram(
 WATCHDOG_PROCESS = HostProgram(
     "watchdog of these programs",
     ("core.watchdog",),
-    "this Python, with its own library only",
+    "`/bin/sh`, which becomes this Python with its own library only",
     "`/`",
     "empty",
     None,

@@ -1,8 +1,9 @@
 """Ends the programs that this process started on this machine once it is gone itself, even by `kill -9`.
 
 The watchdog is a process of its own that waits for its standard input to end. It finds the programs and all they
-started by the mark in their environment, by their parents, and by the session that a marked one leads. This file is
-also that process's program, so it imports only the standard library.
+started by the mark in their environment, by their parents, and by the session that a marked one leads. A shell waits,
+which needs a fraction of Python's memory; it becomes Python with this file as its program, which therefore imports
+only the standard library.
 """
 
 import os
@@ -22,6 +23,8 @@ MARK = "CODEAGENT_CALL"
 _HANGS_UP = "-terminal"
 """The end of the mark of a program that gets the hang-up of its terminal, and nothing worse."""
 _MARKED = f"{MARK}=".encode()
+_WAIT = 'while read -r mark; do set -- "$@" "$mark"; done; exec "$0" "$@"'
+"""The shell's program: each line of its input is one more argument for what it becomes."""
 _TERM_SECONDS = 2.0
 _MOST_SECONDS = 8.0
 _STEP = 0.02
@@ -82,7 +85,7 @@ def _start(instance: str) -> subprocess.Popen[bytes]:
     python = getattr(sys, "_base_executable", sys.executable)
     try:
         return subprocess.Popen(
-            [python, "-I", "-S", f"/dev/fd/{program}", instance],
+            ["/bin/sh", "-c", _WAIT, python, "-I", "-S", f"/dev/fd/{program}", instance],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -159,10 +162,5 @@ def _mark_of(pid: str) -> str:
     return ""
 
 
-def _main(instance: str) -> None:
-    left = frozenset(line.decode(errors="replace").strip() for line in sys.stdin.buffer)
-    end_marked(instance, left)
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    end_marked(sys.argv[1], frozenset(sys.argv[2:]))

@@ -133,8 +133,8 @@ def broken(trace: Trace, product: Product, *allowed: str) -> list[str]:
     runs nothing of the repository's.
     """
     own = (str(product.home), "/dev/", "/proc/self/", "/proc/thread-self/")
-    watchdog = sys._base_executable  # type: ignore[attr-defined]  # undocumented; the same Python
-    programs = {sys.executable, watchdog, f"{sys.prefix}/bin/rg", *map(shutil.which, allowed)}
+    python = sys._base_executable  # type: ignore[attr-defined]  # undocumented; the watchdog, after "/bin/sh"
+    programs = {sys.executable, "/bin/sh", python, f"{sys.prefix}/bin/rg", *map(shutil.which, allowed)}
     return [
         *(f"ran {path}" for path in trace.executed if path not in programs),
         *(f"contacted {address}" for address in trace.contacted),
