@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox import container
@@ -101,7 +101,7 @@ async def opened(
 
 @dataclass
 class Ran:
-    """A command's result and all it printed."""
+    """A command's result and all it printed; `stdout` has both streams if they are not told apart."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -110,12 +110,12 @@ class Ran:
 
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+    async def __call__(self, stream: OutputStream, data: bytes) -> None:
         self.pieces.append((stream, data))
-        if stream == "stdout":
-            self.stdout += data
-        else:
+        if stream == "stderr":
             self.stderr += data
+        else:
+            self.stdout += data
         self._news.set()
 
     async def printed(self, text: bytes) -> None:
@@ -126,9 +126,10 @@ class Ran:
                 await self._news.wait()
 
 
-async def run(sandbox: Sandbox, text: str) -> Ran:
+async def run(sandbox: Sandbox, text: str, *, apart: bool = True) -> Ran:
+    """Run a command whose two streams are told apart, unless they are to keep their order."""
     ran = Ran()
-    ran.result = await sandbox.run(Command(text, "call"), ran)
+    ran.result = await sandbox.run(Command(text, "call", apart=apart), ran)
     return ran
 
 

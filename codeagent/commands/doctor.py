@@ -23,6 +23,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.host_programs import NOWHERE, VERSION, run_program
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
@@ -233,12 +234,12 @@ async def _lacking(sandbox: Sandbox, workspace: Path, origin: str) -> list[Findi
         return []
     output = bytearray()
 
-    async def keep(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+    async def keep(stream: OutputStream, data: bytes) -> None:
         output.extend(data if stream == "stdout" else b"")
 
     names = " ".join(shlex.quote(need.program) for need in needs)
     look = f'for name in {names}; do command -v "$name" > /dev/null && echo "$name $(python3 --version)"; done'
-    await sandbox.run(Command(look, "doctor"), keep)
+    await sandbox.run(Command(look, "doctor", apart=True), keep)
     found = dict(line.partition(" ")[::2] for line in output.decode("utf-8", "replace").splitlines())
     python = found.get("python3", "").removeprefix("Python ")
     return [

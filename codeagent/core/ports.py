@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
+from codeagent.core.messages import OutputStream
 
 if TYPE_CHECKING:  # brings ipaddress, which most conversations do without
     from codeagent.core.hosts import Reach
@@ -161,6 +162,11 @@ class Command:
     """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
     reach: "Reach | None" = None
     """Decides about each of these hosts while the command runs; None: all of them may be reached."""
+    apart: bool = False
+    """Whether standard output and standard error are told apart, at the cost of their order.
+
+    Otherwise both are one pipe, so that what the command wrote comes in the order in which it was written.
+    """
 
 
 @dataclass(frozen=True)
@@ -260,7 +266,8 @@ class SandboxInfo:
     """Those of the warnings that the user is told at the start."""
 
 
-OnOutput = Callable[[Literal["stdout", "stderr"], bytes], Awaitable[None]]
+OnOutput = Callable[[OutputStream, bytes], Awaitable[None]]
+"""`output` is both streams of a command in their order; the others come only if they are told apart."""
 
 
 class RunsCommands(Protocol):

@@ -9,7 +9,7 @@ from itertools import count
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
-from codeagent.core.ports import CommandResult, OnOutput, SandboxInfo
+from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine, EngineError, unanswered
 from codeagent.sandbox.exec import (
     DRAIN_SECONDS,
@@ -113,11 +113,13 @@ class SessionContainer:
         """The result of the last start's self-test."""
         return self._test
 
-    async def run(self, text: str, on_output: OnOutput, environment: CommandVariables | None = None) -> CommandResult:
+    async def run(
+        self, command: Command, on_output: OnOutput, environment: CommandVariables | None = None
+    ) -> CommandResult:
         """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
         call = _RunningCall(CallMark(secrets.token_hex(8), next(self._numbers)), environment)
         try:
-            execution = await self._begin(call, text, on_output)
+            execution = await self._begin(call, command, on_output)
             ending = await execution.finish()
             call.nothing_lives = ending.nothing_lives
             return await self._result(call, ending)
@@ -230,7 +232,7 @@ class SessionContainer:
                 await kill(engine, self._stale)
         self._stale = None
 
-    async def _begin(self, call: _RunningCall, text: str, on_output: OnOutput) -> Execution:
+    async def _begin(self, call: _RunningCall, command: Command, on_output: OnOutput) -> Execution:
         """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is unknown."""
         replaced = False
         while True:
@@ -238,7 +240,7 @@ class SessionContainer:
             container = await self._fitting(call)
             if self._freeze_lock.held:
                 continue
-            call.starting = self._start(call, container, text, on_output)
+            call.starting = self._start(call, container, command, on_output)
             try:
                 return await asyncio.shield(call.starting)
             except EngineError as error:
@@ -250,7 +252,7 @@ class SessionContainer:
             replaced = True
 
     def _start(
-        self, call: _RunningCall, container: Container, text: str, on_output: OnOutput
+        self, call: _RunningCall, container: Container, command: Command, on_output: OnOutput
     ) -> asyncio.Task[Execution]:
         """Begin at once, so that a freeze from now on waits until the command has started."""
         call.container = container
@@ -264,7 +266,7 @@ class SessionContainer:
 
         async def begin() -> Execution:
             variables = () if call.environment is None else await call.environment(engine, container)
-            return await Execution.start(engine, target, text, call.mark, on_output, variables, spare)
+            return await Execution.start(engine, target, command, call.mark, on_output, variables, spare)
 
         task = asyncio.create_task(begin())
         task.add_done_callback(lambda _: moved())

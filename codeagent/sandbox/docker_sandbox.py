@@ -128,7 +128,7 @@ class DockerSandbox:
         if command.hosts:
             return await self._egress.run(command, on_output)
         where = self._read_only if command.read_only else self._default
-        return await where.run(command.text, on_output)
+        return await where.run(command, on_output)
 
     async def _watch_what_is_left(self, room: Room) -> None:
         """End the container if processes that commands left running fill the disk."""

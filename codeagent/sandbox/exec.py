@@ -6,11 +6,11 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxLost
-from codeagent.core.ports import OnOutput
+from codeagent.core.messages import OutputStream
+from codeagent.core.ports import Command, OnOutput
 from codeagent.sandbox.engine import Engine, EngineError
 from codeagent.sandbox.exec_stream import ExecTarget, lost, run_script
 from codeagent.sandbox.freeze import FreezeLock, is_ending, only_keepers
@@ -65,9 +65,16 @@ class Execution:
     """Follows a command from its start to its end; `close` gives up the stream, not the processes."""
 
     def __init__(
-        self, engine: Engine, wrapper: Wrapper, mark: CallMark, on_output: OnOutput, processes: Path | None = None
+        self,
+        engine: Engine,
+        wrapper: Wrapper,
+        mark: CallMark,
+        on_output: OnOutput,
+        processes: Path | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
-        """`processes`: see ExecTarget."""
+        """`processes`: see ExecTarget; `apart`: see Command."""
         self._engine = engine
         self._id = wrapper.exec_id
         self._wrapper = wrapper
@@ -75,6 +82,7 @@ class Execution:
         self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
         """By `is_stderr`."""
         self._on_output = on_output
+        self._apart = apart
         self._processes = processes
         self._nothing_lives: CommandEnd | None = None
         """The end, once it was reported and nothing lives that could say otherwise."""
@@ -90,7 +98,7 @@ class Execution:
         cls,
         engine: Engine,
         target: ExecTarget,
-        text: str,
+        command: Command,
         mark: CallMark,
         on_output: OnOutput,
         variables: tuple[str, ...] = (),
@@ -106,10 +114,10 @@ class Execution:
                 wrapper = None if spare is None else await spare.take(target, variables)
                 if wrapper is None:
                     wrapper = await Wrapper.start(engine, target, variables)
-                execution = cls(engine, wrapper, mark, on_output, target.processes)
+                execution = cls(engine, wrapper, mark, on_output, target.processes, apart=command.apart)
                 try:
                     if not wrapper.said:
-                        await execution._hand_over(text.encode("utf-8", "replace"), mark)
+                        await execution._hand_over(command.text.encode("utf-8", "replace"), mark)
                 except BaseException:
                     await execution.close()
                     raise
@@ -119,9 +127,10 @@ class Execution:
 
     async def _hand_over(self, script: bytes, mark: CallMark) -> None:
         """Give the wrapper its command, and wait until it has begun. Raises SandboxLost: it may have run."""
+        streams = "apart" if self._apart else "together"
         kind = "file" if len(script) > LONGEST_ARGUMENT or b"\0" in script else "text"
         try:
-            await self._stream.send(f"{mark.word} {mark.number} {kind} {len(script)}\n".encode() + script)
+            await self._stream.send(f"{mark.word} {mark.number} {kind} {len(script)} {streams}\n".encode() + script)
         except EngineError as error:
             raise SandboxLost(lost(str(error))) from error
         await self._begun.wait()
@@ -231,7 +240,7 @@ class Execution:
     async def _give(self, is_stderr: bool, data: bytes) -> None:
         if not data:
             return
-        stream: Literal["stdout", "stderr"] = "stderr" if is_stderr else "stdout"
+        stream: OutputStream = ("stderr" if is_stderr else "stdout") if self._apart else "output"
         self._reading = False
         await self._on_output(stream, data)
         self._reading = True

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
@@ -107,7 +107,9 @@ class HostSandbox:
             await self._freeze_lock.released()
         except asyncio.CancelledError:
             return CommandResult(exit_code=None, stopped=True)
-        stdout, stderr = await _Pipe.open(), await _Pipe.open()
+        first: OutputStream = "stdout" if command.apart else "output"
+        stdout = await _Pipe.open()
+        stderr = await _Pipe.open() if command.apart else stdout
         try:
             mark = _mark()
             async with self._freeze_lock.activity():
@@ -119,10 +121,9 @@ class HostSandbox:
             stdout.close()
             stderr.close()
             raise
-        outputs = [
-            asyncio.create_task(_pass_on(stdout.reader, "stdout", on_output)),
-            asyncio.create_task(_pass_on(stderr.reader, "stderr", on_output)),
-        ]
+        outputs = [asyncio.create_task(_pass_on(stdout.reader, first, on_output))]
+        if command.apart:
+            outputs.append(asyncio.create_task(_pass_on(stderr.reader, "stderr", on_output)))
         try:
             await _ended(process, outputs)
             await _drain(outputs)
@@ -226,7 +227,7 @@ def _mark() -> str:
         raise SandboxUnavailable(problem, "end other programs, then try again") from error
 
 
-async def _pass_on(reader: asyncio.StreamReader, stream: Literal["stdout", "stderr"], on_output: OnOutput) -> None:
+async def _pass_on(reader: asyncio.StreamReader, stream: OutputStream, on_output: OnOutput) -> None:
     while piece := await reader.read(_PIECE):
         await on_output(stream, piece)
 

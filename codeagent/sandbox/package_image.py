@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.canonical import image_id, word
@@ -108,7 +109,7 @@ class PackageBuild:
         """Run a command that may reach the lock's hosts, tell what it prints, and return its standard output."""
         output, last = bytearray(), deque[str](maxlen=_LAST_LINES)
 
-        async def keep(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        async def keep(stream: OutputStream, data: bytes) -> None:
             output.extend(data if stream == "stdout" else b"")
             for line in data.decode("utf-8", "replace").splitlines():
                 if line.strip():
@@ -116,7 +117,7 @@ class PackageBuild:
                     if not quiet:
                         self._tell(f"{lock.file}: {last[-1]}")
 
-        result = await sandbox.run(Command(text, "packages", hosts=lock.hosts), keep)
+        result = await sandbox.run(Command(text, "packages", hosts=lock.hosts, apart=True), keep)
         if result.exit_code != 0:
             said = "; ".join((*last, *result.notices))
             problem = f"the packages of {lock.file} cannot be installed: {said or f'exit code {result.exit_code}'}"

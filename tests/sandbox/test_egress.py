@@ -52,7 +52,7 @@ def allowed(origin: Origin) -> str:
 
 async def run(sandbox: DockerSandbox, text: str, *hosts: str, read_only: bool = False) -> Ran:
     ran = Ran()
-    ran.result = await sandbox.run(Command(text, "call", read_only, hosts), ran)
+    ran.result = await sandbox.run(Command(text, "call", read_only, hosts, apart=True), ran)
     return ran
 
 

@@ -39,6 +39,12 @@ async def test_output_and_exit_code_come_back(host: HostSandbox, tmp_path: Path)
     assert (ran.stdout.decode(), ran.stderr, ran.result) == (f"{tmp_path}\n", b"err\n", CommandResult(3))
 
 
+async def test_what_is_written_to_the_two_streams_keeps_its_order(host: HostSandbox) -> None:
+    ran = await run(host, "".join(f"echo {n}; echo {n} >&2; " for n in range(200)) + "exit 3", apart=False)
+    assert ran.stdout == b"".join(b"%d\n%d\n" % (n, n) for n in range(200))
+    assert ({stream for stream, _ in ran.pieces}, ran.result) == ({"output"}, CommandResult(3))
+
+
 async def test_secrets_are_left_out_of_the_environment(host: HostSandbox) -> None:
     ran = await run(host, "env")
     assert b"canary" not in ran.stdout

@@ -110,7 +110,7 @@ async def box(cache: PackageCache) -> AsyncIterator[DockerSandbox]:
 
 async def run(box: DockerSandbox, text: str, *hosts: str, read_only: bool = False) -> Ran:
     ran = Ran()
-    ran.result = await box.run(Command(text, "call", read_only, hosts), ran)
+    ran.result = await box.run(Command(text, "call", read_only, hosts, apart=True), ran)
     return ran
 
 

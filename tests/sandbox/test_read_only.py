@@ -180,7 +180,7 @@ async def box(project: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
 
 async def reading(sandbox: DockerSandbox, text: str) -> Ran:
     ran = Ran()
-    ran.result = await sandbox.run(Command(text, "call", read_only=True), ran)
+    ran.result = await sandbox.run(Command(text, "call", read_only=True, apart=True), ran)
     return ran
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -41,6 +42,22 @@ async def cancelled(box: DockerSandbox, text: str) -> CommandResult:
 async def test_the_two_streams_come_apart_and_the_exit_code_is_kept(box: DockerSandbox) -> None:
     ran = await run(box, "echo out; echo err >&2; exit 7")
     assert (ran.stdout, ran.stderr, ran.result) == (b"out\n", b"err\n", CommandResult(7))
+
+
+ORDER = "".join(f"echo {n}; echo {n} >&2; " for n in range(200))
+"""Writes to its two streams in turns."""
+
+
+async def test_what_is_written_to_the_two_streams_keeps_its_order(box: DockerSandbox) -> None:
+    ran = await run(box, f"{ORDER} exit 7", apart=False)
+    assert ran.stdout == b"".join(b"%d\n%d\n" % (n, n) for n in range(200))
+    assert ({stream for stream, _ in ran.pieces}, ran.result) == ({"output"}, CommandResult(7))
+
+
+async def test_the_order_is_kept_by_children_and_by_what_is_left_running(box: DockerSandbox) -> None:
+    ran = await run(box, f"bash -c {shlex.quote(ORDER)}; sleep 612 & echo bye >&2", apart=False)
+    assert ran.stdout == b"".join(b"%d\n%d\n" % (n, n) for n in range(200)) + b"bye\n"
+    assert ran.result.left_running == 1
 
 
 async def test_output_is_passed_on_while_the_command_runs(box: DockerSandbox) -> None:
@@ -107,7 +124,7 @@ async def test_what_ignores_term_is_killed(box: DockerSandbox) -> None:
 async def test_output_printed_on_term_is_kept(box: DockerSandbox) -> None:
     ran = Ran()
     task = asyncio.create_task(
-        box.run(Command("trap 'echo bye; exit' TERM; echo go; while :; do sleep 0.05; done", "call"), ran)
+        box.run(Command("trap 'echo bye; exit' TERM; echo go; while :; do sleep 0.05; done", "call", apart=True), ran)
     )
     await ran.printed(b"go")
     task.cancel()

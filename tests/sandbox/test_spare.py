@@ -243,7 +243,9 @@ async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there
     assert await wrapper.waits()
     assert not (box.spec.root / "planted").exists()
     ran = Ran()
-    execution = await Execution.start(engine, planted, "echo $PATH; type -P cat", CallMark("ab" * 8, 10_000), ran)
+    execution = await Execution.start(
+        engine, planted, Command("echo $PATH; type -P cat", "call"), CallMark("ab" * 8, 10_000), ran
+    )
     await execution.finish()
     await execution.close()
     wrapper.stream.close()

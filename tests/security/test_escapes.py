@@ -131,7 +131,7 @@ def fingerprint(folder: Path) -> str:
 
 async def attempt(box: DockerSandbox, text: str, mode: str) -> Ran:
     ran = Ran()
-    ran.result = await box.run(Command(text, "call", **MODES[mode][1]), ran)
+    ran.result = await box.run(Command(text, "call", apart=True, **MODES[mode][1]), ran)
     return ran
 
 
@@ -196,7 +196,8 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     container, stdin = engine.run(arguments)
     ran = Ran()
     try:
-        execution = await Execution.start(engine, ExecTarget(container, "0:0", here), text, CallMark("0" * 16, 1), ran)
+        target, command = ExecTarget(container, "0:0", here), Command(text, "call", apart=True)
+        execution = await Execution.start(engine, target, command, CallMark("0" * 16, 1), ran)
         await execution.finish()
         await execution.close()
         return ran

@@ -150,7 +150,7 @@ class EgressContainers:
 
         entry.users += 1
         try:
-            result = await entry.container.run(command.text, on_output, environment)
+            result = await entry.container.run(command, on_output, environment)
         finally:
             self._proxy.end(grant)
             entry.users -= 1

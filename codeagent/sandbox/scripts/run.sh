@@ -4,9 +4,10 @@
 # $1 PATH of the command; empty: as it is. What runs here comes from folders that commands cannot write to.
 #
 # Standard input has lines from the host. An empty one asks whether the wrapper waits, which `waiting` answers; it says
-# so by itself, too, once all its own processes run. `MARK NUMBER KIND LENGTH` gives the command: the mark and number of
-# the call, `text` for a command that goes to bash as an argument or `file` for one that bash reads from a file, and its
-# length in bytes; then come those bytes. During the command the line `stop` stops it.
+# so by itself, too, once all its own processes run. `MARK NUMBER KIND LENGTH STREAMS` gives the command: the mark and
+# number of the call, `text` for a command that goes to bash as an argument or `file` for one that bash reads from a
+# file, its length in bytes, and `apart` for a standard error of its own or `together` for one that is the standard
+# output; then come those bytes. During the command the line `stop` stops it.
 #
 # The command writes to relays, not to the engine: what it leaves running keeps their pipes, so the
 # engine sees its streams end and the child never finds a closed pipe. Before the relays are taken
@@ -52,6 +53,7 @@ while printf 'waiting\n' >&3; do
 done
 COMMANDS_PATH=$1
 set -- $REPLY
+[[ $5 == apart ]] && errors=6 || errors=5
 if [[ $3 == text ]]; then
   LC_ALL=C read -r -N "$4" -u 4 || exit
   set -- "$1" "$2" -c "$REPLY"
@@ -64,10 +66,10 @@ printf '%s %d\n' "$1" "$2" >&7
 take_number "$2" || exit 126
 printf '\0%s begun\n' "$1" >&3
 if [[ $3 == file ]]; then
-  printf 'the script of %d bytes does not fit into /tmp\n' "$4" >&6
+  printf 'the script of %d bytes does not fit into /tmp\n' "$4" >&"$errors"
   code=126
 else
-  PATH=${COMMANDS_PATH:-$PATH} bash "${@:3}" >&5 2>&6 3>&- 4<&- 5>&- 6>&- 7>&- < /dev/null
+  PATH=${COMMANDS_PATH:-$PATH} bash "${@:3}" >&5 2>&"$errors" 3>&- 4<&- 5>&- 6>&- 7>&- < /dev/null
   code=$?
 fi
 [[ $3 == -c ]] || rm -f "/tmp/.command-$1"

@@ -7,18 +7,16 @@ import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
-from codeagent.core.messages import TextPart, text_of
+from codeagent.core.messages import OutputStream, TextPart, text_of
 from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Workspace
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
-
-Stream = Literal["stdout", "stderr"]
 
 _KEPT = 64 * 1024
 """Raw characters kept at each end, from which the model's text is cut."""
@@ -31,7 +29,6 @@ _ESCAPES = re.compile(
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 _ERASED = re.compile(r"[^\n\x08]\x08")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 DEFAULT_SECONDS = 120.0
 MOST_SECONDS = 600.0
 """The longest time limit of a model's command, in seconds; a longer one is reduced to it."""
@@ -50,14 +47,16 @@ _LISTS = (
 
 
 class CommandOutput:
-    """Collects the bytes of both streams, without mixing them within a line."""
+    """Collects a command's bytes; streams that are told apart are not mixed within a line."""
 
     def __init__(self, open_sink: Callable[[], OutputSink], head: int = 16_000, tail: int = 16_000) -> None:
         """`open_sink` is called once there is more than the model is shown; sizes are characters."""
         self._open_sink = open_sink
         self._head_size, self._tail_size = head, tail
-        self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("backslashreplace") for stream in _STREAMS}
-        self._unfinished: dict[Stream, str] = {"stdout": "", "stderr": ""}
+        self._decoders = {
+            stream: codecs.getincrementaldecoder("utf-8")("backslashreplace") for stream in get_args(OutputStream)
+        }
+        self._unfinished: dict[OutputStream, str] = dict.fromkeys(get_args(OutputStream), "")
         self._head: list[str] = []
         self._head_length = 0
         self._tail: deque[str] = deque()
@@ -74,7 +73,7 @@ class CommandOutput:
         """The id of the full output; None if the model has all of it."""
         return None if self._sink is None else self._sink.handle
 
-    def feed(self, stream: Stream, data: bytes) -> str:
+    def feed(self, stream: OutputStream, data: bytes) -> str:
         """Add the next bytes, and return their text for watchers."""
         self.bytes += len(data)
         text = self._decoders[stream].decode(data)
@@ -90,7 +89,7 @@ class CommandOutput:
         """Add unfinished lines, close the stored copy, and return the text for the model."""
         if self._text is not None:
             return self._text
-        for stream in _STREAMS:
+        for stream in self._unfinished:
             rest = self._unfinished[stream] + self._decoders[stream].decode(b"", final=True)
             self._unfinished[stream] = ""
             self._add(rest)
@@ -248,7 +247,7 @@ async def run_command(
     """
     output = CommandOutput(lambda: outputs.create(command.call_id))
 
-    async def pass_on(stream: Stream, data: bytes) -> None:
+    async def pass_on(stream: OutputStream, data: bytes) -> None:
         if text := output.feed(stream, data):
             await on_update(text, stream)
 

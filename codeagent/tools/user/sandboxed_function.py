@@ -6,9 +6,9 @@ import secrets
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
-from codeagent.core.messages import text_of
+from codeagent.core.messages import OutputStream, text_of
 from codeagent.core.ports import Command, CommandResult, OnOutput, RunsCommands
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
 from codeagent.tools.shell.run import CommandRun, run_command
@@ -29,7 +29,7 @@ _START = (
 
 
 class AnswerTap:
-    """Runs commands in a sandbox and takes one line out of their output: the answer, after a secret marker.
+    """Runs commands in a sandbox and takes one line out of their standard output: the answer, after a secret marker.
 
     `answer` is that line without the marker, once `run` has ended; everything else is passed on.
     """
@@ -43,7 +43,7 @@ class AnswerTap:
         self._inside = False
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        async def take(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        async def take(stream: OutputStream, data: bytes) -> None:
             passed = data if stream == "stderr" else self._without_answer(data)
             if passed:
                 await on_output(stream, passed)
@@ -87,7 +87,7 @@ class SandboxedFunction(FunctionTool):
             raise Failed("there is no sandbox, and this tool runs only there; nothing was run")
         marker = f"\x1e{secrets.token_hex(16)}:"
         tap = AnswerTap(ctx.sandbox, marker.encode())
-        command = Command(self._command(args, marker), ctx.call_id, ctx.read_only)
+        command = Command(self._command(args, marker), ctx.call_id, ctx.read_only, apart=True)
         run = await run_command(tap, command, self._outputs, ctx.on_update)
         run = replace(run, command=as_call(self.name, args.given))
         if tap.answer is None:

@@ -50,6 +50,11 @@ def test_lines_of_the_two_streams_are_not_mixed_within_a_line() -> None:
     assert text == "warn\none two\n"
 
 
+def test_output_that_was_not_told_apart_is_in_the_order_of_its_bytes() -> None:
+    text, _, _ = run(("output", b"one "), ("output", b"warn\ntwo\n"))
+    assert text == "one warn\ntwo\n"
+
+
 def test_short_output_is_whole_and_leaves_nothing_in_the_store() -> None:
     text, output, outputs = run(("stdout", b"x\n" * 100))
     assert text == "x\n" * 100
@@ -57,7 +62,7 @@ def test_short_output_is_whole_and_leaves_nothing_in_the_store() -> None:
     assert outputs.texts == {}
 
 
-@given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary(max_size=40)), max_size=30))
+@given(st.lists(st.tuples(st.sampled_from(["output", "stdout", "stderr"]), st.binary(max_size=40)), max_size=30))
 def test_nothing_is_lost_whatever_the_chunks(pieces: list[tuple[str, bytes]]) -> None:
     text, output, outputs = run(*pieces, head=20, tail=20)
     assert output.bytes == sum(len(data) for _, data in pieces)
