@@ -123,6 +123,45 @@ async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: Dock
     beats.unlink()
 
 
+SPOILED = """
+import os, resource
+for pid in [int(name) for name in os.listdir('/proc') if name.isdigit()]:
+    for change in (
+        lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0)),
+        lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (50, 50)),
+        lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+        lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))}),
+        lambda: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0)),
+    ):
+        try:
+            change()
+        except OSError:
+            pass
+"""
+FOUND = "ulimit -f -t; nice; grep Cpus_allowed: /proc/self/status; cut -d' ' -f41 /proc/self/stat"
+
+
+async def test_what_a_command_does_to_every_process_it_can_reach_is_not_found_by_the_next(box: DockerSandbox) -> None:
+    """Limits, priority, processors and scheduler can be set on any process of the same user, and are inherited."""
+    before = (await run(box, FOUND)).stdout
+    for _ in range(2):
+        spoiled = await run(box, f"python3 - <<'end'\n{SPOILED}end\n{FOUND}")
+        assert spoiled.stdout != before, "the positive control: what it starts itself finds them"
+        assert b"\n19\n" in spoiled.stdout
+        assert (await run(box, FOUND)).stdout == before
+        await waiting(box)
+
+
+async def test_what_it_does_while_something_is_left_running_is_not_found_either(box: DockerSandbox) -> None:
+    """Then the next command has no spare, but an exec of its own."""
+    before = (await run(box, FOUND)).stdout
+    left = f"setsid -f sleep 907 > /dev/null 2>&1; python3 - <<'end'\n{SPOILED}end\n"
+    assert (await run(box, left)).result.left_running == 1
+    assert (await run(box, FOUND)).stdout == before
+    await run(box, "pkill -9 sleep")
+    await waiting(box)
+
+
 BYTES = "".join(map(chr, (*range(1, 256), 0x2028, 0xFFFD, 0x1F600)))
 
 
