@@ -13,6 +13,11 @@ SEED ?= $(shell date +%s)
 
 setup: $(READY)
 
+# A link leads to the environment of another copy, which has that copy's code, however new it is.
+ifneq ($(shell test -L .venv && echo link),)
+.PHONY: $(READY)
+endif
+
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) .ci/setup.py
 	@touch $@

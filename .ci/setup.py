@@ -13,6 +13,9 @@ def main() -> int:
         print(f"codeagent needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {sys.version.split()[0]}.")
         print("Name another one: make setup PYTHON=python3.12")
         return 2
+    if VENV.is_symlink():  # of another copy of this code, which would be changed to use this one
+        print(f"{VENV} leads to {VENV.resolve()}, which stays as it is; this copy gets its own", flush=True)
+        VENV.unlink()
     if not (VENV / "bin/python").exists():
         print("setting up .venv", flush=True)
         made = subprocess.run([sys.executable, "-m", "venv", str(VENV)])

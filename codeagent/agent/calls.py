@@ -34,7 +34,13 @@ CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
 _HEAD_SHARE = 0.6
 _LONG_LINE = 2000
-_PREFIX: dict[ErrorKind, str] = {"invalid_args": "Invalid arguments: ", "not_found": "", "failed": ""}
+_NOT_HAD: frozenset[ErrorKind] = frozenset({"denied", "unavailable"})
+_PREFIX: dict[ErrorKind, str] = {
+    "invalid_args": "Invalid arguments: ",
+    "not_found": "",
+    "unavailable": "",
+    "failed": "",
+}
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,7 @@ class StopReport:
 
 
 class Denials:
-    """Keeps the kinds of calls that were denied, without a success in a later answer."""
+    """Keeps the kinds of calls that were denied, or could not run anywhere, without a success in a later answer."""
 
     def __init__(self, question: str) -> None:
         """`question`: the tool by which the model asks the user; an unanswered question is not a denial."""
@@ -237,7 +243,7 @@ class Denials:
         denied = {
             kinds[call.id]
             for call in calls
-            if (error := errors[call.id]) is not None and error.kind == "denied" and call.name != self._question
+            if (error := errors[call.id]) is not None and error.kind in _NOT_HAD and call.name != self._question
         }
         made_up = {"read", "change"} if "change" in done else done
         expected = {"change"} if planning else set()
@@ -271,7 +277,7 @@ def result_of_error(error: Exception, *, executed: bool, cancelled_because: str 
         case WorkspaceError():
             return _plain("failed", str(error), executed)
         case SandboxUnavailable():
-            return _plain("failed", f"{error}. {error.remedy}", executed)
+            return _plain("unavailable", f"{error}. {error.remedy}", executed=False)
         case _:
             return _plain("failed", f"{type(error).__name__}: {error}", executed)
 

@@ -127,11 +127,14 @@ class Executor:
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
 
     def kind(self, call: ToolCall) -> CallKind:
-        """Whether the call, as the model wrote it, reads or changes; one that cannot run counts as reading."""
+        """Whether the call, as the model wrote it, reads or changes.
+
+        One whose tool has no place to run in counts as changing; any other that cannot run counts as reading.
+        """
         try:
             return self._prepare(call).kind
-        except ToolError:
-            return "read"
+        except ToolError as error:
+            return "change" if error.kind == "unavailable" else "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
         """Return how often the call's tool may be called in one run; None means any number of times."""

@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers, or agen
     from codeagent.core.recipes import RecipeBook
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
+_IN_SANDBOX = (Bash.name, Python.name)
 _PROJECT_TOOLS = (".codeagent", "tools")
 _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
@@ -235,10 +236,17 @@ class ToolDependencies:
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
+            absent=self._absent(),
             companions=companions,
             toolsets=toolsets,
         )
         return catalog
+
+    def _absent(self) -> dict[str, str]:
+        """Return the tools that this conversation would have with a sandbox, and why it does not."""
+        if self.kind is not None:
+            return {}
+        return {name: f"there is no sandbox, so {name} is disabled; nothing was run" for name in _IN_SANDBOX}
 
     @property
     def may_have_agents(self) -> bool:

@@ -160,7 +160,7 @@ class ToolMessage:
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, OneOf("role")]
 
 
-ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "failed"]
+ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "unavailable", "failed"]
 OutputStream = Literal["output", "stdout", "stderr"]
 
 

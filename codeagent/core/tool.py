@@ -83,6 +83,12 @@ class InvalidArgs(ToolError):
     kind = "invalid_args"
 
 
+class Unavailable(ToolError):
+    """What every such call needs is not there, as a sandbox; the model cannot change that."""
+
+    kind = "unavailable"
+
+
 class Denied(ToolError):
     """The call asks for something that may not be touched."""
 

@@ -184,6 +184,7 @@ class DockerSandbox:
             await self._programs.close()
         finally:
             await all_done(self._default.close(), self._read_only.close(), self._egress.close())
+            await in_thread(self._resources.settled)  # the end of this process would end what creates a container
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})

@@ -262,16 +262,19 @@ class Engine:
             if error.status != 404:
                 raise
 
-    def run(self, arguments: dict[str, Any]) -> tuple[str, Any]:
+    def run(self, arguments: dict[str, Any], unwanted: Callable[[], None] = lambda: None) -> tuple[str, Any]:
         """Create and start a container; return its id and the connection to its standard input.
 
-        The container ends when that connection closes, at the latest with this process.
+        The container ends when that connection closes, at the latest with this process. `unwanted` raises once it is
+        of no use any longer; it is removed then, and what that raised is passed on.
         """
         created = self.call(lambda api: api.create_container_from_config(arguments))
         container_id = str(created["Id"])
         try:
             stdin = self.call(lambda api: api.attach_socket(container_id, params={"stdin": 1, "stream": 1}))
+            unwanted()
             self.call(lambda api: api.start(container_id))
+            unwanted()
         except BaseException:
             self.remove(container_id)
             raise
@@ -281,6 +284,20 @@ class Engine:
         """Kill and remove a container; it may be gone, or being removed, already."""
         try:
             self.call(lambda api: api.remove_container(container_id, force=True, v=True))
+        except EngineError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def unused_volumes(self, label: str) -> dict[str, dict[str, str]]:
+        """Return the names of the volumes with this label that no container has, and all labels of each."""
+        filters = {"label": label, "dangling": "true"}
+        found = self.call(lambda api: api.volumes(filters=filters)).get("Volumes") or []
+        return {facts["Name"]: facts.get("Labels") or {} for facts in found}
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume; it may be gone, or in use again, already."""
+        try:
+            self.call(lambda api: api.remove_volume(name))
         except EngineError as error:
             if error.status not in (404, 409):
                 raise
@@ -406,12 +423,21 @@ def labels(session: str, instance: str, root: str) -> dict[str, str]:
 
 
 def reap(engine: Engine) -> int:
-    """Remove our containers whose process is dead; return how many."""
-    found = engine.containers(LABEL).items()
-    strays = [container_id for container_id, labels in found if is_stray(labels.get("codeagent.owner", ""))]
-    for container_id in strays:
+    """Remove our containers whose process is dead, and the volumes that such containers left; return how many.
+
+    An engine forgets a container's volume if it is asked to remove the container while it is removing it already.
+    """
+    containers = _strays(engine.containers(LABEL))
+    for container_id in containers:
         engine.remove(container_id)
-    return len(strays)
+    volumes = _strays(engine.unused_volumes(LABEL))
+    for name in volumes:
+        engine.remove_volume(name)
+    return len(containers) + len(volumes)
+
+
+def _strays(found: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [name for name, labels in found.items() if is_stray(labels.get("codeagent.owner", ""))]
 
 
 def runtime_warning(runc: str | None) -> str | None:

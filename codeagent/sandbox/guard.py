@@ -5,7 +5,9 @@ Commands must not see secrets, nor leave behind what could run code outside the 
 
 import os
 import secrets
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,9 @@ from codeagent.sandbox.mounts import (
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import FrozenList
+
+_SETTLE_SECONDS = 10.0
+"""How long closing waits for an engine that is creating a container."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ class SessionResources:
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
         """From now on no container may be created."""
+        self._creating = 0
+        self._created = threading.Condition()
 
     def open(self) -> tuple[PinnedRoot, Engine]:
         """Open everything on the first call. Raises SandboxUnavailable."""
@@ -94,6 +101,35 @@ class SessionResources:
         if self._opened is None:
             raise _closed()
         return self._opened.root, self._opened.engine
+
+    @contextmanager
+    def creating(self) -> Iterator[Callable[[], None]]:
+        """Have `settled` wait for the block, which creates a container. Raises SandboxUnavailable once it is shut.
+
+        What it gives raises that as well, for a container that was created meanwhile.
+        """
+
+        def unwanted() -> None:
+            if self.shut:
+                raise _closed()
+
+        with self._created:
+            unwanted()
+            self._creating += 1
+        try:
+            yield unwanted
+        finally:
+            with self._created:
+                self._creating -= 1
+                self._created.notify_all()
+
+    def settled(self) -> None:
+        """Return once every container that was being created has started, or was removed; blocks for a bounded time.
+
+        To be called when it is shut.
+        """
+        with self._created:
+            self._created.wait_for(lambda: not self._creating, _SETTLE_SECONDS)
 
     @property
     def around(self) -> RepositoryMounts:

@@ -86,7 +86,8 @@ def launch(
             ),
             labels(spec.session, instance, str(root.path)),
         )
-        container_id, stdin = engine.run(arguments)
+        with resources.creating() as unwanted:
+            container_id, stdin = engine.run(arguments, unwanted)
         processes = process_list(engine, container_id)
     except EngineError as refusal:
         usual = "codeagent sandbox test shows more; codeagent sandbox build makes another image"

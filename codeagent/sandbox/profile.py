@@ -41,21 +41,6 @@ _READ_ONLY_DEVICES = {
     "/dev/shm": "rw,nosuid,nodev,noexec,mode=1777,size=64m",
 }
 """The engine's own /dev belongs to root and stays writable: work that runs as root could replace /dev/null in it."""
-_TERMINALS = {
-    "Type": "volume",
-    "Target": "/dev/pts",
-    "VolumeOptions": {
-        "DriverConfig": {
-            "Name": "local",
-            "Options": {
-                "type": "devpts",
-                "device": "devpts",
-                "o": "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5",
-            },
-        }
-    },
-}
-"""New pseudo-terminals for that /dev, which covers the engine's own; the volume goes with the container."""
 _SET_ID_BITS = 0o6000
 _CREATES = 0o100 | 0o20000000
 """O_CREAT and the bit of O_TMPFILE that no other flag has."""
@@ -113,7 +98,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
     home = "mode=1777" if spec.seccomp_file else f"mode=0700,uid={spec.uid},gid={spec.gid}"
     limits = {"core": 0, "nofile": 4096} | ({"nproc": 4096} if spec.seccomp_file else {})
     tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
-    devices, terminals = (_READ_ONLY_DEVICES, [_TERMINALS]) if spec.uid == 0 else ({}, [])
+    devices, terminals = (_READ_ONLY_DEVICES, [_terminals(labels)]) if spec.uid == 0 else ({}, [])
     return {
         "Image": spec.image,
         "Entrypoint": [],
@@ -197,6 +182,16 @@ def _allow(name: str, condition: dict[str, Any]) -> dict[str, Any]:
 def _is(index: int, mask: int, value: int) -> dict[str, Any]:
     """Return the condition that argument `index`, masked, is `value`; the engine names them the other way round."""
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _terminals(labels: dict[str, str]) -> dict[str, Any]:
+    """Return new pseudo-terminals for _READ_ONLY_DEVICES, which cover the engine's own.
+
+    The volume goes with the container, and is labelled for the case that the engine leaves it.
+    """
+    options = "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5"
+    driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
+    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": {"DriverConfig": driver, "Labels": labels}}
 
 
 def _mount(bind: Bind) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from codeagent.core.agents import AgentDefinition
@@ -12,7 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
 from codeagent.core.policy import HOSTS, Rule
-from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
+from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.schema import nearest_or_all, shown_schema
@@ -95,12 +96,14 @@ class ToolCatalog(ToolRegistry):
         *,
         accept: bool = False,
         elsewhere: Collection[str] = (),
+        absent: Mapping[str, str] = MappingProxyType({}),
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
     ) -> None:
         """If `trust` is None, a project's files are never loaded. `accept`: they are trusted as the first look finds
         them, without asking, and only in this conversation. `elsewhere`: built-in tools of other conversations,
-        so that rules may name them, and other tools may not have their names. `companions` is called with all tools
+        so that rules may name them, and other tools may not have their names. `absent`: why some of those cannot
+        be had in this conversation, which a call to one is told. `companions` is called with all tools
         that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
@@ -114,6 +117,7 @@ class ToolCatalog(ToolRegistry):
         self._trust = trust
         self._accept_first = accept
         self._elsewhere = frozenset(elsewhere)
+        self._absent = absent
         self._companions = companions
         self._accepted: str | None = None
         self._listed: str | None = None
@@ -144,13 +148,15 @@ class ToolCatalog(ToolRegistry):
         return any(file.content == content for file in self._loaded)
 
     def get(self, name: str) -> Tool[Any]:
-        """Return a tool. Raises Denied, or NotFound with the closest tools or how to turn this one on."""
+        """Return a tool. Raises Denied, Unavailable, or NotFound with the closest tools or how to turn this one on."""
         if name in self:
             return super().get(name)
         if name in self._narrowing.refused:
             raise Denied(self._narrowing.refused[name])
         if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
             raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
+        if name in self._absent:
+            raise Unavailable(self._absent[name])
         if (toolset := self.toolsets.where(name)) is not None:
             only = f', tools=["{name}"]' if len(toolset.tools) > MOST_AT_ONCE else ""
             call = f'toolset_use(name="{toolset.name}"{only})'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import LONG_PATH, Product, bash, calls, of, read, results, running, say, text_of
+from tests.e2e.product import LONG_PATH, Product, Turn, bash, calls, of, read, results, running, say, text_of
 
 THREE = calls(read("a.txt"), read("b.txt"), read("c.txt"))
 
@@ -217,13 +217,31 @@ def test_without_an_engine_bash_is_absent_and_the_other_tools_work(product: Prod
     model = product.script(calls(read("a.txt"), bash("true")), say("ok"))
     env = product.environment | {"DOCKER_HOST": f"unix://{product.home}/no.sock"}
     done = product.call("run", "go", "--model", model, "--yes", "--output", "jsonl", env=env)
-    assert done.code == 0
     by_name = {result["name"]: result for result in results(done.events)}
     assert by_name["read"]["error"] is None
-    assert by_name["bash"]["error"]["kind"] == "not_found"
+    assert by_name["bash"]["error"] == {
+        "kind": "unavailable",
+        "message": "there is no sandbox, so bash is disabled; nothing was run",
+    }
     [notice] = of(done.events, "notice")
     assert notice["code"] == "sandbox.unavailable" and "bash is disabled" in notice["text"]
     assert of(product.log(), "notice") == [notice]
+
+
+@pytest.mark.parametrize(
+    ("turns", "code"),
+    [
+        ([calls(bash("make test")), say("All tests pass.")], 4),
+        ([calls(bash("make test")), calls(read("a.txt")), say("All tests pass.")], 4),
+        ([calls(read("a.txt")), say("Read it.")], 0),
+        ([calls(bash("touch b")), calls(("write", {"path": "b", "content": ""})), say("Made it otherwise.")], 0),
+    ],
+)
+def test_a_run_whose_command_had_no_engine_ends_with_4_unless_the_model_did_it_another_way(
+    product: Product, turns: list[Turn], code: int
+) -> None:
+    env = product.environment | {"DOCKER_HOST": f"unix://{product.home}/no.sock"}
+    assert product.call("run", "go", "--model", product.script(*turns), "--yes", env=env).code == code
 
 
 @pytest.mark.docker

@@ -1,17 +1,25 @@
 """Commands in one container: what they print, how they end, and what they leave, beside what others left."""
 
 import asyncio
+import os
 import resource
 import shlex
+import subprocess
+import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.engine import LABEL, Engine, engine_socket, reap
 from codeagent.sandbox.exec import DRAIN_SECONDS, Execution
+from codeagent.sandbox.thaw import owner
 from tests.effort import FACTOR
 from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, processes_become, run, tell_the_word
 
@@ -282,3 +290,56 @@ async def test_a_command_that_kills_everything_ends_with_that_signal(box: Docker
     assert ran.stdout == b"x\n"
     assert (await run(box, "echo alive")).stdout == b"alive\n"
     await processes_become(box, "sleep 610", 0)
+
+
+async def test_closing_while_the_container_is_being_created_leaves_no_container(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created, may_go_on = threading.Event(), threading.Event()
+    call = Engine.call
+
+    def slow(engine: Engine, request: Any) -> Any:
+        answer = call(engine, request)
+        if isinstance(answer, dict) and "Warnings" in answer:
+            created.set()
+            may_go_on.wait(30)
+        return answer
+
+    monkeypatch.setattr(Engine, "call", slow)
+    async with opened(project, tmp_path / "state", session=f"ends-early-{tmp_path.name}") as sandbox:
+        starting = asyncio.create_task(sandbox.start(lambda _: None))
+        await asyncio.to_thread(created.wait, 30)
+        asyncio.get_running_loop().call_later(0.5, may_go_on.set)
+    assert may_go_on.is_set(), "closing waits for what creates the container"
+    starting.cancel()
+    with closing(Engine(engine_socket(None))) as engine:
+        assert engine.containers(f"codeagent.session=ends-early-{tmp_path.name}") == {}
+
+
+async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left_alone_before() -> None:
+    dead = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    owners = {"dead": owner(dead.pid), "ours": owner(os.getpid())}
+    dead.communicate()
+    with closing(Engine(engine_socket(None))) as engine:
+        made: dict[str, str] = {}
+        for whose, label in owners.items():
+            labels = {"codeagent": "1", "codeagent.owner": label}
+            made[whose] = engine.call(partial(_make_volume, labels=labels))
+        try:
+            assert reap(engine) >= 1
+            assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {made["ours"]}
+        finally:
+            engine.remove_volume(made["ours"])
+
+
+def _make_volume(api: Any, labels: dict[str, str]) -> str:
+    return str(api.create_volume(labels=labels)["Name"])
+
+
+async def test_the_terminals_of_a_container_carry_its_labels(project: Path, tmp_path: Path) -> None:
+    session = f"labels-{tmp_path.name}"
+    async with opened(project, tmp_path / "state", session=session) as sandbox:
+        await sandbox.start(lambda _: None)
+        with closing(Engine(engine_socket(None))) as engine:
+            volumes = engine.call(lambda api: api.volumes(filters={"label": f"codeagent.session={session}"}))
+            assert len(volumes["Volumes"] or []) == (1 if os.getuid() == 0 else 0)
