@@ -159,6 +159,7 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
     """Make the container of one session, not started yet."""
     # A run has either this or the host.
     from codeagent.bootstrap.image import plan_image
+    from codeagent.core.hosts import HostRule
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.sandbox.egress.internet import internet_of
     from codeagent.sandbox.packages import package_cache
@@ -187,9 +188,10 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         per_command=settings.sandbox.lifetime == "command",
         packages=package_cache(place.state_dir, place.copy_of or root) if settings.sandbox.package_bytes else None,
         package_bytes=settings.sandbox.package_bytes,
+        private_hosts=tuple(map(HostRule.parse, settings.network.private_hosts)),
         network_bytes=settings.limits.network_bytes,
     )
-    return DockerSandbox(spec, internet_of(place.environment))
+    return DockerSandbox(spec, internet_of(place.environment, private=spec.private_hosts))
 
 
 def active_environment(root: Path, environment: Mapping[str, str]) -> Path | None:

@@ -3,9 +3,11 @@
 import argparse
 import os
 import sys
+from functools import partial
 
 from codeagent.commands.arguments import say
 from codeagent.core.errors import ConfigError
+from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.egress.internet import Internet, any_address, internet_of
 from codeagent.sandbox.engine import local_engine
@@ -39,7 +41,7 @@ async def build_packages(args: argparse.Namespace, spec: SandboxSpec) -> int:
                 print(f"  left out, since they have no hash: {one_line(', '.join(lock.left_out), 300)}")
         print(f"  on top of {base.reference} ({base.origin})")
         _confirm(agreed=args.yes)
-        tag = await PackageBuild(spec, base, locks, say).run(engine, _internet)
+        tag = await PackageBuild(spec, base, locks, say).run(engine, partial(_internet, spec.private_hosts))
     print(f"built {tag}; commands in this folder use it until a lock file changes")
     return 0
 
@@ -54,9 +56,9 @@ def _locks(args: argparse.Namespace, spec: SandboxSpec) -> tuple[Lock, ...]:
     return locks
 
 
-def _internet(lock: Lock) -> Internet:
+def _internet(private: tuple[HostRule, ...], lock: Lock) -> Internet:
     """Return the network for the build: only hosts that the user named may have addresses that are not public."""
-    return internet_of(os.environ, any_address) if lock.is_own else internet_of(os.environ)
+    return internet_of(os.environ, any_address) if lock.is_own else internet_of(os.environ, private=private)
 
 
 def _confirm(*, agreed: bool) -> None:

@@ -129,6 +129,15 @@ class RuleLayers(Section):
     """`allow` is empty: a project may only tighten."""
 
 
+def _one_host(text: str) -> str:
+    from codeagent.core.hosts import HostRule  # as in `_check_host`
+
+    rule = HostRule.parse(text)
+    if rule.is_any or rule.below:
+        raise ValueError(f"{text!r}: name one host, as in mirror.example.org:443")
+    return text
+
+
 class SandboxSettings(Section):
     kind: Literal["docker", "off"] = "docker"
     """`off` comes from the command line only."""
@@ -141,6 +150,13 @@ class SandboxSettings(Section):
     """What commands with network access may reach; a project can only tighten it."""
     package_bytes: Annotated[int, Field(ge=0, strict=True)] = 2 * 1024**3
     """What the package cache of one workspace may take on the disk; 0: there is none."""
+
+
+class NetworkSettings(Section):
+    """What commands with network access may reach beyond the public hosts; see docs/how-to/network.md."""
+
+    private_hosts: tuple[Annotated[str, AfterValidator(_one_host)], ...] = ()
+    """Hosts whose addresses may be private, such as `mirror.corp:443`; without a port, 80 and 443. The user's only."""
 
 
 class HookSettings(Section):
@@ -297,6 +313,7 @@ class CommonSettings(Section):
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    network: NetworkSettings = NetworkSettings()
     text_tools: TextToolSettings = TextToolSettings()
     web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = Field(default_factory=dict)

@@ -29,6 +29,11 @@ _NOT_PUBLIC = tuple(
 
 Version 6 forms that carry a version 4 address (mapped, translated, 6to4, Teredo) are among them or not in _GLOBAL.
 """
+_PRIVATE = tuple(
+    map(ipaddress.ip_network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+)
+_CLOUD = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254")))
+"""Private addresses at which clouds answer their machines about themselves."""
 _GLOBAL = ipaddress.IPv6Network("2000::/3")
 
 
@@ -39,6 +44,12 @@ def is_public(address: Address) -> bool:
     if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
         return False
     return not is_ours(address)
+
+
+def is_private(address: Address) -> bool:
+    """Tell whether an address belongs to a private network, and not to this machine or to its link."""
+    private = any(address in network for network in _PRIVATE if network.version == address.version)
+    return private and address not in _CLOUD and getattr(address, "scope_id", None) is None and not is_ours(address)
 
 
 def is_ours(address: Address) -> bool:

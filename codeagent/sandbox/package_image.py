@@ -25,7 +25,7 @@ from codeagent.core.ports import Command
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.canonical import image_id, word
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.egress.internet import Internet
+from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
 from codeagent.sandbox.image import ImageChoice, package_tag, package_tags, python_names, start_script
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
@@ -119,9 +119,9 @@ class PackageBuild:
 
         result = await sandbox.run(Command(text, "packages", hosts=lock.hosts, apart=True), keep)
         if result.exit_code != 0:
-            said = "; ".join((*last, *result.notices))
+            said = "; ".join((*result.notices, *last))
             problem = f"the packages of {lock.file} cannot be installed: {said or f'exit code {result.exit_code}'}"
-            raise SandboxUnavailable(problem, "codeagent doctor says what the image lacks; nothing was changed")
+            raise SandboxUnavailable(problem, remedy_for(lock, result.notices))
         return output.decode("utf-8", "replace")
 
     def _image(self, engine: Engine, kept: Path, tag: str) -> str:
@@ -149,6 +149,14 @@ class PackageBuild:
         for other in old:
             engine.remove_image(other)
         return tag
+
+
+def remedy_for(lock: Lock, notices: tuple[str, ...]) -> str:
+    """Return what helps if packages could not be installed; `notices` say which requests were refused, and why."""
+    if not any(NOT_PUBLIC in notice for notice in notices):
+        return "codeagent doctor says what the image lacks; nothing was changed"
+    option = "--index" if lock.kind == "python" else "--registry"
+    return f"name your own mirror with {option} URL, or the host in private_hosts under [network]; nothing was changed"
 
 
 def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # only for containers
+    from codeagent.core.hosts import HostRule
     from codeagent.sandbox.packages import PackageCache
     from codeagent.sandbox.profile import Bind
     from codeagent.sandbox.repository_image import RepositoryImage
@@ -61,6 +62,8 @@ class SandboxSpec:
     """Mounted for commands that may change the workspace; None: what they download to install is not kept."""
     package_bytes: int = 2 * GIB
     """What the package cache may take on the disk."""
+    private_hosts: "tuple[HostRule, ...]" = ()
+    """Hosts that the user named: commands that may reach them reach them at private addresses, too."""
     network_bytes: int = GIB
     """What one command may send and receive, together."""
     memory_bytes: int = 2 * GIB

@@ -280,6 +280,7 @@ LOOSENING = [
     'litellm = {api_base = "x"}',
     'fallback_model = "x"',
     'wire = "litellm"',
+    '[network]\nprivate_hosts = ["mirror.corp:443"]',
 ]
 
 
@@ -447,3 +448,15 @@ def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Place
         place.user_file.write_text(text)
         with pytest.raises(ConfigError, match=re.escape(why)):
             place.load()
+
+
+def test_the_user_may_name_private_hosts_one_by_one(place: Place) -> None:
+    place.user_file.write_text('[network]\nprivate_hosts = ["mirror.corp:443"]\n')
+    assert place.load().network.private_hosts == ("mirror.corp:443",)
+
+
+@for_each("host", ["*", "*.corp.example", "mirror", "mirror.corp:0", "https://mirror.corp"])
+def test_a_private_host_that_is_not_exactly_one_host_is_refused(place: Place, host: str) -> None:
+    place.user_file.write_text(f'[network]\nprivate_hosts = ["{host}"]\n')
+    with pytest.raises(ConfigError, match="host"):
+        place.load()

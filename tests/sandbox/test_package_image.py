@@ -103,3 +103,11 @@ async def test_what_is_locked_works_without_a_network_until_the_lock_changes(
         for made in package_tags(engine, spec):
             engine.remove_image(made)
     assert list((tmp_path / "state/sandbox").glob("packages-*")) == []
+
+
+@pytest.mark.parametrize(("kind", "option"), [("python", "--index"), ("node", "--registry")])
+def test_packages_from_a_private_address_fail_with_the_option_and_the_setting_that_help(kind: Any, option: str) -> None:
+    lock = Lock(kind, "a lock", b"", (), ())
+    said = remedy_for(lock, (f"network: 1 request to pypi.org refused ({NOT_PUBLIC})",))
+    assert option in said and "private_hosts under [network]" in said
+    assert "private_hosts" not in remedy_for(lock, ("network: 1 request to pypi.org allowed",))

@@ -300,7 +300,7 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
 
     def slow(engine: Engine, request: Any) -> Any:
         answer = call(engine, request)
-        if isinstance(answer, dict) and "Warnings" in answer:
+        if isinstance(answer, dict) and answer.keys() == {"Id", "Warnings"}:
             created.set()
             may_go_on.wait(30)
         return answer
@@ -317,9 +317,7 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
 
 
 async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left_alone_before() -> None:
-    dead = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    owners = {"dead": owner(dead.pid), "ours": owner(os.getpid())}
-    dead.communicate()
+    owners = {"dead": _dead_owner(), "ours": owner(os.getpid())}
     with closing(Engine(engine_socket(None))) as engine:
         made: dict[str, str] = {}
         for whose, label in owners.items():
@@ -330,6 +328,11 @@ async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left
             assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {made["ours"]}
         finally:
             engine.remove_volume(made["ours"])
+
+
+def _dead_owner() -> str | None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as dead:
+        return owner(dead.pid)
 
 
 def _make_volume(api: Any, labels: dict[str, str]) -> str:
