@@ -10,15 +10,16 @@ from contextlib import closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.egress.internet import Internet, any_address
+from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet, any_address
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.image import ImageChoice, base_image, choose_image, package_tag, package_tags
-from codeagent.sandbox.lock_files import read_locks
-from codeagent.sandbox.package_image import PackageBuild
+from codeagent.sandbox.lock_files import Lock, read_locks
+from codeagent.sandbox.package_image import PackageBuild, remedy_for
 from codeagent.sandbox.spec import SandboxSpec
 from tests.sandbox.egress.proxying import Names
 from tests.sandboxes import opened, run, sandbox_spec
@@ -106,8 +107,10 @@ async def test_what_is_locked_works_without_a_network_until_the_lock_changes(
 
 
 @pytest.mark.parametrize(("kind", "option"), [("python", "--index"), ("node", "--registry")])
-def test_packages_from_a_private_address_fail_with_the_option_and_the_setting_that_help(kind: Any, option: str) -> None:
-    lock = Lock(kind, "a lock", b"", (), ())
+def test_packages_from_a_private_address_fail_with_the_option_and_the_setting_that_help(
+    kind: Literal["python", "node"], option: str
+) -> None:
+    lock = Lock("a lock", kind, "", 1, (), ())
     said = remedy_for(lock, (f"network: 1 request to pypi.org refused ({NOT_PUBLIC})",))
     assert option in said and "private_hosts under [network]" in said
     assert "private_hosts" not in remedy_for(lock, ("network: 1 request to pypi.org allowed",))
