@@ -39,6 +39,9 @@ from codeagent.core.policy import Mode
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
 
+_MOST_TOO_LONG = 5
+"""How often in a row a conversation is compacted because the provider refuses it as too long."""
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -105,8 +108,8 @@ class Loop:
         self._line = context.line
         self._workspace = context.workspace
         self._compaction = context.compaction
-        self._overflowed = False
-        """Whether the last request was refused as too long and the conversation compacted."""
+        self._too_long = 0
+        """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
         self._emitter = context.emitter
@@ -184,12 +187,12 @@ class Loop:
         try:
             return await self._turn(token)
         except ModelError as error:
-            if error.kind != "context_window" or self._overflowed:
+            if not self._compaction.is_too_long(error, self._asking()) or self._too_long == _MOST_TOO_LONG:
                 raise
             self._compaction.overflowed(self._request())
             if not await self._compaction.compact("overflow", self._asking(), token):
                 raise
-            self._overflowed, self._mode = True, None
+            self._too_long, self._mode = self._too_long + 1, None
             return None
 
     def _asking(self) -> Asking:
@@ -238,7 +241,7 @@ class Loop:
             request = self._request()
             stop = answer = await token.guard(streamed.receive(self._conversation.model, request))
             self._compaction.answered(request, streamed.usage)
-            self._overflowed = False
+            self._too_long = 0
             self._add(answer)
             if answer.calls:
                 await self._run_calls(answer, token)

@@ -44,7 +44,7 @@ class ContextCompacted(BaseEvent):
     """What the user has pinned: each is a message of its own before the note. None: they are only in the note, as an
     earlier version wrote it; `with_pins` mends that."""
     summary: str
-    """The summary, as written by the model or edited by the user."""
+    """The summary, as written by the model or edited by the user; empty if none could be written."""
     pruned: tuple[PrunedResult, ...] = ()
     replaced: int
     """How many messages are no longer sent."""
@@ -124,7 +124,8 @@ def compacted_words(event: ContextCompacted) -> str:
     results = f"{len(event.pruned)} long result{'s' * (len(event.pruned) != 1)}"
     if not event.note:
         return f"compacted: {results} left out; {gained}"
-    replaced = f"{event.replaced} message{'s' * (event.replaced != 1)} replaced by the summary"
+    gone = "replaced by the summary" if event.summary else "left out"
+    replaced = f"{event.replaced} message{'s' * (event.replaced != 1)} {gone}"
     return f"compacted: {replaced}{f' and {results} left out' if event.pruned else ''}; {gained}"
 
 

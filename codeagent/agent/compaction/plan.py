@@ -16,6 +16,8 @@ _TAIL_SHARE = 0.25
 """The share of the room, or of the present conversation, that stays unchanged at its end."""
 _ENOUGH = 0.5
 """The share of the room to which pruning has to get, so that nothing is summarized."""
+_BEARABLE = 0.65
+"""The share of the room to which pruning has to get, so that no turn is left out."""
 _PREVIEW = 300
 """Characters that stay of a pruned result; of one that the model has not seen yet, `_PREVIEW_UNSEEN`."""
 _PREVIEW_UNSEEN = 1_500
@@ -111,6 +113,41 @@ def _only_the_newest(messages: Sequence[Message], start: int, room: int) -> Comp
     return CompactionPlan(len(messages), pruned, unseen=True) if pruned else None
 
 
+def make_cut(messages: Sequence[Message], room: int) -> CompactionPlan | None:
+    """Return what stays if there is no summary; None if only the user's own messages are left.
+
+    Old results are pruned first; if that is not enough, the oldest turns go, until half of the room is free. The newest
+    turn goes only if nothing else makes the rest fit.
+    """
+    newest = _start_of_tail(messages, 0)
+    old = {
+        at: one for at, one in enumerate(messages[:newest]) if isinstance(one, ToolMessage) and _is_large(one, LARGE)
+    }
+    left = length_of(messages) - sum(characters(one) - _PREVIEW for one in old.values())
+    if old and left <= room * _ENOUGH:
+        return CompactionPlan(len(messages), tuple(old.values()))
+    for start in range(1, newest):
+        before = messages[start - 1]
+        if not is_kept(before):
+            left -= _PREVIEW if start - 1 in old else characters(before)
+        if left <= room * _ENOUGH and not isinstance(messages[start], ToolMessage):
+            return CompactionPlan(len(messages) - start, tuple(one for at, one in old.items() if at >= start))
+    return _newest_turn(messages, newest, room)
+
+
+def _newest_turn(messages: Sequence[Message], newest: int, room: int) -> CompactionPlan | None:
+    """Keep nothing but the newest turn, of its results what fits, and not even that if only the user's words fit."""
+    head, tail = messages[:newest], messages[newest:]
+    said = length_of(filter(is_kept, head))
+    pruned = _too_large(tail, max(1, room - said))
+    gained = sum(characters(one) - _PREVIEW_UNSEEN for one in pruned)
+    if said + length_of(tail) - gained > room > length_of(filter(is_kept, messages)):
+        return CompactionPlan(0, ())
+    if not pruned and all(map(is_kept, head)):
+        return None
+    return CompactionPlan(len(tail), pruned, unseen=True)
+
+
 def _start_of_tail(messages: Sequence[Message], room: int) -> int:
     """Return where the kept part begins: never between a call and its result, nor after what the model has not read."""
     newest = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)), 0)
@@ -189,6 +226,8 @@ _COMPACTED = (
     "line is the user's. You no longer have what you read then: read a file again before you change it."
 )
 
+_NO_SUMMARY = "There is no summary of it, since none could be written: look again at what you need."
+
 
 @dataclass(frozen=True)
 class KeptFacts:
@@ -203,12 +242,16 @@ class KeptFacts:
 
 
 def note_of(facts: KeptFacts, summary: str) -> str:
-    """Return the message that replaces what was summarized; whatever is not codeagent's own sentence is quoted."""
+    """Return the message that replaces what is left out; whatever is not codeagent's own sentence is quoted.
+
+    `summary` is empty if none could be written.
+    """
     named = (
         ("Your to-do list:", facts.todo),
         ("Your questions that nobody answered:", facts.questions),
         ("Files you read or changed:", facts.files),
     )
     lists = ["\n".join([title, *map(quoted, map(on_one_line, lines))]) for title, lines in named if lines]
-    parts = [_COMPACTED, *lists, f"The summary that you wrote:\n{quoted(summary.strip())}\n)"]
+    said = f"The summary that you wrote:\n{quoted(summary.strip())}\n)" if summary else f"{_NO_SUMMARY}\n)"
+    parts = [_COMPACTED, *lists, said]
     return "\n\n".join(parts)

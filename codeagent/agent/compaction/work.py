@@ -15,6 +15,7 @@ from codeagent.agent.compaction.plan import (
     KeptFacts,
     TokenGauge,
     length_of,
+    make_cut,
     make_plan,
     measured,
     note_of,
@@ -40,6 +41,7 @@ from codeagent.core.compaction import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
+from codeagent.core.events import Notice
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, text_of
 from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
 from codeagent.core.notes import pin_note
@@ -53,7 +55,20 @@ _SAME = 200
 """How many characters have to be equal for a result to be the beginning of what its handle holds."""
 _GROWN = 0.05
 """The share of the window that must be added after an attempt before the next one is made unasked."""
+_REFUSED_SHARE = 0.75
+"""The share that is kept at most of a conversation that was refused as too long."""
+_NEAR = 0.85
+"""The share of the window from which a refusal for no known reason counts as one for the length."""
+_HELPED = 0.1
+"""The share of the window that a compaction has to free to be of any help."""
+_LONGEST_PAUSE = 5
+"""How often the pause before the next paid attempt doubles, if one after the other is of no help."""
+_PAID_ATTEMPTS = 2
+"""Requests for a summary in one compaction."""
+_UNANSWERABLE = ("auth", "rate_limit", "connection")
+"""Failures that the run's own next request meets as well: a shorter conversation does not help."""
 _NOT_SHORTER = "the summary is not shorter than what it would replace"
+_OWN_WORDS = "there is nothing yet that could be left out but your own messages"
 _LONGEST_PIN = 2_000
 _MOST_PINS = 50
 
@@ -71,6 +86,10 @@ class Asking:
 
 class _NotCompacted(CodeagentError):
     """Why nothing was replaced, as a phrase."""
+
+
+class _NoSummary(_NotCompacted):
+    """Why the model wrote no summary that can be used; there is room to be made without one."""
 
 
 class Compaction:
@@ -95,7 +114,13 @@ class Compaction:
         self._refused: int | None = None
         """Characters of the smallest request that a provider refused as too long."""
         self._quiet_until = 0
-        """The size in tokens below which nothing is tried unasked, set after an attempt that failed."""
+        """The size in tokens below which nothing is tried unasked, set after an attempt."""
+        self._unpaid_until = 0
+        """The size below which no summary is paid for unasked: it is larger after an attempt that was of no help."""
+        self._helpless = 0
+        """How many attempts in a row were of no help."""
+        self._fits = True
+        """Whether a request was answered since the last one that was refused as too long."""
         self._asked: str | None = None
         """The hint of a compaction that the user wants at the next boundary."""
         self._review: asyncio.Future[str | None] | None = None
@@ -142,11 +167,21 @@ class Compaction:
     def answered(self, request: ModelRequest, usage: Usage) -> None:
         """Learn from an answered request how many characters a token has."""
         self._gauge.learn(self._length.of(self._line.items, request), usage)
+        self._fits = True
+
+    def is_too_long(self, error: ModelError, asking: Asking) -> bool:
+        """Whether the provider refused the request as too long, or for no known reason when it was near the window."""
+        if error.kind != "bad_request" or error.status not in (400, 422):
+            return error.kind == "context_window"
+        window, size = self._window(asking), self._gauge.tokens(request_characters(asking.request))
+        return window is not None and size >= window * _NEAR
 
     def overflowed(self, request: ModelRequest) -> None:
         """Take note that the provider refused the request as too long: the window is smaller than that."""
         length = request_characters(request)
         self._refused = min(length, self._refused or length)
+        self._helpless += not self._fits
+        self._fits = False
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
         """Compact if it is due; True if the conversation was changed. Raises RunCancelled."""
@@ -154,13 +189,16 @@ class Compaction:
         if hint is not None:
             return await self.compact("user", asking, token, hint)
         window, size = self._window(asking), self._gauge.tokens(self._length.of(self._line.items, asking.request))
-        if window is None or size < max(window * self._around.context.compact_at, self._quiet_until):
+        quiet = self._quiet_until if window is None or size >= window else self._unpaid_until
+        if window is None or size < max(window * self._around.context.compact_at, quiet):
             return False
         return await self.compact("window", asking, token)
 
     async def compact(self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str = "") -> bool:
         """Replace what can be replaced; False if nothing was, and then the user is told. Raises RunCancelled."""
         self._emitter.emit(CompactionBegun(text="compacting the conversation", cause=cause))
+        event: ContextCompacted | None = None
+        size = self._gauge.tokens(request_characters(asking.request))
         try:
             event = await self._made(cause, asking, token, hint)
         except (RunCancelled, asyncio.CancelledError):
@@ -168,19 +206,22 @@ class Compaction:
             raise
         except CodeagentError as error:
             self._failed(cause, str(error))
-            return False
         except Exception as error:
             self._failed(cause, f"internal error: {type(error).__name__}: {error}")
-            return False
         finally:
-            self._rest(asking, self._gauge.tokens(request_characters(asking.request)))
-        self._apply(self._emitter.emit(event))
-        self._rest(asking, event.after_tokens)
-        return True
+            self._rest(asking, size, event)
+        if event is not None:
+            self._apply(self._emitter.emit(event))
+        return event is not None
 
-    def _rest(self, asking: Asking, size: int) -> None:
-        """Try nothing unasked until the request has grown well beyond `size` tokens."""
-        self._quiet_until = size + round((self._window(asking) or size) * _GROWN)
+    def _rest(self, asking: Asking, size: int, event: ContextCompacted | None) -> None:
+        """Try nothing unasked until the request has grown, and pay for nothing until it has grown well beyond."""
+        window, after = self._window(asking) or size, size if event is None else event.after_tokens
+        summarized = event is not None and (event.summary or not event.note)
+        self._helpless = 0 if summarized and size - after >= window * _HELPED and self._fits else self._helpless + 1
+        pause = 2 ** min(self._helpless, _LONGEST_PAUSE) if self._helpless else 1
+        self._quiet_until = after + round(window * _GROWN)
+        self._unpaid_until = after + round(window * _GROWN * pause)
 
     def _failed(self, cause: CompactionCause, why: str) -> None:
         self._emitter.emit(CompactionFailed(text=f"not compacted: {why}; the conversation is as it was", cause=cause))
@@ -195,35 +236,56 @@ class Compaction:
         answer = await token.guard(self._around.hooks.compaction(judged))
         if isinstance(answer, Deny):
             raise _NotCompacted(answer.why)
-        room = self._room(cause, asking)
+        room, why = self._room(cause, asking), _OWN_WORDS
+        gaining: ContextCompacted | None = None
         plan = make_plan(messages, room, summarize=cause == "user")
-        if plan is None:
-            raise _NotCompacted("there is nothing yet that could be left out but your own messages")
-        event = ContextCompacted(
-            cause=cause,
-            tail=plan.tail,
-            note="",
-            summary="",
-            pruned=tuple(self._pruned(message, unseen=plan.unseen) for message in plan.pruned),
-            replaced=0,
-            before_tokens=size,
-            after_tokens=size,
-        )
-        if plan.tail < len(messages):
-            facts = await self._facts(messages)
-
-            def summarized(summary: str) -> ContextCompacted | None:
-                made = replace(event, note=note_of(facts, summary), summary=summary, pins=self._pins)
-                return measured(made, asking.request, self._gauge)
-
+        if plan is not None and plan.tail == len(messages):
+            gaining = await self._left_by(plan, cause, asking)
+        elif plan is not None:
             hints = "\n".join(filter(None, (hint, *map(quoted, answer))))
-            gaining = summarized(await self._summary(asking, plan, room, hints, token, summarized))
-        else:
-            gaining = measured(event, asking.request, self._gauge)
+            try:
+                gaining = await self._summarized(plan, cause, asking, hints, token)
+            except _NoSummary as failure:
+                if cause == "user":
+                    raise
+                why = str(failure)
         token.raise_if_cancelled()  # an answer that came while it was being stopped
+        if gaining is None and cause != "user" and (cut := make_cut(messages, room)) is not None:
+            gaining = await self._left_by(cut, cause, asking)
+            if gaining is not None and gaining.note:
+                self._emitter.emit(_unsummarized(why, gaining))
         if gaining is None:
-            raise _NotCompacted(_NOT_SHORTER)
+            raise _NotCompacted(why if plan is None or why != _OWN_WORDS else _NOT_SHORTER)
         return gaining
+
+    async def _left_by(
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, summary: str = ""
+    ) -> ContextCompacted | None:
+        """Return the event that carries out the plan; None if the conversation would not become shorter."""
+        return self._event(plan, cause, asking, await self._facts(asking.request.messages))(summary)
+
+    def _event(
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: KeptFacts
+    ) -> Callable[[str], ContextCompacted | None]:
+        """Return what makes the event of a summary; it returns None if the conversation would not become shorter."""
+        pruned = tuple(self._pruned(message, unseen=plan.unseen) for message in plan.pruned)
+        noted = plan.tail < len(asking.request.messages)
+
+        def of(summary: str) -> ContextCompacted | None:
+            event = ContextCompacted(
+                cause=cause,
+                tail=plan.tail,
+                note=note_of(facts, summary) if noted else "",
+                pins=self._pins if noted else None,
+                summary=summary,
+                pruned=pruned,
+                replaced=0,
+                before_tokens=self._gauge.tokens(request_characters(asking.request)),
+                after_tokens=0,
+            )
+            return measured(event, asking.request, self._gauge)
+
+        return of
 
     def _window(self, asking: Asking) -> int | None:
         known = self._around.context.window or asking.model.context_window
@@ -236,46 +298,73 @@ class Compaction:
         held = length_of(asking.request.messages)
         window = self._window(asking)
         room = held if window is None else self._gauge.characters(window) - (everything - held)
-        return max(1, min(room, held) if cause == "overflow" else room)
+        return max(1, min(room, round(held * _REFUSED_SHARE)) if cause == "overflow" else room)
 
-    async def _summary(
-        self,
-        asking: Asking,
-        plan: CompactionPlan,
-        room: int,
-        hints: str,
-        token: CancelToken,
-        summarized: Callable[[str], ContextCompacted | None],
-    ) -> str:
-        """Return the summary that the user accepted; they are not asked about one that gains nothing.
+    async def _summarized(
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, hints: str, token: CancelToken
+    ) -> ContextCompacted | None:
+        """Return the event with a summary, which the user accepted; they are not asked about one that gains nothing.
 
-        Raises CodeagentError, RunCancelled.
+        Raises _NoSummary, CodeagentError, RunCancelled.
         """
-        head = to_summarize(asking.request.messages, plan.tail, room)
-        if head is None:
-            raise _NotCompacted("what would be summarized does not fit into the model's window")
-        wanted = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
-        if hints:
-            wanted += f"\n\n(Most of all, the summary must cover this:\n{hints}\n)"
-        prompt = UserMessage.from_text(wanted, source="note")
-        await self._emitter.sync()
-        request = replace(asking.request, messages=(*head, prompt))
-        answer = await token.guard(self._asked_model(asking.model, request))
+        size = self._gauge.tokens(request_characters(asking.request))
+        if cause != "user" and self._helpless and size < self._unpaid_until:
+            raise _NoSummary("the last one was of no help")
+        made = self._event(plan, cause, asking, await self._facts(asking.request.messages))
+        room, wrong = self._room(cause, asking), ""
+        for attempt in range(_PAID_ATTEMPTS):
+            if attempt and (over := self._spending.exhausted()) is not None:
+                raise _NoSummary(f"{wrong}; {over}")
+            head = to_summarize(asking.request.messages, plan.tail, room)
+            if head is None:
+                raise _NoSummary(wrong or "what would be summarized does not fit into the model's window")
+            request = replace(asking.request, messages=(*head, _wanted(hints, wrong)))
+            await self._emitter.sync()
+            try:
+                answer = await token.guard(self._asked_model(asking.model, request))
+            except ModelError as error:
+                if error.kind in _UNANSWERABLE and self._still_fits(cause, asking):
+                    raise
+                wrong = str(error)
+                if error.kind == "context_window":
+                    room //= 2
+                continue
+            wrong = self._told(answer, asking, head, made)
+            if not wrong:
+                summary = answer.message.text.strip()
+                return made(await self._reviewed(summary, token) if self._reviews(asking) else summary)
+        raise _NoSummary(wrong)
+
+    def _still_fits(self, cause: CompactionCause, asking: Asking) -> bool:
+        """Whether the conversation can be sent as it is."""
+        size, window = self._gauge.tokens(request_characters(asking.request)), self._window(asking)
+        return cause != "overflow" and (window is None or size < window)
+
+    def _reviews(self, asking: Asking) -> bool:
+        return asking.attended and self._around.context.review
+
+    def _told(
+        self,
+        answer: ModelAnswer,
+        asking: Asking,
+        head: Sequence[Message],
+        made: Callable[[str], ContextCompacted | None],
+    ) -> str:
+        """Count and report the answer to a request for a summary; return why it cannot be used, empty if it can."""
         asking.meter.add_request(answer.usage)
         self._spending.add_request(answer.usage)
-        summary, asked = answer.message.text.strip(), asking.attended and self._around.context.review
-        wrong = _wrong_with(answer.message) or ("" if summarized(summary) is not None else _NOT_SHORTER)
-        written = SummaryWritten(
-            text="a summary was written",
-            summary=summary,
-            usage=answer.usage,
-            asked=asked and not wrong,
-            replaces=sum(not is_kept(message) for message in head),
+        summary = answer.message.text.strip()
+        wrong = _wrong_with(answer.message) or ("" if made(summary) is not None else _NOT_SHORTER)
+        self._emitter.emit(
+            SummaryWritten(
+                text="a summary was written",
+                summary=summary,
+                usage=answer.usage,
+                asked=self._reviews(asking) and not wrong,
+                replaces=sum(not is_kept(message) for message in head),
+            )
         )
-        self._emitter.emit(written)
-        if wrong:
-            raise _NotCompacted(wrong)
-        return await self._reviewed(summary, token) if asked else summary
+        return wrong
 
     async def _asked_model(self, model: Model, request: ModelRequest) -> ModelAnswer:
         answer: ModelAnswer | None = None
@@ -364,6 +453,23 @@ class Compaction:
         event = self._emitter.emit(PinsChanged(text=said, pins=pins, added=added))
         if (note := pin_note(event)) is not None:
             self._queue.add_note(note)
+
+
+def _wanted(hints: str, wrong: str) -> UserMessage:
+    """Return the message that asks for the summary; `wrong` is why the last one could not be used."""
+    text = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
+    if hints:
+        text += f"\n\n(Most of all, the summary must cover this:\n{hints}\n)"
+    if wrong:
+        again = "Write only the summary, without calls, and much shorter than what it replaces."
+        text += f"\n\n(You were asked before, and that answer could not be used:\n{quoted(wrong)}\n{again})"
+    return UserMessage.from_text(text, source="note")
+
+
+def _unsummarized(why: str, event: ContextCompacted) -> Notice:
+    left_out = f"{event.replaced} older message{'s' * (event.replaced != 1)}"
+    text = f"no summary: {why}; {left_out} left out without a summary; all of it stays in the log, see /rewind"
+    return Notice(level="warning", code="compaction.unsummarized", text=text)
 
 
 def _wrong_with(message: AssistantMessage) -> str:

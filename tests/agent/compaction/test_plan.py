@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from codeagent.agent.compaction.plan import (
     LARGE,
+    CompactionPlan,
     GrowingLength,
     KeptFacts,
     TokenGauge,
     length_of,
+    make_cut,
     make_plan,
     measured,
     note_of,
@@ -58,8 +60,10 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 def event_of(messages: list[Message], room: int, summarize: bool, summary: str) -> ContextCompacted | None:
     plan = make_plan(messages, room, summarize=summarize)
-    if plan is None:
-        return None
+    return None if plan is None else event_by(plan, messages, summary)
+
+
+def event_by(plan: CompactionPlan, messages: list[Message], summary: str) -> ContextCompacted:
     return ContextCompacted(
         cause="window",
         tail=plan.tail,
@@ -152,6 +156,32 @@ def test_large_old_results_are_pruned_first_and_no_summary_is_needed_if_that_is_
     assert [one.call_id for one in plan.pruned] == ["c0", "c1"]
     asked = make_plan(messages, 20_000, summarize=True)
     assert asked is not None and asked.tail < len(messages)
+
+
+def test_without_a_summary_old_results_go_first_then_the_oldest_turns_and_the_newest_turn_last() -> None:
+    messages = conversation(9_000, 9_000, 5_000, 5_000)
+    for room, tail, pruned in ((18_000, 9, ["c0", "c1", "c2"]), (10_500, 2, []), (4_000, 2, ["c3"]), (1_000, 0, [])):
+        plan = make_cut(messages, room)
+        assert plan is not None
+        assert (plan.tail, [one.call_id for one in plan.pruned]) == (tail, pruned), room
+    assert make_cut([UserMessage.from_text("w" * 90_000)], 1_000) is None
+
+
+@given(conversations(), st.integers(1, 60_000))
+def test_a_cut_keeps_what_is_the_users_and_every_pair_and_fits_if_the_users_words_do(
+    messages: list[Message], room: int
+) -> None:
+    plan = make_cut(messages, room)
+    words = [one for one in messages if is_kept(one)]
+    if plan is None:
+        assert length_of(words) > room or length_of(messages) <= room
+        return
+    after = compacted(messages, event_by(plan, messages, ""))
+    assert [one for one in after if is_kept(one)] == words
+    assert transcript_problems(after) == []
+    note = sum(length_of([one]) for one in after if one not in messages and isinstance(one, UserMessage))
+    previews = 200 * len(plan.pruned)
+    assert length_of(after) - note - previews <= room or length_of(words) > room
 
 
 def test_results_that_the_model_has_not_read_are_pruned_if_they_alone_are_too_much() -> None:

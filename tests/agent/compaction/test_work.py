@@ -33,7 +33,15 @@ from codeagent.core.audit import gather_stats
 from codeagent.core.budget import Budget
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.errors import CheckpointError, ModelError
-from codeagent.core.events import KnownEvent, MessageAdded, ProviderToolUsed, RunFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    ProviderToolUsed,
+    RunFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
 from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
 from codeagent.core.model import ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
@@ -77,6 +85,10 @@ def shows(count: int, amount: int = 1_800) -> tuple[Turn, ...]:
 
 def failed(s: Scene) -> list[str]:
     return [event.text for event in of(s.events, CompactionFailed)]
+
+
+def unsummarized(s: Scene) -> list[str]:
+    return [event.text for event in of(s.events, Notice) if event.code == "compaction.unsummarized"]
 
 
 def compactions(s: Scene) -> list[ContextCompacted]:
@@ -155,12 +167,30 @@ async def test_a_request_that_the_provider_refuses_as_too_long_is_compacted_once
     assert_resumes(s)
 
 
-async def test_a_request_that_is_refused_again_right_after_ends_the_run_and_nothing_loops() -> None:
-    refusal = Turn(error=ModelError("prompt is too long", kind="context_window", status=400))
-    s, model = begin(*shows(5), refusal, refusal, refusal, context=ContextLimits(window=100_000))
-    await run(s)
-    assert of(s.events, RunFinished)[-1].error == "prompt is too long"
-    assert len(compactions(s)) == 1 and len(model.summaries) == 1
+async def test_a_request_that_stays_too_long_is_cut_further_until_it_fits_and_one_summary_is_paid_for() -> None:
+    refusals = tuple(Turn(error=ModelError("prompt is too long", kind="context_window", status=400)) for _ in "12")
+    s, model = begin(*shows(9), *refusals, Turn("fine"), context=ContextLimits(window=100_000))
+    finished = await run(s, "the task, word for word")
+    assert (finished.reason, finished.text) == ("done", "fine")
+    assert len(compactions(s)) == 2 and len(model.summaries) == 1
+    assert text_of(s.agent.history[0].content) == "the task, word for word"  # type: ignore[union-attr]  # it is the user's
+    assert_resumes(s)
+
+
+async def test_a_refusal_for_no_known_reason_counts_as_too_long_only_near_the_window() -> None:
+    for window, reason in ((4_800, "done"), (100_000, "failed")):
+        refusal = Turn(error=ModelError("no", kind="bad_request", status=400))
+        s, _ = begin(*shows(9), refusal, context=ContextLimits(window=window, compact_at=1.0))
+        assert ((await run(s)).reason, bool(compactions(s))) == (reason, reason == "done")
+        assert_resumes(s)
+
+
+async def test_a_provider_that_refuses_whatever_it_is_sent_ends_the_run_and_nothing_loops() -> None:
+    refusals = tuple(Turn(error=ModelError("prompt is too long", kind="context_window", status=400)) for _ in range(30))
+    s, model = begin(*shows(5), *refusals, context=ContextLimits(window=100_000))
+    finished = await run(s)
+    assert finished.reason == "failed" and finished.error is not None and "prompt is too long" in finished.error
+    assert len(model.summaries) <= 2 and len(model.requests) <= 5 + 2 + 5
     assert_resumes(s)
 
 
@@ -339,10 +369,80 @@ async def test_stopping_a_run_while_its_summary_waits_ends_the_run() -> None:
     assert_resumes(s)
 
 
-async def test_one_that_was_refused_is_not_tried_again_until_the_conversation_has_grown() -> None:
-    s, model = begin(*shows(9, 400), summarize=lambda request: Turn(""), context=replace(SMALL, compact_at=0.3))
+NO_SUMMARIES = {
+    "empty": Turn(""),
+    "a call": Turn("I look first.", (show("x"),)),
+    "cut": Turn("half of", stop=CUT),
+    "too long": Turn("w " * 9_000),
+    "refused as too long": Turn(error=ModelError("prompt is too long", kind="context_window", status=400)),
+    "an error": Turn(error=ModelError("it broke", kind="server")),
+}
+
+
+@for_each("kind", NO_SUMMARIES)
+async def test_a_run_whose_model_never_writes_a_summary_continues_within_the_window_with_the_users_words(
+    kind: str,
+) -> None:
+    s, model = begin(*shows(60), summarize=lambda request: NO_SUMMARIES[kind], limits=Limits(max_turns=100))
+    finished = await run(s, "the task, word for word")
+    assert (finished.reason, finished.text, failed(s)) == ("done", "that is all", [])
+    sizes = [request_characters(request) // 4 for request in model.requests if request not in model.summaries]
+    assert max(sizes) <= 4_000
+    assert len(model.summaries) <= 8 < 60
+    assert {event.summary for event in compactions(s)} == {""}
+    assert text_of(s.agent.history[0].content) == "the task, word for word"  # type: ignore[union-attr]  # it is the user's
+    assert all("without a summary" in text for text in unsummarized(s)) and unsummarized(s)
+    assert_resumes(s)
+
+
+async def test_at_most_two_summaries_are_paid_for_and_the_second_request_says_what_was_wrong_with_the_first() -> None:
+    answers = in_turn(Turn("", (show("x"),)), Turn("the gist of it"))
+    s, model = begin(*shows(9), summarize=answers)
+    finished = await run(s)
+    assert finished.reason == "done" and compactions(s)[0].summary == "the gist of it"
+    first, second = map(text_in, model.summaries[:2])
+    assert "called a tool" in second and "called a tool" not in first
+    s, model = begin(*shows(9), summarize=lambda request: Turn(""))
     await run(s)
-    assert 1 <= len(failed(s)) < 7 and len(model.summaries) == len(failed(s))
+    assert len(model.summaries) == 2 and len(compactions(s)) >= 1
+
+
+async def test_a_provider_that_cannot_be_reached_costs_the_conversation_nothing_as_long_as_it_fits() -> None:
+    down = Turn(error=ModelError("nothing answers", kind="connection"))
+    s, model = begin(*shows(12), summarize=lambda request: down)
+    await run(s)
+    assert "not compacted: nothing answers" in failed(s)[0] and 1 <= len(model.summaries) <= 6
+    assert all(event.before_tokens >= 4_000 for event in compactions(s)) and compactions(s)
+    sizes = [request_characters(request) // 4 for request in model.requests if request not in model.summaries]
+    assert max(sizes) <= 4_000
+
+
+async def test_a_request_refused_as_too_long_is_made_again_even_if_no_summary_can_be_written() -> None:
+    for kind, turn in NO_SUMMARIES.items():
+        s, _ = begin(*shows(9), summarize=lambda request, turn=turn: turn, most=3_000, context=ContextLimits(100_000))
+        assert (await run(s)).reason == "done", kind
+        assert compactions(s)[0].cause == "overflow"
+        assert_resumes(s)
+
+
+async def test_a_turn_that_does_not_fit_by_itself_is_left_out_rather_than_ending_the_run() -> None:
+    writes = Turn("w" * 30_000, (show("x"),))
+    s, model = begin(*shows(2, 100), writes, most=3_000, context=ContextLimits(window=100_000))
+    finished = await run(s, "the task, word for word")
+    assert (finished.reason, finished.text) == ("done", "that is all")
+    assert text_of(model.requests[-1].messages[0].content) == "the task, word for word"  # type: ignore[union-attr]  # it is the user's
+    assert_resumes(s)
+
+
+async def test_compactions_that_do_not_help_are_paid_for_ever_more_rarely_and_the_window_is_kept() -> None:
+    s, model = begin(*shows(80, 300), limits=Limits(max_turns=100))
+    for number in range(8):
+        on_result(s, f"call_{number + 1}", Steer(f"{number} " + "w" * 1_200))
+    assert (await run(s)).reason == "done"
+    assert len(model.summaries) <= 6
+    sizes = [request_characters(request) // 4 for request in model.requests if request not in model.summaries]
+    assert max(sizes) <= 4_000
+    assert_resumes(s)
 
 
 async def test_a_hook_may_deny_it_or_say_what_the_summary_must_mind() -> None:
