@@ -6,8 +6,9 @@ below it is read, by the readers of the native lane if it has one of their forma
 only translates the formats it alone understands.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
@@ -17,6 +18,8 @@ from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import read_usage
 
+_GEMINI = "litellm.llms.vertex_ai"
+"""Where litellm's reader of Gemini's events is: it says "stop" for every event that does not say why it is the last."""
 _TYPED: Mapping[str, WireFormat] = {"litellm.llms.anthropic": "anthropic", "litellm.completion_extras": "responses"}
 """Where litellm's readers of typed events are, and whose events they read."""
 
@@ -62,8 +65,21 @@ def _pass_events_on(source: Any) -> WireFormat:
     It loses inputs that come whole with the start of their block, and what a server says only at the end of a call or
     an answer.
     """
+    if type(source).__module__.startswith(_GEMINI) and hasattr(source, "chunk_parser"):
+        source.chunk_parser = partial(_as_said, source.chunk_parser)
+        return "chat"
     wire = next((wire for place, wire in _TYPED.items() if type(source).__module__.startswith(place)), None)
     if wire is None or not hasattr(source, "chunk_parser"):
         return "chat"
     source.chunk_parser = _Event
     return wire
+
+
+def _as_said(parse: Callable[..., Any], chunk: dict[str, Any]) -> Any:
+    """Parse one of Gemini's events; it ends the answer only if it gives a reason."""
+    parsed = parse(chunk=chunk)
+    blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
+    if not blocked and not any(one.get("finishReason") for one in chunk.get("candidates") or ()):
+        for choice in getattr(parsed, "choices", None) or ():
+            choice.finish_reason = None
+    return parsed
