@@ -189,8 +189,9 @@ class Loop:
         except ModelError as error:
             if not self._compaction.is_too_long(error, self._asking()) or self._too_long == _MOST_TOO_LONG:
                 raise
-            self._compaction.overflowed(self._request())
+            self._compaction.overflowed(self._asking())
             if not await self._compaction.compact("overflow", self._asking(), token):
+                self._compaction.explain(self._asking())
                 raise
             self._too_long, self._mode = self._too_long + 1, None
             return None

@@ -31,6 +31,18 @@ class PrunedResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MovedText:
+    """A text of the user that did not fit into the window, and that they have sent as a file."""
+
+    place: int
+    """Of its message, counted from the end, from 1."""
+    length: int
+    """Of the message, in characters; one of another length is left alone."""
+    text: str
+    """Its beginning, and the handle under which `output_read` finds all of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ContextCompacted(BaseEvent):
     """From now on requests hold less of the conversation; all of it stays in the log."""
 
@@ -51,10 +63,12 @@ class ContextCompacted(BaseEvent):
     before_tokens: int
     """Estimates for the whole request."""
     after_tokens: int
+    moved: tuple[MovedText, ...] | None = None
+    """Texts of the user that are files from now on; None: none."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"pins"}, kind, handler, empty=lambda pins: pins is None)
+        return omitting({"pins", "moved"}, kind, handler, empty=lambda value: value is None)
 
 
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:
@@ -62,6 +76,7 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
 
     A call and its result are never separated, even in a damaged log where the numbers no longer fit.
     """
+    messages = _moved(messages, event.moved or ())
     at = start_of_tail(messages, event.tail) if event.note else 0
     out: list[Message] = [message for message in messages[:at] if is_kept(message)]
     if event.note:
@@ -72,6 +87,17 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
         if isinstance(message, ToolMessage) and message.call_id in texts:
             message = replace(message, content=(TextPart(text=texts[message.call_id]),))
         out.append(message)
+    return out
+
+
+def _moved(messages: Sequence[Message], moved: tuple[MovedText, ...]) -> list[Message]:
+    """Return the messages with the user's texts that are files; the other parts of their messages stay."""
+    out = list(messages)
+    for one in moved:
+        at = len(out) - one.place
+        if 0 <= at < len(out) and isinstance(said := out[at], UserMessage) and characters(said) == one.length:
+            images = tuple(part for part in said.content if not isinstance(part, TextPart))
+            out[at] = replace(said, content=(TextPart(text=one.text), *images))
     return out
 
 
@@ -122,6 +148,9 @@ def compacted_words(event: ContextCompacted) -> str:
     """Describe in one line what a compaction did."""
     gained = f"{event.before_tokens:,} tokens are now about {event.after_tokens:,}"
     results = f"{len(event.pruned)} long result{'s' * (len(event.pruned) != 1)}"
+    if event.moved:
+        texts = f"{len(event.moved)} of your texts {'is a file' if len(event.moved) == 1 else 'are files'} now"
+        return f"{texts}, which the agent reads with output_read; {gained}"
     if not event.note:
         return f"compacted: {results} left out; {gained}"
     gone = "replaced by the summary" if event.summary else "left out"

@@ -13,6 +13,8 @@ from codeagent.core.json_types import BaseEvent, kept_in
 from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, NetworkLevel, Permission
 
+OWN_TEXT_FILLS = "context.own_text"
+"""The code of the notice that the user's own text fills the window; their next prompt sends it as a file."""
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
 

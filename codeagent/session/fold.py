@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
+from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.events import (
@@ -12,6 +13,7 @@ from codeagent.core.events import (
     JobFinished,
     JobStarted,
     MessageAdded,
+    Notice,
     RunFinished,
     RunStarted,
     SteerDelivered,
@@ -36,6 +38,7 @@ from codeagent.core.notes import (
     words_of,
 )
 from codeagent.core.notices import (
+    OWN_TEXT_FILLS,
     JobListens,
     MessageReceived,
     ModeChanged,
@@ -133,12 +136,23 @@ class History:
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
     """Hosts and servers that answered calls, in the order of their first answers (`core.policy.Policy.heard`)."""
+    own_text_fills: bool = False
+    """The user was told that their own text fills the window, and nothing was compacted since."""
     server: str = ""
     """The host that the last run's requests went to; empty if that is not known."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
         return tuple(self.line.items)
+
+
+def _own_text_fills(events: Sequence[AnyEvent]) -> bool:
+    for event in reversed(events):
+        if isinstance(event, ContextCompacted):
+            return False
+        if isinstance(event, Notice) and event.code == OWN_TEXT_FILLS:
+            return True
+    return False
 
 
 def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -175,6 +189,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         heard=tuple(event.place for event in own if isinstance(event, TextRead)),
         pins=next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
         questions=questions,
+        own_text_fills=_own_text_fills(own),
         todo=TodoTimeline(own),
     )
 

@@ -197,7 +197,8 @@ def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) 
         return None
     added = 1 + len(event.pins or ()) if event.note else 0
     replaced = len(request.messages) - (len(after.messages) - added)
-    return replace(event, replaced=replaced, after_tokens=gauge.tokens(request_characters(after)))
+    before, now = (gauge.tokens(request_characters(each)) for each in (request, after))
+    return replace(event, replaced=replaced, before_tokens=before, after_tokens=now)
 
 
 def _shortened(message: Message, limit: int) -> Message:

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import assert_never
 
 from codeagent.agent.calls import ToolEnvironment
@@ -23,6 +22,7 @@ from codeagent.agent.compaction.plan import (
     request_characters,
     to_summarize,
 )
+from codeagent.agent.compaction.summary import unsummarized, wanted, wrong_with
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -41,11 +41,10 @@ from codeagent.core.compaction import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
-from codeagent.core.events import Notice
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, text_of
+from codeagent.core.messages import Message, ToolCall, ToolMessage, Usage, text_of
 from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
 from codeagent.core.notes import pin_note
-from codeagent.core.notices import CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
+from codeagent.core.notices import OWN_TEXT_FILLS, CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
 from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
@@ -111,8 +110,12 @@ class Compaction:
         self._files = FileFacts(around.workspace, history.details)
         self._details = {item.call_id: item for item in history.details if item.in_context}
         self._gauge, self._length = TokenGauge(), GrowingLength()
-        self._refused: int | None = None
-        """Characters of the smallest request that a provider refused as too long."""
+        self._refused: dict[str, int] = {}
+        """Characters of the smallest request that was refused as too long, by model."""
+        self._own_text_fills = history.own_text_fills
+        """The user was told so: their next prompt sends it as a file."""
+        self._rested_at = 0
+        """The size in tokens after the last attempt; a smaller conversation was taken back."""
         self._quiet_until = 0
         """The size in tokens below which nothing is tried unasked, set after an attempt."""
         self._unpaid_until = 0
@@ -176,12 +179,20 @@ class Compaction:
         window, size = self._window(asking), self._gauge.tokens(request_characters(asking.request))
         return window is not None and size >= window * _NEAR
 
-    def overflowed(self, request: ModelRequest) -> None:
+    def overflowed(self, asking: Asking) -> None:
         """Take note that the provider refused the request as too long: the window is smaller than that."""
-        length = request_characters(request)
-        self._refused = min(length, self._refused or length)
+        length, model = request_characters(asking.request), asking.model.name
+        self._refused[model] = min(length, self._refused.get(model, length))
         self._helpless += not self._fits
         self._fits = False
+
+    def explain(self, asking: Asking) -> None:
+        """Say what fills the window, now that nothing can be left out, and what the user can do."""
+        from codeagent.agent.compaction.own_text import what_fills  # most conversations fit
+
+        notice = what_fills(asking.request, self._gauge, self._window(asking))
+        self._own_text_fills = notice.code == OWN_TEXT_FILLS
+        self._emitter.emit(notice)
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
         """Compact if it is due; True if the conversation was changed. Raises RunCancelled."""
@@ -189,6 +200,8 @@ class Compaction:
         if hint is not None:
             return await self.compact("user", asking, token, hint)
         window, size = self._window(asking), self._gauge.tokens(self._length.of(self._line.items, asking.request))
+        if size < self._rested_at:
+            self._quiet_until = self._unpaid_until = 0
         quiet = self._quiet_until if window is None or size >= window else self._unpaid_until
         if window is None or size < max(window * self._around.context.compact_at, quiet):
             return False
@@ -220,6 +233,7 @@ class Compaction:
         summarized = event is not None and (event.summary or not event.note)
         self._helpless = 0 if summarized and size - after >= window * _HELPED and self._fits else self._helpless + 1
         pause = 2 ** min(self._helpless, _LONGEST_PAUSE) if self._helpless else 1
+        self._rested_at = after
         self._quiet_until = after + round(window * _GROWN)
         self._unpaid_until = after + round(window * _GROWN * pause)
 
@@ -253,7 +267,9 @@ class Compaction:
         if gaining is None and cause != "user" and (cut := make_cut(messages, room)) is not None:
             gaining = await self._left_by(cut, cause, asking)
             if gaining is not None and gaining.note:
-                self._emitter.emit(_unsummarized(why, gaining))
+                self._emitter.emit(unsummarized(why, gaining))
+        if gaining is None and cause != "user" and self._own_text_fills:
+            gaining = self._as_files(cause, asking, room)
         if gaining is None:
             raise _NotCompacted(why if plan is None or why != _OWN_WORDS else _NOT_SHORTER)
         return gaining
@@ -287,9 +303,17 @@ class Compaction:
 
         return of
 
+    def _as_files(self, cause: CompactionCause, asking: Asking, room: int) -> ContextCompacted | None:
+        """Return the event that makes files of the user's longest texts; None if there are none."""
+        from codeagent.agent.compaction.own_text import as_files  # most conversations fit
+
+        event = as_files(asking.request, cause, room, lambda text: self._saved("prompt", text))
+        return None if event is None else measured(event, asking.request, self._gauge)
+
     def _window(self, asking: Asking) -> int | None:
         known = self._around.context.window or asking.model.context_window
-        refused = None if self._refused is None else self._gauge.tokens(self._refused)
+        length = self._refused.get(asking.model.name)
+        refused = None if length is None else self._gauge.tokens(length)
         return min(filter(None, (known, refused)), default=None)
 
     def _room(self, cause: CompactionCause, asking: Asking) -> int:
@@ -318,7 +342,7 @@ class Compaction:
             head = to_summarize(asking.request.messages, plan.tail, room)
             if head is None:
                 raise _NoSummary(wrong or "what would be summarized does not fit into the model's window")
-            request = replace(asking.request, messages=(*head, _wanted(hints, wrong)))
+            request = replace(asking.request, messages=(*head, wanted(hints, wrong)))
             await self._emitter.sync()
             try:
                 answer = await token.guard(self._asked_model(asking.model, request))
@@ -354,7 +378,7 @@ class Compaction:
         asking.meter.add_request(answer.usage)
         self._spending.add_request(answer.usage)
         summary = answer.message.text.strip()
-        wrong = _wrong_with(answer.message) or ("" if made(summary) is not None else _NOT_SHORTER)
+        wrong = wrong_with(answer.message) or ("" if made(summary) is not None else _NOT_SHORTER)
         self._emitter.emit(
             SummaryWritten(
                 text="a summary was written",
@@ -412,11 +436,14 @@ class Compaction:
         """Keep the whole result where `output_read` finds it, unless it is there already."""
         text = text_of(message.content)
         if (handle := self._handle_of(text)) is None:
-            sink = self._around.outputs.create(message.call_id)
-            sink.write(text)
-            sink.close()
-            handle = sink.handle
+            handle = self._saved(message.call_id, text)
         return PrunedResult(call_id=message.call_id, text=preview(text, handle, unseen=unseen))
+
+    def _saved(self, name: str, text: str) -> str:
+        sink = self._around.outputs.create(name)
+        sink.write(text)
+        sink.close()
+        return sink.handle
 
     def _handle_of(self, text: str) -> str | None:
         """Return the handle of a result that was cut when it was made, checked: any text may name a handle."""
@@ -429,6 +456,7 @@ class Compaction:
     def _apply(self, event: ContextCompacted) -> None:
         if event.note:
             self._questions[event.note] = open_questions(self._line.items, self._questions)
+        self._own_text_fills = False
         self._line.replace(compacted(self._line.items, event))
         pruned = {one.call_id for one in event.pruned}
         left = [item.call_id for item in self._line.items if isinstance(item, ToolMessage)]
@@ -453,32 +481,6 @@ class Compaction:
         event = self._emitter.emit(PinsChanged(text=said, pins=pins, added=added))
         if (note := pin_note(event)) is not None:
             self._queue.add_note(note)
-
-
-def _wanted(hints: str, wrong: str) -> UserMessage:
-    """Return the message that asks for the summary; `wrong` is why the last one could not be used."""
-    text = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
-    if hints:
-        text += f"\n\n(Most of all, the summary must cover this:\n{hints}\n)"
-    if wrong:
-        again = "Write only the summary, without calls, and much shorter than what it replaces."
-        text += f"\n\n(You were asked before, and that answer could not be used:\n{quoted(wrong)}\n{again})"
-    return UserMessage.from_text(text, source="note")
-
-
-def _unsummarized(why: str, event: ContextCompacted) -> Notice:
-    left_out = f"{event.replaced} older message{'s' * (event.replaced != 1)}"
-    text = f"no summary: {why}; {left_out} left out without a summary; all of it stays in the log, see /rewind"
-    return Notice(level="warning", code="compaction.unsummarized", text=text)
-
-
-def _wrong_with(message: AssistantMessage) -> str:
-    """Say why this is not a summary, as a phrase; empty if it is one."""
-    if message.calls:
-        return "the model called a tool in place of a summary"
-    if not message.text.strip():
-        return "the model wrote no summary"
-    return "" if message.stop == "end" else f"the summary was cut off ({message.stop})"
 
 
 async def _wait_for(answer: Awaitable[str | None]) -> str | None:

@@ -24,6 +24,7 @@ from codeagent.core.acts import (
     Restore,
     SetBudget,
     SetMode,
+    SetModel,
     Steer,
     Stop,
     Unpin,
@@ -43,7 +44,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
-from codeagent.core.model import ModelRequest, ProviderUse
+from codeagent.core.model import ModelInUse, ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.core.policy import Decision
 from codeagent.session.fold import ToolDetails, fold
@@ -200,6 +201,59 @@ async def test_one_message_that_is_too_long_by_itself_is_told_and_kept() -> None
     assert of(s.events, RunFinished)[-1].error == "prompt is too long"
     assert model.summaries == [] and len(text_of(s.agent.history[0].content)) == 2_000_000  # type: ignore[union-attr]  # it is the user's
     assert "your own messages" in failed(s)[-1]
+
+
+def told(s: Scene) -> list[str]:
+    return [event.text for event in of(s.events, Notice) if event.code == "context.own_text"]
+
+
+async def test_own_text_that_fills_the_window_is_told_with_its_size_and_the_next_prompt_sends_it_as_a_file() -> None:
+    s, _ = begin(most=3_000, context=ContextLimits(window=3_000))
+    assert (await run(s, "the log: " + "w" * 90_000)).reason == "failed"
+    (text,) = told(s)
+    assert "about 27,003 tokens" in text and "“the log: ww" in text and "the window has" in text
+    assert "as a file" in text and "/rewind" in text and "/model" in text
+    finished = await run(s, "and now?")
+    assert (finished.reason, finished.text) == ("done", "that is all")
+    (event,) = compactions(s)
+    assert event.moved is not None and len(event.moved) == 1
+    sent = text_of(s.agent.history[0].content)  # type: ignore[union-attr]  # it is the user's
+    handle = sent.split('output_read(id="')[1].split('"')[0]
+    assert sent.startswith("the log: www") and s.outputs.texts[handle] == "the log: " + "w" * 90_000
+    assert (await run(s, "thanks")).reason == "done" and len(compactions(s)) == 1
+    assert_resumes(s)
+
+
+async def test_the_same_holds_for_a_session_that_was_continued_in_another_process() -> None:
+    s, _ = begin(most=3_000, context=ContextLimits(window=3_000))
+    await run(s, "the log: " + "w" * 90_000)
+    again, _ = begin(most=3_000, context=ContextLimits(window=3_000), restored=fold(s.journal.events))
+    assert (await run(again, "and now?")).reason == "done"
+    assert compactions(again)[0].moved
+
+
+async def test_a_larger_model_takes_the_text_as_it_is() -> None:
+    larger = ReadingModel(in_turn(), most=100_000)
+    larger.name = "larger"
+
+    async def open_model(name: str, api_base: str | None, effort: Any) -> tuple[ReadingModel, ModelInUse]:
+        return larger, ModelInUse(name, context_window=100_000)
+
+    s, _ = begin(most=3_000, context=ContextLimits(), open_model=open_model)
+    assert (await run(s, "w" * 90_000)).reason == "failed"
+    assert await s.agent.finish(SetModel("larger")) is None
+    assert (await run(s, "and now?")).reason == "done" and compactions(s) == []
+    assert len(text_in(larger.requests[0])) > 90_000
+
+
+async def test_going_back_takes_the_text_away() -> None:
+    s, model = begin(most=3_000, context=ContextLimits(window=3_000), checkpoints=MemoryCheckpoints())
+    assert s.agent.rewind is not None
+    assert (await run(s, "w" * 90_000)).reason == "failed"
+    point = next(point.id for point in s.agent.rewind.points() if point.cause == "prompt")
+    assert await s.agent.finish(Restore(point, "rewind", conversation=True)) is None
+    assert (await run(s, "and now?")).reason == "done" and compactions(s) == []
+    assert "www" not in text_in(model.requests[-1])
 
 
 async def test_long_old_results_are_pruned_without_asking_the_model_and_their_text_is_one_handle_away() -> None:
