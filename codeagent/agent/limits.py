@@ -51,6 +51,8 @@ class ContextLimits:
     """The share of the window that may be full."""
     review: bool = True
     """A user who is there reads a summary before it replaces anything."""
+    review_seconds: float = 30.0
+    """How long that waits for an answer in mode auto; there the user may be away."""
     window: int | None = None
     """The window in tokens; None: what is known about the model."""
 

@@ -84,6 +84,8 @@ class ContextSettings(Section):
     """The share of the model's window that may be full."""
     review: bool = True
     """The screen shows a summary, and lets you edit it, before it replaces anything."""
+    review_seconds: PositiveFloat = 30.0
+    """How long that waits for you in mode auto; then the summary is used."""
     window: PositiveInt | None = None
     """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
 

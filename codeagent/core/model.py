@@ -1,7 +1,7 @@
 """The model port: one request in, a stream of small events out."""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -19,6 +19,8 @@ class ModelRequest:
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolDefinition, ...]
+    purpose: Literal["turn", "summary"] = "turn"
+    """What the answer is for; providers are not told."""
 
 
 @dataclass(frozen=True)

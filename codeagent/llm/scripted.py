@@ -64,6 +64,8 @@ class Turn(BaseModel):
     """Before each piece of the stream, in milliseconds."""
     error: ScriptedError | None = None
     """Fail with this status after everything else in the turn."""
+    summary: bool = False
+    """Answer a request for a summary with it, and no other request; see docs/how-to/context.md."""
     expect: str | None = None
     """A regular expression found in the newest input; otherwise the run ends with an error."""
 
@@ -75,6 +77,10 @@ class Turn(BaseModel):
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from None
         return pattern
+
+
+_SUMMARY = Turn(text="The conversation went as the script says.")
+"""The answer to a request for a summary if the script has none left."""
 
 
 def load_script(path: str) -> tuple[Turn, ...]:
@@ -108,16 +114,17 @@ def _turn(turn: object, place: str) -> Turn:
 
 
 class ScriptedModel:
-    """Plays one turn per request, in small pieces like a stream.
+    """Plays one turn per request, in small pieces like a stream; a request for a summary has answers of its own.
 
     Raises TranscriptError for messages no provider would accept, ModelError `script` if the script
     has no more turns or expected another input.
     """
 
     def __init__(self, turns: Sequence[Turn], *, name: str = "script") -> None:
-        self._turns = tuple(turns)
+        self._turns = tuple(turn for turn in turns if not turn.summary)
+        self._summaries = [turn for turn in turns if turn.summary]
         self._name = name
-        self._played = 0
+        self._played = self._asked = 0
         self._transcript = _Transcript()
         self._told: set[str] = set()
 
@@ -138,7 +145,11 @@ class ScriptedModel:
         problems = self._transcript.extend(request.messages)
         if problems:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
-        number, turn = self._next(request.messages)
+        if request.purpose == "summary":
+            self._asked += 1
+            number, turn = -self._asked, self._summaries.pop(0) if self._summaries else _SUMMARY
+        else:
+            number, turn = self._next(request.messages)
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):
             self._told.update(missing)
             yield ToolsLeftOut(self._name, missing)

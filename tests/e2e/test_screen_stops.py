@@ -84,8 +84,9 @@ def test_esc_stops_a_run_that_paused(product: Product, shared: PtyScreen) -> Non
 def test_esc_esc_stops_a_compaction_and_another_one_shows_its_summary_first(
     product: Product, shared: PtyScreen
 ) -> None:
-    slow = {"text": "x", "reasoning": _SLOW, "delay_ms": 20}
-    begin(product, shared, say("found it. " * 300), slow, say("# Done\n- it was found"), say("all of it"))
+    slow = {"text": "x", "reasoning": _SLOW, "delay_ms": 20, "summary": True}
+    summary = {"text": "# Done\n- it was found", "summary": True}
+    begin(product, shared, say("found it. " * 300), slow, summary, say("all of it"))
     product.wait_for(lambda log: of(log, "run.finished")[-1]["reason"] == "done")
     shared.send("/compact cover the ports", "enter")
     shared.wait_for(lambda: " compacting " in shared.screen()[-1])

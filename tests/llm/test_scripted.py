@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError, ModelError, TranscriptError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMessage
-from codeagent.core.model import TextPiece
+from codeagent.core.model import ModelAnswer, ModelRequest, TextPiece
 from codeagent.llm.scripted import ScriptedError, ScriptedModel, Turn, load_script, parse_script
 from tests.llm.asking import Heard, ask, request, result
 from tests.table import for_each
@@ -212,3 +212,13 @@ def test_the_example_of_the_reference_is_a_script() -> None:
     turns = parse_script(example, "the example")
     assert [bool(turn.error) for turn in turns] == [False, False, True, False, False]
     assert all(f"| `{field}` |" in page.read_text() for field in Turn.model_fields)
+
+
+async def test_a_request_for_a_summary_takes_no_turn_and_has_answers_of_its_own() -> None:
+    script = parse_script('[{"text": "one"}, {"text": "the gist", "summary": true}, {"text": "two"}]', "s")
+    model = ScriptedModel(script)
+    said = []
+    for purpose in ("turn", "summary", "turn", "summary"):
+        asked = ModelRequest("", (UserMessage.from_text("hi"),), (), purpose)  # type: ignore[arg-type]  # a purpose
+        said += [event.message.text async for event in model.stream(asked) if isinstance(event, ModelAnswer)]
+    assert said == ["one", "the gist", "two", "The conversation went as the script says."]

@@ -342,7 +342,7 @@ class Compaction:
             head = to_summarize(asking.request.messages, plan.tail, room)
             if head is None:
                 raise _NoSummary(wrong or "what would be summarized does not fit into the model's window")
-            request = replace(asking.request, messages=(*head, wanted(hints, wrong)))
+            request = replace(asking.request, messages=(*head, wanted(hints, wrong)), purpose="summary")
             await self._emitter.sync()
             try:
                 answer = await token.guard(self._asked_model(asking.model, request))
@@ -356,7 +356,7 @@ class Compaction:
             wrong = self._told(answer, asking, head, made)
             if not wrong:
                 summary = answer.message.text.strip()
-                return made(await self._reviewed(summary, token) if self._reviews(asking) else summary)
+                return made(await self._reviewed(summary, cause, token) if self._reviews(asking) else summary)
         raise _NoSummary(wrong)
 
     def _still_fits(self, cause: CompactionCause, asking: Asking) -> bool:
@@ -411,12 +411,21 @@ class Compaction:
         self._gauge.learn(request_characters(request), answer.usage)
         return answer
 
-    async def _reviewed(self, summary: str, token: CancelToken) -> str:
-        """Wait until the user accepts, edits or refuses the summary. Raises _NotCompacted, RunCancelled."""
+    async def _reviewed(self, summary: str, cause: CompactionCause, token: CancelToken) -> str:
+        """Wait until the user accepts, edits or refuses the summary; in mode auto not for ever if they did not ask.
+
+        Raises _NotCompacted, RunCancelled.
+        """
+        patience = self._around.context.review_seconds if self._permissions.mode == "auto" and cause != "user" else None
         self._review, self._reviewing = asyncio.get_running_loop().create_future(), summary
         try:
             with self._spending.waiting():
-                answer = await token.guard(_wait_for(self._review))
+                async with asyncio.timeout(patience):
+                    answer = await token.guard(_wait_for(self._review))
+        except TimeoutError:
+            text = f"nobody answered for {patience:g} s, so the summary is used as it is; /rewind leads back"
+            self._emitter.notice("compaction.unread", text)
+            return summary
         finally:
             self._review = None
         if answer is None:

@@ -343,6 +343,32 @@ async def test_a_user_who_is_there_reads_the_summary_and_may_edit_it_first() -> 
     assert_resumes(s)
 
 
+async def test_in_mode_auto_a_summary_that_nobody_answers_is_used_after_the_time_that_is_set_and_it_says_so() -> None:
+    s, _ = begin(*shows(12), attended=True, context=replace(SMALL, review_seconds=0.01))
+    s.act(SetMode("auto"))
+    assert (await run(s)).reason == "done"
+    assert compactions(s)[0].summary == "the gist of it" and of(s.events, SummaryWritten)[0].asked
+    assert "nobody answered for 0.01 s" in next(e.text for e in of(s.events, Notice) if e.code == "compaction.unread")
+    assert_resumes(s)
+
+
+async def test_in_other_modes_and_if_the_user_asked_for_it_a_summary_waits_for_their_answer() -> None:
+    for mode, asks in (("ask", False), ("auto", True)):
+        s, _ = begin(*shows(3 if asks else 12), attended=True, context=replace(SMALL, review_seconds=0.0))
+        s.act(SetMode(mode))  # type: ignore[arg-type]  # a mode
+        if asks:
+            await run(s)
+            s.act(Compact())
+        else:
+            s.act(Prompt("go"))
+        await until(lambda s=s: of(s.events, SummaryWritten))  # type: ignore[misc]  # bound now
+        for _ in range(50):  # turns of the loop: a wait of no length would be over by then
+            await asyncio.sleep(0)
+        assert compactions(s) == []
+        s.act(Stop())
+        await settle(s)
+
+
 async def test_a_user_who_does_not_want_to_be_asked_is_not() -> None:
     s, _ = begin(*shows(3), attended=True, context=replace(SMALL, review=False))
     await run(s)
