@@ -15,18 +15,18 @@ class Wording:
     pattern: str
     """A regular expression; case does not matter."""
     source: str
-    """Who says it, and where that is documented or listed."""
+    """Who says it, and whose list of such words has it."""
 
 
 WORDINGS = (
-    Wording(r"prompt is too long|exceed context limit", "Anthropic, docs: context windows, errors"),
-    Wording(r"request[ _]too[ _]large", "Anthropic, docs: errors; `request_too_large`"),
-    Wording(r"(?:context|token)[ _](?:length|limit)[ _](?:was )?exceeded", "OpenAI, docs: error code; servers like it"),
-    Wording(r"maximum context length|exceeds? the context window", "OpenAI, docs: error codes; vLLM; OpenRouter"),
+    Wording(r"prompt is too long|exceed context limit", "Anthropic"),
+    Wording(r"request[ _]too[ _]large", "Anthropic: `request_too_large`"),
+    Wording(r"(?:context|token)[ _](?:length|limit)[ _](?:was )?exceeded", "OpenAI; servers like it"),
+    Wording(r"maximum context length|exceeds? the context window", "OpenAI; vLLM; OpenRouter"),
     Wording(r"input tokens exceed the configured limit", "OpenAI; litellm's list"),
     Wording(r"token count[^\n]{0,40} exceeds? the (?:maximum|limit of \d)", "Gemini, GitHub Copilot; pi-ai's list"),
     Wording(r"maximum prompt length", "xAI; pi-ai's list"),
-    Wording(r"input is too long", "Amazon Bedrock, docs: troubleshooting; crewAI's list"),
+    Wording(r"input is too long", "Amazon Bedrock; crewAI's list"),
     Wording(r"reduce the length of (?:the|your) (?:messages|prompt|input)", "Groq; OpenAI; pi-ai's list"),
     Wording(r"max_new_tokens\W+must be", "Hugging Face TGI; litellm's list"),
     Wording(
