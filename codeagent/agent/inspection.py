@@ -303,14 +303,20 @@ class Inspection:
         """Return what a rule denies, and what has to be asked about."""
         verdicts = [(one, self._verdict(one)) for one in found]
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
+        allowed = [one for one, verdict in verdicts if verdict.permission == "auto"]
+        if gone := [one for one in allowed if one.gone]:
+            self._warn(f"deleted by a command, and would have run by itself: {named(gone)}")
         for one, verdict in verdicts:
-            if verdict.permission == "auto":
+            if verdict.permission == "auto" and not one.gone:
                 text = f"changed by a command, {verdict.reason}: {on_one_line(one.path)}"
                 self._emitter.notice("workspace.left", text)
         return refused, tuple(one for one, verdict in verdicts if verdict.permission == "prompt")
 
     def _verdict(self, one: Leftover) -> Verdict:
-        return self._permissions.judge_file(_WRITE, path_key(self._workspace, one.path, reading=False), one.reason)
+        key = path_key(self._workspace, one.path, reading=False)
+        if one.gone:
+            return self._permissions.judge_deletion(_WRITE, key)
+        return self._permissions.judge_file(_WRITE, key, one.reason)
 
     async def _ask(
         self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
@@ -375,8 +381,11 @@ class Inspection:
         ]
         because = f": {why}" if why else ""
         done = []
-        if held := [one for one in found if one.held and one.path not in failed]:
+        back = [one for one in found if one.held and one.path not in failed]
+        if held := [one for one in back if not one.gone]:
             done.append(f"taken back, as it may run outside the sandbox: {named(held)}{because}")
+        if gone := [one for one in back if one.gone]:
+            done.append(f"restored: {named(gone)}{because}")
         if aside:
             done.append(f"moved away, as it may run code outside the sandbox: {on_one_line(', '.join(aside))}{because}")
         for text in (*done, *stuck):

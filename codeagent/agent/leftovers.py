@@ -4,6 +4,7 @@
 | --- | --- |
 | a `.git` or `.codeagent` at the root | the sandbox moves it away, always |
 | a file that runs outside the sandbox (`paths.watched`) | kept if a rule or the user agrees, otherwise taken back |
+| such a file that was deleted | shown, and judged like any edit; like a written one if it held a program back |
 | a repository below the root, a watched file too large to keep | kept if the user agrees, otherwise moved away |
 | a change of what git runs in a repository that was there before | reported: no snapshot holds what was there |
 | what a package manager installs (`paths.installed_in`) | reported |
@@ -12,11 +13,12 @@
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
-from codeagent.core.paths import GIT_RUNS, host_reason, installed_in, plain_name, watched
+from codeagent.core.paths import GIT_RUNS, holds_back, host_reason, installed_in, plain_name, watched
 from codeagent.core.sanitize import on_one_line
 from codeagent.tools.edit.diff import diff_block
 from codeagent.tools.edit.encoding import NotText, read_text
@@ -35,6 +37,8 @@ class Leftover:
     path: str
     reason: str
     """Why it matters: a sentence for the user."""
+    gone: bool = False
+    """Whether it was deleted, so that nothing of it runs any longer."""
     held: bool = True
     """Whether the earlier snapshot holds what was there; otherwise it can only be moved away."""
 
@@ -63,7 +67,9 @@ async def find_leftovers(
             installed[folder] += 1
         elif path not in agreed and (reason := _reason(path, before)) is not None:
             ours = path in written and _holds(await store.node(now.id, path), written[path])
-            found += [] if ours else [Leftover(path, reason)]
+            gone = change.change == "deleted" and not _loosens(path, now)
+            found += [] if ours else [Leftover(path, f"{path} was deleted" if gone else reason, gone)]
+    found = await _with_moves(store, before, now, found)
     remarks = [f"{folder}: {count} files changed, which may run on your machine" for folder, count in installed.items()]
     for path, mark in now.marks.items():
         if before.marks.get(path) == mark or path in agreed:
@@ -74,6 +80,22 @@ async def find_leftovers(
         found = [one for one in found if one.path != path]
         found.append(Leftover(path, _reason_of_mark(path), held=False))
     return Leftovers(tuple(found), tuple(remarks))
+
+
+def _loosens(path: str, now: Snapshot) -> bool:
+    """Whether a program may do more now that the file is gone: it held one back, or its repository stays."""
+    return holds_back(path) or _repository_of(path, now) is not None
+
+
+async def _with_moves(store: Checkpoints, before: Snapshot, now: Snapshot, found: list[Leftover]) -> list[Leftover]:
+    """Judge a file that was moved in both places alike: a no to the new place must not leave it in neither."""
+    if all(one.gone for one in found) or not any(one.gone for one in found):
+        return found
+    there = {await store.node(now.id, one.path) for one in found if not one.gone}
+    return [
+        replace(one, gone=False) if one.gone and await store.node(before.id, one.path) in there else one
+        for one in found
+    ]
 
 
 def _holds(node: Node | None, sha256: str) -> bool:
@@ -95,10 +117,10 @@ async def leftover_blocks(
     listed: list[str] = []
     for one in found:
         texts = None
-        if one.held and len(blocks) < _MOST_DIFFS:
+        if one.held and not one.gone and len(blocks) < _MOST_DIFFS:
             texts = _texts(await store.node(before.id, one.path), await store.node(now.id, one.path))
         if texts is None:
-            listed.append(on_one_line(one.path))
+            listed.append(on_one_line(one.path) + " (deleted)" * one.gone)
         else:
             blocks.append(diff_block(one.path, *texts))
     return (*blocks, *((FilesBlock(paths=tuple(listed)),) if listed else ()))
@@ -125,10 +147,17 @@ def _reason(path: str, before: Snapshot) -> str | None:
         return host_reason(path)
     if (link := _link_to(path, before)) is not None:
         return f"{path} is what {link} leads to: {host_reason(link)}"
+    if (repository := _repository_of(path, before)) is not None:
+        return f"{path} decides what git runs in {repository or 'this folder'}"
+    return None
+
+
+def _repository_of(path: str, snapshot: Snapshot) -> str | None:
+    """Return the bare repository in which the file decides what git runs; None if it does so in none."""
     parts = path.split("/")
     for at, part in enumerate(parts):
-        if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in before.marks:
-            return f"{path} decides what git runs in {'/'.join(parts[:at]) or 'this folder'}"
+        if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in snapshot.marks:
+            return "/".join(parts[:at])
     return None
 
 

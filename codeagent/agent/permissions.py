@@ -180,6 +180,10 @@ class Permissions:
             for rule in self.rules
         )
 
+    def judge_deletion(self, tool: str, key: ApprovalKey) -> Verdict:
+        """Judge a file that was deleted as `tool` would be judged for a file that nothing runs."""
+        return self.policy.check(tool, replace(key, sensitive=None), "prompt", "files")
+
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
         """Judge a change that has already happened by the rules of `tool`; `reason` says why it matters."""
         return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")

@@ -62,6 +62,9 @@ _VARIANT = re.compile(r"[\w-]+\.(?:[cm]?[jt]sx?|coffee)")
 _NO_TOOL = frozenset({"build", "release", "app", "source", "forge", "i18n", "sentry", "next", "vue"})
 """Words with such a file in the tables that ordinary sources begin with, too."""
 _CONFIGURES = re.compile(r"\.conf(ig)?\.\w+$")
+_SETTINGS = ".npmrc .yarnrc .yarnrc.yml .yarnrc.yaml pnpm-workspace.yaml bunfig.toml pip.conf uv.toml"
+_HOLD_BACK = frozenset(_SETTINGS.split())
+"""Settings by which a package manager runs less than it would without them, as `ignore-scripts` does."""
 _BOUNDARY = re.compile(r"[._-]")
 
 
@@ -143,6 +146,11 @@ def runs(folders: Sequence[str], name: str) -> str:
         return found
     when, inner = _of_name(name)
     return "" if inner and not _INNER.isdisjoint(folders) else when
+
+
+def holds_back(folders: Sequence[str], name: str) -> bool:
+    """Whether a program may do more once the file is gone. Names are folded."""
+    return name in _HOLD_BACK or runs(folders, name) == _WORKS
 
 
 def kind_of(name: str) -> str:

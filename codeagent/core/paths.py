@@ -88,6 +88,12 @@ def watched(path: str) -> bool:
     return INSTALLED.isdisjoint((*folders, name)) and host_files.runs(folders, name) != ""
 
 
+def holds_back(path: str) -> bool:
+    """Whether a program outside the sandbox may do more once the file is gone: deleting it is like writing it."""
+    *folders, name = _plain(path)
+    return host_files.holds_back(folders, name)
+
+
 def watched_folder(path: str) -> bool:
     """Whether every file below the folder is `watched`."""
     return INSTALLED.isdisjoint(_plain(path)) and runs_by_folder(path)

@@ -12,6 +12,7 @@ import pytest
 from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import FileChange
+from codeagent.core.display import FilesBlock
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -260,6 +261,72 @@ async def test_in_a_sub_folder_a_repository_is_moved_away_and_its_files_stay(sta
     assert not (stage.root / "sub/.git").exists()
     assert "fatal: not a git repository" in git_status(stage.root / "data")
     assert "moved away, as it may run code outside the sandbox: data/HEAD to " in told
+
+
+def units(stage: Stage) -> None:
+    for folder in ("tests/units", "tests/other"):
+        (stage.root / folder).mkdir(parents=True)
+        (stage.root / folder / "conftest.py").write_text("x = 1\n")
+
+
+@pytest.mark.parametrize("attended", [True, False], ids=["attended", "headless"])
+@pytest.mark.parametrize("mode", ["auto", "accept-edits"])
+async def test_deleting_a_file_that_runs_by_itself_is_shown_and_not_asked_about_where_edits_are_not(
+    stage: Stage, mode: str, attended: bool
+) -> None:
+    units(stage)
+    allowed = (Rule.parse("bash(rm *)", "auto"),)
+    [told] = await stage.run(bash("rm -rf tests/units"), mode=mode, attended=attended, rules=allowed)
+    assert stage.files() == {"tests/other/conftest.py": "x = 1\n"}
+    assert (told, stage.asked) == ("(no output)", [])
+    assert stage.warned == ["deleted by a command, and would have run by itself: tests/units/conftest.py"]
+
+
+async def test_where_edits_are_asked_about_so_are_such_deletions_by_name_and_a_no_brings_them_back(
+    stage: Stage,
+) -> None:
+    units(stage)
+    allowed = (Rule.parse("bash(rm *)", "auto"),)
+    [told] = await stage.run(bash("rm -rf tests/units tests/other"), mode="ask", rules=allowed)
+    [asked] = stage.asked
+    assert asked.reason.endswith("tests/other/conftest.py was deleted; tests/units/conftest.py was deleted")
+    assert asked.blocks == (
+        FilesBlock(paths=("tests/other/conftest.py (deleted)", "tests/units/conftest.py (deleted)")),
+    )
+    assert len(stage.files()) == 2
+    assert "[restored: tests/other/conftest.py, tests/units/conftest.py: the user said no]" in told
+
+
+async def test_a_rule_that_denies_writing_the_file_denies_deleting_it(stage: Stage) -> None:
+    units(stage)
+    await stage.run(bash("rm -rf tests"), rules=(Rule.parse("write(tests/units/**)", "deny"),))
+    assert set(stage.files()) == {"tests/units/conftest.py"}
+
+
+@pytest.mark.parametrize("path", ["AGENTS.md", ".claude/settings.json", ".npmrc", "web/.yarnrc.yml"])
+async def test_deleting_what_may_hold_a_program_back_is_asked_about_like_writing_it(stage: Stage, path: str) -> None:
+    (stage.root / path).parent.mkdir(exist_ok=True)
+    (stage.root / path).write_text("held\n")
+    await stage.run(bash(f"rm {path}"))
+    assert len(stage.asked) == 1
+    assert stage.files() == {path: "held\n"}
+
+
+async def test_moving_such_a_file_is_asked_about_as_one_change(stage: Stage) -> None:
+    units(stage)
+    await stage.run(bash("rm -r tests/other; mkdir new; mv tests/units/conftest.py new/"))
+    assert [asked.target for asked in stage.asked] == [
+        "new/conftest.py, tests/other/conftest.py, tests/units/conftest.py"
+    ]
+    assert set(stage.files()) == {"tests/other/conftest.py", "tests/units/conftest.py"}
+
+
+async def test_deleting_a_part_of_a_repository_is_asked_about_and_all_of_it_is_not(stage: Stage) -> None:
+    for name in ("one", "two"):
+        git(stage.root, "init", "-q", "--bare", name)
+    await stage.run(bash("rm one/config; rm -r two"))
+    assert [asked.target for asked in stage.asked] == ["one/config"]
+    assert (stage.root / "one/config").exists() and not (stage.root / "two").exists()
 
 
 async def test_a_repository_the_user_agrees_to_stays(stage: Stage) -> None:
