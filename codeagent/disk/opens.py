@@ -4,6 +4,7 @@ Every function returns a descriptor for the caller to close, and raises OSError:
 `within` is the descriptor of the folder that the name is in; without it the name is a path.
 """
 
+import ctypes
 import errno
 import os
 import stat
@@ -90,6 +91,16 @@ def may_exist(path: Path) -> bool:
 
 def _flags(follow: bool) -> int:
     return _SAFE & ~os.O_NOFOLLOW if follow else _SAFE
+
+
+def sync_file_system(fd: int) -> None:
+    """Make all that was written to the file system of `fd` durable at once. Raises OSError."""
+    sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if sync is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if sync(fd) != 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, os.strerror(failed))
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +15,14 @@ from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic
 from codeagent.disk.confined import Location
-from codeagent.disk.opens import create_file, open_below, open_file, open_folder
+from codeagent.disk.opens import create_file, open_below, open_file, open_folder, sync_file_system
 from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
 
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CHUNK = 1 << 20
+_FEW = 32
+"""Up to so many files are flushed one by one; a flush of the whole file system waits for what others wrote, too."""
 _TRIES = 8
 _FINE_SLACK = 100_000_000
 _COARSE_SLACK = 2_000_000_000
@@ -132,6 +134,8 @@ class FileState(NamedTuple):
     blob: str
 
 
+Placing = tuple[str, Node, FileState | None]
+"""A path, what is to be there, and the state that it must still have."""
 NO_STATE = FileState("file", "")
 """The state of what no snapshot holds: it is never that of a file in one."""
 
@@ -147,6 +151,27 @@ class FileWriter:
         self._mark = f".codeagent-{token}"
         self._number = 0
         self._touched: set[str] = set()
+        self._steady = False
+        self._open: tuple[list[str], int] | None = None
+        """The folder that was opened last, while `steady`."""
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Open a folder once for paths that follow each other; nothing may remove a folder in the block."""
+        if self._steady:
+            yield
+            return
+        self._steady = True
+        try:
+            yield
+        finally:
+            self._steady = False
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
 
     def content(self, path: str) -> Content | None:
         """Read what is at the path; None if nothing, or a folder. Raises NotCovered."""
@@ -191,23 +216,37 @@ class FileWriter:
             else:
                 yield f"{path}/{entry.name}"
 
-    def put(self, path: str, node: Node, *, present: FileState | None) -> None:
-        """Write the node if the file is still `present`; an empty folder in its place is removed."""
-        _refuse_protected(path)
-        with self._parent(path, make=True) as location:
-            if location is None:
-                raise ContentChanged(f"a folder above {path} is no longer a folder")
-            self._number += 1
-            draft = f"{self._mark}-{self._number}.tmp"
-            try:
-                self._fill(location, draft, node)
-                self._expect(location, present)
-                if present is None:
-                    _remove_empty_folders(location.parent, location.name)
-                atomic.give_name(location, draft, replacing=present is not None)
-            finally:
-                atomic.discard(location, draft)
-            self._touch(path)
+    def put(self, group: Sequence[Placing]) -> None:
+        """Write each node whose file is still `present`; an empty folder in its place is removed.
+
+        No file gets its name before the contents of all are on the disk: after a crash each is the old one or the new.
+        """
+        drafts: list[tuple[str, str]] = []
+        with self.steady():
+            self._put(group, drafts)
+
+    def _put(self, group: Sequence[Placing], drafts: list[tuple[str, str]]) -> None:
+        try:
+            for path, node, _ in group:
+                _refuse_protected(path)
+                self._number += 1
+                drafts.append((path, f"{self._mark}-{self._number}.tmp"))
+                with self._place(path, make=True) as location:
+                    self._fill(location, drafts[-1][1], node, sync=len(group) <= _FEW)
+            if len(group) > _FEW:
+                self._sync([(path.rpartition("/")[0], draft) for path, draft in drafts])
+            for (path, draft), (_, _, present) in zip(drafts, group, strict=True):
+                with self._place(path) as location:
+                    self._expect(location, present)
+                    if present is None:
+                        _remove_empty_folders(location.parent, location.name)
+                    atomic.give_name(location, draft, replacing=present is not None)
+                self._touch(path)
+        finally:
+            for path, draft in drafts:
+                with self._parent(path) as found:
+                    if found is not None:
+                        atomic.discard(found, draft)
 
     def remove(self, path: str, *, present: FileState) -> None:
         """Remove the file if it is still `present`, and the folders that this leaves empty."""
@@ -233,11 +272,23 @@ class FileWriter:
 
     def settle(self) -> None:
         """Flush what was changed to the disk, so that it survives a crash of the machine. Raises OSError."""
-        for folder in sorted(self._touched):
-            with self._parent(f"{folder}/." if folder else ".") as location:
-                if location is not None:
-                    os.fsync(location.parent)
+        self._sync([(folder, ".") for folder in sorted(self._touched)])
         self._touched.clear()
+
+    def _sync(self, names: Sequence[tuple[str, str]]) -> None:
+        """Flush these files, each of a folder, one by one if they are few, else all at once. Raises OSError."""
+        if len(names) > _FEW:
+            try:
+                sync_file_system(self.root)
+            except OSError as error:
+                if error.errno != errno.ENOSYS:
+                    raise
+            else:
+                return
+        for folder, name in names:
+            with self._parent(f"{folder}/{name}" if folder else name) as location:
+                if location is not None and not stat.S_ISLNK(_status(location).st_mode):
+                    _sync_one(location)
 
     def clear(self, path: str) -> None:
         """Remove what a crash left unfinished beside the path."""
@@ -252,7 +303,7 @@ class FileWriter:
     def _touch(self, path: str) -> None:
         self._touched.add(path.rpartition("/")[0])
 
-    def _fill(self, location: Location, draft: str, node: Node) -> None:
+    def _fill(self, location: Location, draft: str, node: Node, *, sync: bool) -> None:
         if node.kind == "link":
             os.symlink(node.data, os.fsencode(draft), dir_fd=location.parent)
             self._give_away(draft, location.parent)
@@ -267,7 +318,8 @@ class FileWriter:
                 mode = stat.S_IMODE(os.fstat(fd).st_mode)
                 # Whoever may read the file may run it, or nobody.
                 os.fchmod(fd, mode | (mode & 0o444) >> 2 | 0o100 if node.kind == "executable" else mode & ~0o111)
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
 
@@ -287,15 +339,31 @@ class FileWriter:
             raise ContentChanged(f"{location.path} has changed since")
 
     @contextmanager
+    def _place(self, path: str, *, make: bool = False) -> Iterator[Location]:
+        """Open the folder that holds the path, as `_parent`. Raises ContentChanged if there is none."""
+        with self._parent(path, make=make) as location:
+            if location is None:
+                raise ContentChanged(f"a folder above {path} is no longer a folder")
+            yield location
+
+    @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[Location | None]:
         """Open the folder that holds the path; None if there is none, or a link on the way."""
         *folders, name = path.split("/")
+        if self._open is not None and self._open[0] == folders:
+            yield Location(self._open[1], name, path)
+            return
         fd = self._opened(folders)
         if fd is None and make:
             self._make_folders(folders)
             fd = self._opened(folders)
         if fd is None:
             yield None
+            return
+        if self._steady:
+            self._let_go()
+            self._open = (folders, fd)
+            yield Location(fd, name, path)
             return
         try:
             yield Location(fd, name, path)
@@ -324,6 +392,18 @@ class FileWriter:
                     continue
                 self._give_away(location.name, location.parent)
             self._touch(path)
+
+
+def _status(location: Location) -> os.stat_result:
+    return os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
+
+
+def _sync_one(location: Location) -> None:
+    fd = open_file(location.name, within=location.parent)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def write_new(path: Path, node: Node) -> None:

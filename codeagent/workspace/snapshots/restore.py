@@ -14,12 +14,16 @@ from codeagent.disk.opens import sync_folder
 from codeagent.disk.private import replace_private
 from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, Placing
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
 
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
 _MODES = {kind: mode for mode, kind in _KINDS.items()}
 _MOST_NAMED = 5
+_GROUP = 4096
+"""How many files are written before they are flushed together."""
+_GROUP_SIZE = 128 << 20
+"""Bytes of such files: so much room on the disk a restore needs beside what it replaces."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,13 @@ def plan(
     reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
 ) -> tuple[RestoreStep, ...]:
     """Return what a restore changes. Raises CheckpointError if that would lose something."""
+    with landing.steady():
+        return _planned(reader, landing, target, present, paths)
+
+
+def _planned(
+    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
+) -> tuple[RestoreStep, ...]:
     then, now = coverage_of(reader, target), coverage_of(reader, present)
     steps = []
     conflicts = []
@@ -207,9 +218,15 @@ def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
     for step in steps:
         if step.new is None and step.old is not None:
             landing.remove(step.path, present=step.old)
-    for step in steps:
-        if step.new is not None:
-            landing.put(step.path, Node(step.new.kind, reader.data(step.new.blob)), present=step.old)
+    group, size = list[Placing](), 0
+    placed = [(step.path, step.new, step.old) for step in steps if step.new is not None]
+    for (path, new, old), data in zip(placed, reader.each([new.blob for _, new, _ in placed]), strict=True):
+        group.append((path, Node(new.kind, data), old))
+        size += len(data)
+        if len(group) == _GROUP or size >= _GROUP_SIZE:
+            landing.put(group)
+            group, size = [], 0
+    landing.put(group)
     landing.settle()
 
 
@@ -223,6 +240,7 @@ def _is_done(landing: FileWriter, step: RestoreStep) -> bool:
 def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     """Check that no file is in the place of a new file's folder, and no folder with other files in its own place."""
     removed = {step.path for step in steps if step.new is None}
+    known: dict[str, int | None] = {}
     for step in steps:
         if step.new is None or step.old is not None:
             continue
@@ -235,7 +253,9 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
                 )
         for folder in folders_of(step.path):
             above = folder[:-1]
-            mode = None if above in removed else landing.mode(above)
+            if above not in known:
+                known[above] = None if above in removed else landing.mode(above)
+            mode = known[above]
             if mode is not None and not stat.S_ISDIR(mode):
                 raise CheckpointError(
                     f"{step.path} cannot be restored while {above} is not a folder; "

@@ -1,0 +1,101 @@
+"""A restore of many files flushes them together, before any has its name, and is still all or nothing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import CheckpointError
+from codeagent.disk import atomic
+from codeagent.workspace.checkpoints import GitCheckpoints
+from codeagent.workspace.snapshots import nodes, restore
+
+MANY = 200
+
+
+async def damaged(root: Path, checkpoints: GitCheckpoints) -> tuple[str, str]:
+    """Take a snapshot of many files, change one half of them and remove the other, and take another."""
+    for number in range(MANY):
+        (root / f"d{number % 40}").mkdir(exist_ok=True)
+        (root / f"d{number % 40}" / f"{number}.txt").write_text(f"old {number}\n")
+    before = await checkpoints.take()
+    for number in range(MANY):
+        file = root / f"d{number % 40}" / f"{number}.txt"
+        file.unlink() if number % 2 else file.write_text("new\n")
+    return before.id, (await checkpoints.take()).id
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a restore does to the disk, in order."""
+    made: list[str] = []
+    fsync, give_name, everything = os.fsync, atomic.give_name, nodes.sync_file_system
+    monkeypatch.setattr(nodes.os, "fsync", lambda fd: (made.append("one"), fsync(fd)))
+    monkeypatch.setattr(nodes, "sync_file_system", lambda fd: (made.append("all"), everything(fd)))
+    monkeypatch.setattr(atomic, "give_name", lambda *a, **k: (made.append("name"), give_name(*a, **k)))
+    return made
+
+
+async def test_many_files_are_flushed_at_once_before_and_after_they_get_their_names(
+    root: Path, checkpoints: GitCheckpoints, order: list[str]
+) -> None:
+    before, now = await damaged(root, checkpoints)
+    order.clear()
+    await checkpoints.restore(before, present=now)
+    of_files = [one for one in order if one != "one"]
+    assert of_files == ["all", *["name"] * MANY, "all"]
+    assert order.count("one") < 10, "only the journal is flushed by itself"
+    assert len(contents(root)) == MANY and "new\n" not in contents(root).values()
+
+
+async def test_groups_are_flushed_one_after_the_other(
+    root: Path, checkpoints: GitCheckpoints, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore, "_GROUP", 100)
+    before, now = await damaged(root, checkpoints)
+    order.clear()
+    await checkpoints.restore(before, present=now)
+    assert [one for one in order if one != "one"] == ["all", *["name"] * 100, "all", *["name"] * 100, "all"]
+
+
+async def test_where_the_file_system_cannot_be_flushed_at_once_each_file_is(
+    root: Path, checkpoints: GitCheckpoints, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(fd: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(nodes, "sync_file_system", missing)
+    before, now = await damaged(root, checkpoints)
+    order.clear()
+    await checkpoints.restore(before, present=now)
+    assert order[: order.index("name")].count("one") >= MANY
+    assert len(contents(root)) == MANY
+
+
+@pytest.mark.parametrize("fails", ["at the flush", "at a name"])
+async def test_a_restore_of_many_files_that_fails_leaves_every_file_as_it_was(
+    root: Path, checkpoints: GitCheckpoints, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    monkeypatch.setattr(restore, "_GROUP", 80)
+    before, now = await damaged(root, checkpoints)
+    was, calls, give_name = contents(root), 0, atomic.give_name
+
+    def full(*arguments: object, **options: object) -> None:
+        nonlocal calls
+        calls += 1
+        if fails == "at the flush" or calls == 130:
+            raise OSError(28, "No space left on device")
+        give_name(*arguments, **options)  # type: ignore[arg-type]  # as it was called
+
+    if fails == "at the flush":
+        monkeypatch.setattr(nodes, "sync_file_system", full)
+    else:
+        monkeypatch.setattr(atomic, "give_name", full)
+    with pytest.raises(CheckpointError, match="nothing was changed"):
+        await checkpoints.restore(before, present=now)
+    assert contents(root) == was
+    assert not any(".codeagent-" in path for path in contents(root))
