@@ -36,7 +36,7 @@ test: setup engine ## every test; docker tests need an engine
 	bash .ci/in-memory $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 soak: setup engine ## the tests marked soak with SOAK times the effort, for at most MINUTES; SEED repeats a run, ROW picks one
-	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) CODEAGENT_SEED=$(SEED) $(BIN)/pytest \
+	CODEAGENT_SOAK=$(SOAK) CODEAGENT_SOAK_MINUTES=$(MINUTES) CODEAGENT_SEED=$(SEED) CODEAGENT_ROW="$(ROW)" $(BIN)/pytest \
 		-m 'soak$(if $(ROW),(row="$(ROW)"))' -n $(WORKERS) --dist load --hypothesis-seed=$(SEED) --timeout=1200
 
 check: setup ## formatting, lint, types, import contracts

@@ -21,6 +21,7 @@ from tests.effort import ENDS, FACTOR, SEED, times
 from tests.needs import check_needs
 from tests.sandboxes import make_repository, make_submodule, make_worktree, opened, sandbox_spec
 
+_LAST_LINE = pytest.StashKey[str]()
 MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
 
 os.environ.setdefault(warm.RUN, str(os.getpid()))
@@ -97,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not FACTOR:
         return
     if time.monotonic() > ENDS:
-        pytest.skip("the time of this soak is up")
+        pytest.skip(rows.OUT_OF_TIME)
     for mark in item.iter_markers("soak"):
         item.user_properties += mark.kwargs.items()
 
@@ -118,7 +119,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What a soak tried, and how often: by test, and by row."""
     if not FACTOR:
         return
-    passed, failed = (terminalreporter.getreports(outcome) for outcome in ("passed", "failed"))
+    passed = terminalreporter.getreports("passed")
     tried: Counter[str] = Counter()
     for report in passed:
         tried[report.nodeid.partition("[")[0]] += sum(
@@ -128,8 +129,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, number in sorted(tried.items()):
         terminalreporter.write_line(f"{number:>9,}  {name}")
     terminalreporter.section("what must hold")
-    for line in rows.table([*passed, *failed, *terminalreporter.getreports("error")], SEED):
+    for line in rows.table(_tried(terminalreporter), SEED, rows.aims(FACTOR, rows.ONLY)):
         terminalreporter.write_line(line)
+
+
+def _tried(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:
+    return [report for outcome in ("passed", "failed", "error") for report in reporter.getreports(outcome)]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a soak that tried too little of a row, unless its time was up."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not FACTOR or hasattr(session.config, "workerinput") or reporter is None:
+        return
+    if not (short := rows.shortfall(_tried(reporter), rows.aims(FACTOR, rows.ONLY))):
+        return
+    cut = any(rows.OUT_OF_TIME in str(report.longrepr) for report in reporter.getreports("skipped"))
+    session.config.stash[_LAST_LINE] = f"{short}; {rows.OUT_OF_TIME}" if cut else short
+    if not cut and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if line := config.stash.get(_LAST_LINE, ""):
+        sys.stdout.write(f"{line}\n")
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@
 only at its end says it through the fixture `tried`; a property needs only the row, its examples are counted.
 """
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
@@ -48,6 +49,10 @@ AIMS = {
     "bound questions": 44,
 }
 """How many cases of each row at least, at SOAK=20."""
+ONLY = os.environ.get("CODEAGENT_ROW", "")
+"""The row that `make soak ROW=...` picks; empty for all."""
+OUT_OF_TIME = "the time of this soak is up"
+"""Why a test of a soak was skipped after its MINUTES."""
 
 
 def breaches(failure: BaseException | None) -> int:
@@ -55,8 +60,31 @@ def breaches(failure: BaseException | None) -> int:
     return len(failure.exceptions) if isinstance(failure, BaseExceptionGroup) else 1
 
 
-def table(reports: Iterable[pytest.TestReport], seed: int) -> Iterator[str]:
+def aims(factor: int, only: str = "") -> dict[str, int]:
+    """The aim of each row that a soak runs; below the usual factor of 20 it is in proportion."""
+    rows = {row: aim for row, aim in AIMS.items() if only in ("", row)}
+    return {row: max(1, aim * min(factor, 20) // 20) for row, aim in rows.items()}
+
+
+def table(reports: Iterable[pytest.TestReport], seed: int, wanted: Mapping[str, int]) -> Iterator[str]:
     """A line for each row: what it tried, its aim, what went wrong, and where it falls short."""
+    tried, failed = _counted(reports)
+    yield f"{'cases':>11} {'aim':>11} {'breaches':>9}  row (seed {seed})"
+    for row, aim in wanted.items():
+        short = "" if tried[row] >= aim else "  BELOW ITS AIM" if tried[row] else "  NOT RUN"
+        yield f"{tried[row]:>11,} {aim:>11,} {failed[row]:>9,}  {row}{short}"
+
+
+def shortfall(reports: Iterable[pytest.TestReport], wanted: Mapping[str, int]) -> str:
+    """Name the rows that were not run or are below their aim, in one line; empty if there are none."""
+    tried, _ = _counted(reports)
+    short = {row: "below its aim" if tried[row] else "not run" for row, aim in wanted.items() if tried[row] < aim}
+    named = ", ".join(f"{row} ({why})" for row, why in short.items())
+    return f"this soak falls short in {len(short)} of {len(wanted)} rows: {named}" if short else ""
+
+
+def _counted(reports: Iterable[pytest.TestReport]) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
+    """Count the cases and the breaches of each row."""
     tried: defaultdict[str, int] = defaultdict(int)
     failed: defaultdict[str, int] = defaultdict(int)
     for report in reports:
@@ -64,7 +92,4 @@ def table(reports: Iterable[pytest.TestReport], seed: int) -> Iterator[str]:
         if (row := told.get("row")) is not None:
             tried[row] += sum(number for name, number in report.user_properties if name == "tried")
             failed[row] += told.get("breaches", 1) if report.failed else 0
-    yield f"{'cases':>11} {'aim':>11} {'breaches':>9}  row (seed {seed})"
-    for row, aim in AIMS.items():
-        short = "" if tried[row] >= aim else "  BELOW ITS AIM" if tried[row] else "  NOT RUN"
-        yield f"{tried[row]:>11,} {aim:>11,} {failed[row]:>9,}  {row}{short}"
+    return tried, failed
