@@ -41,8 +41,10 @@ _LONGEST = 400
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every session, latest first")
+    listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
+    listing.add_argument("--all", action="store_true", help="the sessions of every folder")
+    add_cwd(listing)
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
     showing.add_argument("--json", action="store_true", help="the events, decisions or calls, one per line")
@@ -64,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     searching = actions.add_parser("search", help="find prompts, answers and commands that contain all the words")
     searching.add_argument("words", metavar="WORD", nargs="+")
     add_cwd(searching)
-    searching.add_argument("--limit", metavar="N", type=int, default=20, help="the most hits (default: 20)")
+    searching.add_argument("--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)")
     renaming = actions.add_parser("rename", help="give a session a title; without one, take it away")
     renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
     renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
@@ -80,11 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pruning.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
-def add_session_argument(parser: argparse.ArgumentParser, **others: str) -> None:
+def add_session_argument(
+    parser: argparse.ArgumentParser, *, last: str = "the most recent session (default)", **others: str
+) -> None:
     """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough")
-    which.add_argument("--last", action="store_true", help="the most recent session (default)")
+    which.add_argument("--last", action="store_true", help=last)
     for name, about in others.items():
         which.add_argument(f"--{name}", action="store_true", help=about)
 
@@ -93,7 +97,7 @@ def main(args: argparse.Namespace) -> int:
     store = open_store()
     match args.action:
         case "list":
-            return _list(store, as_json=args.json)
+            return _list(store, None if args.all else workspace_of(args.cwd).resolve(), as_json=args.json)
         case "show" if args.approvals:
             answers = decisions(store.read(chosen(store, args)).events)
             return _print_rows(answers, approval_lines(answers), as_json=args.json)
@@ -105,7 +109,7 @@ def main(args: argparse.Namespace) -> int:
         case "export":
             return _export(store, chosen(store, args), args.format, args.output)
         case "search":
-            return _search(store, workspace_of(args.cwd), tuple(args.words), args.limit)
+            return _search(store, workspace_of(args.cwd).resolve(), tuple(args.words), args.limit)
         case "rename":
             session_id = store.find(args.id)
             store.titles.give(session_id, " ".join(args.title.split()))
@@ -124,16 +128,26 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
     return store.find(args.id) if args.id is not None else store.last()
 
 
-def _list(store: SessionStore, *, as_json: bool) -> int:
+def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
+    """List the sessions of a workspace, or all, with a heading on a line of its own."""
     summaries = store.summaries()
+    listed = [summary for summary in summaries if workspace is None or store.is_of(summary.id, str(workspace))]
     if as_json:
-        print_json([vars(summary) for summary in summaries])
+        print_json([vars(summary) for summary in listed])
         return 0
-    for summary in summaries:
+    if listed:
+        width = max(len(summary.id) for summary in listed)
+        print(f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}")
+    for summary in listed:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
         state = "  in use" if summary.in_use else ""
         name = one_line(summary.title or summary.prompt, 60)
-        print(f"{summary.id}  {when}  {name}  {on_one_line(summary.workspace)}{state}")
+        folder = "" if workspace else f"  {on_one_line(summary.workspace)}"
+        print(f"{summary.id}  {when}  {name:<60}{folder}{state}".rstrip())
+    if not listed and workspace:
+        say(f"no session of {visible(str(workspace))}")
+    if others := len(summaries) - len(listed):
+        say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
 
 
@@ -154,9 +168,19 @@ def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit:
     for hit in found.hits:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
         print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
+    if found.hits and not found.complete:
+        cut = "--limit N for more" if len(found.hits) == limit else "it took too long; add a word to narrow it"
+        say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
         say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
     return 0 if found.hits else 1
+
+
+def _count(text: str) -> int:
+    """Read a number of at least one. Raises ArgumentTypeError."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1")
+    return int(text)
 
 
 def _fork(store: SessionStore, session_id: str, before: int | None) -> int:

@@ -6,13 +6,18 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from codeagent.commands.arguments import open_store
-from codeagent.commands.sessions import add_session_argument, chosen
+from codeagent.commands.sessions import add_session_argument
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
 from codeagent.core.sanitize import visible, visible_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_session_argument(parser, here="all sessions of this folder", all="all sessions")
+    add_session_argument(
+        parser,
+        last="the most recent session of this folder (default)",
+        here="all sessions of this folder",
+        all="all sessions",
+    )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
 
 
@@ -22,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
         ids = [one for one in store.ids() if args.all or store.is_of(one, str(Path.cwd().resolve()))]
         title = f"{len(ids)} session{'s' * (len(ids) != 1)}"
     else:
-        title = chosen(store, args)
+        title = store.find(args.id) if args.id is not None else store.last(str(Path.cwd().resolve()))
         ids = [title]
     with_children = [one for session_id in ids for one in (session_id, *store.children(session_id))]
     stats = gather_stats(event for session_id in with_children for event in store.read_only(session_id, COUNTED))

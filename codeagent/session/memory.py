@@ -67,14 +67,14 @@ class SessionMemory:
         for session_id in self._store.last_written_first():
             if session_id == self._without:
                 continue
-            if len(hits) >= limit or self._clock() > end:
+            if len(hits) > limit or self._clock() > end:
                 return Found(tuple(hits[:limit]), sessions, False)
             if not self._store.is_of(session_id, self._workspace):
                 continue
             path = self._store.folder(session_id) / LOG
             sessions += 1
-            hits += self._search_log(path, session_id, folded, limit - len(hits), end)
-        return Found(tuple(hits[:limit]), sessions, self._clock() <= end)
+            hits += self._search_log(path, session_id, folded, limit + 1 - len(hits), end)
+        return Found(tuple(hits[:limit]), sessions, len(hits) <= limit and self._clock() <= end)
 
     def _search_log(self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float) -> list[Hit]:
         """Return the newest hits of one log, the newest first."""

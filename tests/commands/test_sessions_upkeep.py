@@ -1,12 +1,13 @@
 """`codeagent sessions export, search, rename, fork, prune`: what they print, and what they refuse."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codeagent import cli
-from codeagent.core.events import ToolStarted
+from codeagent.core.events import RunStarted, ToolStarted
 from codeagent.core.redact import Redactor
 from codeagent.session.store import SessionStore
 from tests.session.eventlogs import Log, finished_run
@@ -53,9 +54,71 @@ def test_an_export_never_replaces_a_file(session: str, tmp_path: Path, capsys: p
 
 def test_a_title_stands_in_the_list_until_it_is_taken_away(session: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ran(capsys, "rename", session[:-2], "  Leap\n years ")[0] == 0
-    assert "Leap years" in ran(capsys, "list")[1]
+    assert "Leap years" in ran(capsys, "list", "--all")[1]
     assert ran(capsys, "rename", session)[0] == 0
-    assert "fix it" in ran(capsys, "list")[1]
+    assert "fix it" in ran(capsys, "list", "--all")[1]
+
+
+def begun_in(store: SessionStore, workspace: Path, prompts: int = 1) -> str:
+    """Make a session of a folder with so many prompts in it."""
+    log = store.create()
+    for _ in range(prompts):
+        for event in finished_run():
+            moved = replace(event, workspace=str(workspace)) if isinstance(event, RunStarted) else event
+            log.append(replace(moved, session=log.session_id))
+    log.close()
+    return log.session_id
+
+
+def test_the_list_is_of_this_folder_with_a_heading_and_says_how_to_see_the_rest(
+    session: str, store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = begun_in(store, tmp_path)
+    code, printed, said = ran(capsys, "list", "--cwd", str(tmp_path))
+    heading, row = printed.splitlines()
+    assert code == 0 and heading.split() == ["SESSION", "LAST", "WRITTEN", "TITLE", "OR", "PROMPT"]
+    assert row.startswith(here) and session not in printed
+    assert "1 session of other folders: codeagent sessions list --all" in said
+    heading, *rows = ran(capsys, "list", "--all")[1].splitlines()
+    assert heading.endswith("FOLDER") and {row.split()[0] for row in rows} == {here, session}
+    assert [row["id"] for row in json.loads(ran(capsys, "list", "--cwd", str(tmp_path), "--json")[1])] == [here]
+
+
+def test_a_search_says_when_there_is_more_than_its_limit_and_not_when_that_is_all(
+    store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun_in(store, tmp_path, prompts=25)
+    search = ("search", "--cwd", str(tmp_path), "fix")
+    code, printed, said = ran(capsys, *search)
+    assert (code, len(printed.splitlines())) == (0, 20)
+    assert "there may be more: these are the newest 20; --limit N for more" in said
+    every = ran(capsys, *search, "--limit", "1000")
+    assert len(every[1].splitlines()) >= 25 and every[2] == ""
+    exactly = ran(capsys, *search, "--limit", str(len(every[1].splitlines())))
+    assert exactly == every
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x"])
+def test_a_search_refuses_a_limit_that_is_no_number_from_1(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = ran(capsys, "search", "fix", f"--limit={limit}")
+    assert code == 2 and "is not a number from 1" in said
+
+
+def test_stats_are_of_the_last_session_of_this_folder(
+    store: SessionStore, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here, other):
+        folder.mkdir()
+    mine = begun_in(store, here)
+    begun_in(store, other)
+    monkeypatch.chdir(here)
+    for arguments in (["stats"], ["stats", "--last"]):
+        assert cli.main(arguments) == 0
+        assert f"session   {mine}\n" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["stats"]) == 2
+    assert f"there is no session of {tmp_path} yet" in capsys.readouterr().err
 
 
 def test_a_fork_prints_how_to_continue_it(

@@ -144,7 +144,7 @@ def test_several_children_work_side_by_side_and_their_sessions_are_in_no_list(pr
     numbers = sorted(int(path.name) for path in (product.sessions[-1] / "agents").iterdir())
     assert numbers == list(range(1, 11))
     session = product.sessions[-1].name
-    assert len(product.call("sessions", "list").out.splitlines()) == 1
+    assert len(product.call("sessions", "list").out.splitlines()) == 2, "a heading and one session"
     assert product.call("sessions", "check", f"{session}.7").code == 0
     assert "listed" in product.call("sessions", "show", f"{session}.7").out
 
