@@ -112,7 +112,7 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         secrets=dict(options.credentials),
         tools=tuple(
             IndexEntry(name=one.name, summary=one.summary, tags=one.tags, path=one.path)
-            for one in listed_operations(name, picked)
+            for one in listed_operations(name, picked, options.only)
         ),
     )
     folder = files.add(name, record, kept, project=args.project)

@@ -12,6 +12,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tools.openapi.document import ApiDocument, Operation
 from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.openapi.schemas import Schemas, described
+from codeagent.tools.web.headers import METHOD_OVERRIDES
 
 BODY = "body"
 """The argument for the body."""
@@ -30,7 +31,7 @@ _STYLES = {
 """The styles by place; the first is the default."""
 _NOT_OFFERED = frozenset({
     "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie",
-    "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection",
+    "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection", *METHOD_OVERRIDES,
 })  # fmt: skip
 """Headers that are not parameters, or that the client sets itself."""
 

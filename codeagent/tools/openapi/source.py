@@ -11,10 +11,11 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.openapi.document import GENERIC, ApiDocument, Operation
+from codeagent.tools.openapi.document import GENERIC, METHODS, ApiDocument, Operation
+from codeagent.tools.openapi.generic import Admitted, GenericRequest
 from codeagent.tools.openapi.plan import plan_of, security_of
 from codeagent.tools.openapi.reading import BadDocument
-from codeagent.tools.openapi.tool import Caller, GenericRequest, OperationTool
+from codeagent.tools.openapi.tool import Caller, OperationTool
 from codeagent.tools.source import ListedTool, Listing
 from codeagent.tools.web.client import WebClient
 from codeagent.tools.web.secrets import SecretBook
@@ -38,7 +39,10 @@ class DocumentOptions:
     server: str = ""
     """Replaces every server in the document."""
     only: tuple[str, ...] = ()
-    """Filters such as `tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each given kind must match."""
+    """Filters such as `tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each given kind must match.
+
+    They hold for `generic_request` too.
+    """
     credentials: Mapping[str, str] = field(default_factory=dict)
     """The names of secrets, by security scheme."""
 
@@ -66,7 +70,7 @@ class OpenApiSource:
         self._operations = {self._full(one.name): one for one in operations}
         found = tuple(ToolProblem(self.name, text, "warning") for text in problems[:_MOST_PROBLEMS])
         about = about_of(document, len(operations))
-        self._listing = Listing(listed_operations(self.name, operations), found, about=about)
+        self._listing = Listing(listed_operations(self.name, operations, self._options.only), found, about=about)
         changed()
 
     def list(self) -> Listing:
@@ -91,9 +95,9 @@ class OpenApiSource:
         if document is None:
             raise NotFound(f"the document {self.name} was not read yet")
         try:
-            if name == self._full(GENERIC):
-                server = self._server(document)
-                return GenericRequest(name, server, security_of(document, {}), self._caller, title=document.title)
+            if name == self._full(GENERIC) and (admitted := admitted_by(self._options.only)) is not None:
+                server, security = self._server(document), security_of(document, {})
+                return GenericRequest(name, server, security, self._caller, title=document.title, admitted=admitted)
             if name not in self._operations:
                 raise NotFound(f"{self.name} has no operation {name}")
             operation = self._operations[name]
@@ -124,15 +128,16 @@ def longest_name(document: str) -> int:
     return 64 - len(document) - len(SEPARATOR)
 
 
-def listed_operations(document: str, operations: Sequence[Operation]) -> tuple[ListedTool, ...]:
-    """List the tools of a document, the generic one last."""
+def listed_operations(document: str, operations: Sequence[Operation], only: Sequence[str]) -> tuple[ListedTool, ...]:
+    """List the tools of a document; last the one for other requests, if `only` admits any. Raises BadDocument."""
     found = [
         ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {path}", one.tags, path)
         for one in operations
         for path in [one_line(one.path, _LONGEST_PATH)]
     ]
-    generic = ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server.")
-    return (*found, generic)
+    if admitted_by(only) is not None:
+        found.append(ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server."))
+    return tuple(found)
 
 
 def about_of(document: ApiDocument, operations: int) -> str:
@@ -141,16 +146,36 @@ def about_of(document: ApiDocument, operations: int) -> str:
 
 def chosen(operations: Sequence[Operation], only: Sequence[str]) -> tuple[Operation, ...]:
     """Return operations that match every kind of filter. Raises BadDocument for a bad filter, or if none match."""
+    patterns = _patterns(only)
+    found = tuple(one for one in operations if all(_fits(one, kind, wanted) for kind, wanted in patterns.items()))
+    if operations and not found:
+        raise BadDocument(f"no operation matches {' '.join(only)}")
+    return found
+
+
+def admitted_by(only: Sequence[str]) -> Admitted | None:
+    """Return which requests that are not operations the filters admit; None if none: only operations have tags and ids.
+
+    Raises BadDocument for a bad filter.
+    """
+    patterns = _patterns(only)
+    if patterns.keys() & {"tag", "id"}:
+        return None
+    wanted = patterns.get("method", ["*"])
+    methods = tuple(one.upper() for one in METHODS if any(fnmatchcase(one, pattern) for pattern in wanted))
+    admitted = Admitted(tuple(patterns.get("path", ()))).narrowed(methods)
+    return admitted if admitted.methods else None
+
+
+def _patterns(only: Sequence[str]) -> dict[str, list[str]]:
+    """Return the patterns by kind. Raises BadDocument for a bad filter."""
     patterns: dict[str, list[str]] = {}
     for text in only:
         kind, _, pattern = text.partition(":")
         if kind not in KINDS or not pattern:
             raise BadDocument(f"{text!r} is not a filter; write {', '.join(f'{one}:PATTERN' for one in KINDS)}")
         patterns.setdefault(kind, []).append(pattern.lower() if kind == "method" else pattern)
-    found = tuple(one for one in operations if all(_fits(one, kind, wanted) for kind, wanted in patterns.items()))
-    if operations and not found:
-        raise BadDocument(f"no operation matches {' '.join(only)}")
-    return found
+    return patterns
 
 
 def _fits(operation: Operation, kind: str, patterns: Sequence[str]) -> bool:

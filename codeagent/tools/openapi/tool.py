@@ -1,4 +1,4 @@
-"""A tool for each operation of a document, and one for any other request to its server."""
+"""A tool for each operation of a document, and how any request to its server is addressed, shown and sent."""
 
 import asyncio
 import hashlib
@@ -7,15 +7,12 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 from urllib.parse import unquote
-
-from pydantic import Field, model_validator
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
 from codeagent.core.hosts import is_loopback
-from codeagent.core.json_types import JsonValue
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.ports import Workspace
@@ -27,13 +24,12 @@ from codeagent.core.tool import (
     OpenArgs,
     Preview,
     Tool,
-    ToolArgs,
     ToolContext,
     ToolError,
     ToolResult,
 )
 from codeagent.tools.openapi.plan import BODY, Plan, Scheme
-from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, json_body, pairs_of, path_of, query_of
+from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, pairs_of, path_of, query_of
 from codeagent.tools.web.client import LARGEST_REQUEST, WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
 from codeagent.tools.web.result import result_of
@@ -111,7 +107,7 @@ class Caller:
         sent = WebRequest(request.method, whole, checked_headers(headers), request.body)
 
         def stays_below(target: WebUrl) -> bool:
-            return f"{target.path}/".startswith(base) and not _may_climb(target.path)
+            return f"{target.path}/".startswith(base) and not may_climb(target.path)
 
         response = await self.client.send(sent, follow=stays_below)
         hint = self.hint(security) if response.status in (401, 403) else ""
@@ -160,7 +156,7 @@ class OperationTool(Tool[OpenArgs]):
             return ApprovalKey(
                 "text", (f"{operation.method} {operation.path}",), opaque=True, server=self._server.place
             )
-        return _key(operation.method, url)
+        return request_key(operation.method, url)
 
     def proposal(self, args: OpenArgs) -> str:
         return f"{self.name}({self._plan.operation.method} *)"
@@ -170,7 +166,7 @@ class OperationTool(Tool[OpenArgs]):
         notes = [f"with the file {one.path}, {len(one.content):,} bytes" for one in files]
         notes += self._caller.notes(self._plan.security)
         cookie, body = headers_of(self._plan, given).get("Cookie", ""), _given(args).get(BODY)
-        shown = _preview(self._request(given), notes, cookie, body)
+        shown = request_preview(self._request(given), notes, cookie, body)
         return replace(shown, base=_digest(files))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
@@ -211,80 +207,14 @@ class OperationTool(Tool[OpenArgs]):
 
     def _url(self, given: Mapping[str, Any]) -> WebUrl:
         """Raises InvalidArgs."""
-        return _below(self._server, path_of(self._plan, given), query_of(self._plan, given))
-
-
-class GenericArgs(ToolArgs):
-    """The arguments; `json` is the name on the wire, as in `http_request`."""
-
-    path: Annotated[str, Field(description="Below the server's own path, such as /users/7", max_length=4000)]
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
-    query: Annotated[dict[str, JsonValue], Field(description="Encoded for you")] = Field({})
-    headers: dict[str, str] = Field({})
-    data: Annotated[JsonValue, Field(alias="json", description="The body, sent as JSON")] = None
-
-    @model_validator(mode="after")
-    def _path_stays_below(self) -> Self:
-        if _may_climb(self.path):
-            raise ValueError("path must begin with one /, without . or .. and backslashes")
-        if "?" in self.path or "#" in self.path:
-            raise ValueError("path must not contain ? or #; use query")
-        return self
-
-
-class GenericRequest(Tool[GenericArgs]):
-    """Makes any request to the server of a document, below its path, with the document's credentials."""
-
-    Args = GenericArgs
-    permission = "prompt"
-    effect = "anything"
-    source = "openapi"
-
-    def __init__(self, name: str, server: WebUrl, security: tuple[Way, ...], caller: Caller, *, title: str) -> None:
-        self.name = name
-        self.label = "Request"
-        self.description = f"Make any request to {server}, for everything that is not an operation of its own."
-        self.origin = title or caller.document
-        self.restricted = {"hosts": (server.place,)}
-        self._server = server
-        self._security = security
-        self._caller = caller
-
-    def approval_key(self, args: GenericArgs) -> ApprovalKey:
-        try:
-            key = _key(args.method, self._url(args))
-        except ToolError:
-            key = ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place)
-        return replace(key, sensitive=self._caller.sensitive(self._server, self._security))
-
-    def proposal(self, args: GenericArgs) -> str:
-        return f"{self.name}({args.method} *)" if args.method == "GET" else ""
-
-    async def preview(self, args: GenericArgs, ctx: ToolContext) -> Preview:
-        return _preview(self._request(args), self._caller.notes(self._security), "", args.data)
-
-    async def run(self, args: GenericArgs, ctx: ToolContext) -> ToolResult:
-        return await self._caller.send(self._server, self._request(args), self._security)
-
-    def _request(self, args: GenericArgs) -> WebRequest:
-        """Raises InvalidArgs."""
-        headers = dict(args.headers)
-        if any(name.lower() in ("authorization", "cookie") for name in headers):
-            raise InvalidArgs("credentials are added for you; leave Authorization and Cookie out")
-        body = None if args.data is None else json_body(args.data)
-        if body is not None and not any(name.lower() == "content-type" for name in headers):
-            headers["Content-Type"] = "application/json"
-        return WebRequest(args.method, self._url(args), checked_headers(headers), body)
-
-    def _url(self, args: GenericArgs) -> WebUrl:
-        return _below(self._server, args.path, pairs_of(args.query))
+        return url_below(self._server, path_of(self._plan, given), query_of(self._plan, given))
 
 
 def _given(args: OpenArgs) -> dict[str, Any]:
     return args.model_extra or {}
 
 
-def _may_climb(path: str) -> bool:
+def may_climb(path: str) -> bool:
     """Whether a server might read the path as another one, however often it decodes it."""
     for _ in range(_TIMES_ENCODED):
         if not path.startswith("/") or path.startswith("//") or _DOT_SEGMENT.search(path) or "\\" in path:
@@ -293,7 +223,7 @@ def _may_climb(path: str) -> bool:
     return False
 
 
-def _below(server: WebUrl, path: str, query: str) -> WebUrl:
+def url_below(server: WebUrl, path: str, query: str) -> WebUrl:
     """Return the address of a path below a server's own. Raises InvalidArgs."""
     port = "" if server.port == (443 if server.scheme == "https" else 80) else f":{server.port}"
     base = f"{server.scheme}://{server.host}{port}{server.path.rstrip('/')}"
@@ -304,7 +234,7 @@ def _below(server: WebUrl, path: str, query: str) -> WebUrl:
         raise InvalidArgs(str(error)) from None
 
 
-def _key(method: str, url: WebUrl) -> ApprovalKey:
+def request_key(method: str, url: WebUrl) -> ApprovalKey:
     runs = (url.place, url.host, f"{method} {url}", str(url))
     return ApprovalKey("text", (f"{method} {url.path}",), runs=runs, server=url.place)
 
@@ -354,7 +284,7 @@ def _digest(files: list[FilePart]) -> str | None:
     return hashlib.sha256("".join(each).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:
+def request_preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:
     """Return everything that would be sent; `body` is as the model gave it, not yet written as a form or parts."""
     lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
     lines += [f"Cookie: {cookie}"] if cookie else []

@@ -15,6 +15,8 @@ _OURS = frozenset({
     "proxy-authorization", "proxy-connection", "http2-settings",
 })  # fmt: skip
 """Headers that determine where a request goes and where it ends."""
+METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
+"""Headers that many servers believe more than the method, which is what the user and the rules see."""
 _TEXT = re.compile(
     r"text/|application/(?:[a-z0-9.+-]*\+)?(?:json|xml|yaml|javascript|x-ndjson|x-www-form-urlencoded)\b"
 )
@@ -32,6 +34,8 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
             raise InvalidArgs(f"{name[:80]!r} is not the name of a header; nothing was sent")
         if name.lower() in _OURS:
             raise InvalidArgs(f"the header {name} is set by the client itself; leave it out. Nothing was sent")
+        if name.lower() in METHOD_OVERRIDES:
+            raise InvalidArgs(f"leave the header {name} out and use the method itself; nothing was sent")
         if _VALUE.fullmatch(value) is None:
             raise InvalidArgs(f"the value of the header {name} has line breaks, is not ASCII or is too long")
     if len({name.lower() for name in given}) < len(given):

@@ -250,6 +250,45 @@ async def test_the_generic_request_stays_below_the_server(api: Api, tmp_path: Pa
         assert site.connections == 1
 
 
+@pytest.mark.parametrize(
+    ("only", "taken", "refused"),
+    [
+        (["method:get"], {"path": "/x"}, {"path": "/pets/7", "method": "DELETE"}),
+        (["method:p*"], {"path": "/x", "method": "POST"}, {"path": "/x"}),
+        (["path:/pets/*"], {"path": "/pets/7", "method": "DELETE"}, {"path": "/admin"}),
+        (["path:/pets/*"], {"path": "/pets/a%20b"}, {"path": "/%70ets/7"}),
+        (["path:/pets/*", "method:get"], {"path": "/pets/7"}, {"path": "/pets/7", "method": "PUT"}),
+        (["method:get"], {"path": "/x"}, {"path": "/x", "headers": {"X-HTTP-Method-Override": "DELETE"}}),
+        (["method:get", "method:post"], {"path": "/x"}, {"path": "/x", "method": "POST", "json": {"_method": "PUT"}}),
+        ([], {"path": "/x", "method": "DELETE"}, {"path": "/x", "headers": {"x-method-override": "DELETE"}}),
+    ],
+)
+async def test_the_generic_request_makes_only_what_the_filters_admit(
+    tmp_path: Path, only: list[str], taken: dict[str, Any], refused: dict[str, Any]
+) -> None:
+    async with serving(Site()) as site:
+        pet: dict[str, Any] = {"parameters": [{"name": "id", "in": "path", "required": True}]}
+        pet |= {method: {} for method in ("get", "put", "post", "delete", "patch")}
+        document = ApiDocument({"openapi": "3.0.0", "paths": {"/pets/{id}": pet}})
+        echo = await opened(document, site.place, LocalWorkspace(tmp_path), only=tuple(only))
+        with pytest.raises(InvalidArgs):
+            await echo.result("generic", **refused)
+        assert site.connections == 0
+        await echo.result("generic", **taken)
+        assert [one.method for one in site.seen] == [taken.get("method", "GET")]
+
+
+@pytest.mark.parametrize("only", [["tag:pets"], ["id:list*"], ["tag:pets", "method:get"], ["method:trace"]])
+async def test_filters_that_only_operations_have_leave_out_the_generic_request(tmp_path: Path, only: list[str]) -> None:
+    one = {"operationId": "list", "tags": ["pets"]}
+    pets = {"get": one, "trace": {**one, "operationId": "list_hops"}}
+    document = ApiDocument({"openapi": "3.0.0", "paths": {"/pets": pets}})
+    echo = await opened(document, "127.0.0.1:1", LocalWorkspace(tmp_path), only=tuple(only))
+    assert all("generic" not in tool.name for tool in echo.source.list().tools)
+    with pytest.raises(NotFound):
+        echo.source.get("echo__generic_request")
+
+
 async def test_a_server_that_was_not_pinned_is_not_called(tmp_path: Path) -> None:
     async with serving(Site()) as site:
         paths = {"/a": {"get": {}}, "/b": {"servers": [{"url": site.url}], "get": {}}}

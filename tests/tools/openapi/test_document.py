@@ -70,7 +70,7 @@ def test_operations_have_names_of_their_own() -> None:
         ("users_replace_it_2", "POST", "/other~file", "", ()),
     ]
     assert problems == ()
-    [*names, generic] = listed_operations("shop", found)
+    [*names, generic] = listed_operations("shop", found, ())
     assert names[0].name == "shop__get_users_id" and generic.name == "shop__generic_request"
 
 
@@ -80,7 +80,7 @@ def test_names_are_unique_and_fit_whatever_the_document_says(ids: list[str], doc
         f"/{at}": {"get": {"operationId": one}} for at, one in enumerate([*ids, "generic_request", "x" * 99, "x" * 98])
     }
     found, _ = ApiDocument({"openapi": "3.1.0", "paths": paths}).operations(longest_name(document))
-    names = [one.name for one in listed_operations(document, found)]
+    names = [one.name for one in listed_operations(document, found, ())]
     assert len(set(names)) == len(names) == len(paths) + 1
     assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum() for name in names)
 

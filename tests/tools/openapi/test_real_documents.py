@@ -42,7 +42,7 @@ def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetch
             continue
         operations, problems = document.operations(longest_name("api"))
         assert problems == (), path
-        names = [tool.name for tool in listed_operations("api", operations)]
+        names = [tool.name for tool in listed_operations("api", operations, ())]
         assert len(set(names)) == len(names) == len(operations) + 1
         for one in operations[:: max(1, len(operations) // _SAMPLES)]:
             assert problems_of(plan_of(document, one).schema) == (), (path, one.name)
