@@ -165,6 +165,10 @@ class PromptBuilder:
             tell_tools(change, emitter)
             self._tell_unknown(emitter)
 
+    def fit(self, window: int | None) -> None:
+        """Fit the definitions of tools to the window of the model, in tokens, from the next boundary on."""
+        self.catalog.toolsets.fit(window)
+
     def next_request(self) -> ModelRequest:
         """Return what the next request begins with, all but the messages; assumes that no file has changed."""
         return ModelRequest(self.system_prompt, (), self.catalog.coming())

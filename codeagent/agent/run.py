@@ -396,6 +396,8 @@ class SessionModel:
             raise
         before = self._runs.conversation.model
         self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
+        if (builder := self._runs.conversation.prompt_builder) is not None:
+            builder.fit(in_use.context_window)
         if in_use.server not in ("", self.in_use.server):
             said += f"; from now on: {in_use.server}"
         self.in_use = in_use

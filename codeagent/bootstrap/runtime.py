@@ -99,6 +99,7 @@ async def open_runtime(
         around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
+        builder.fit(in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
         conversation = _conversation(model, in_use.server, builder, strategy, around)

@@ -31,8 +31,8 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, LateSource, ListedTool, Listing, ToolSource
-from codeagent.tools.toolsets import Choice, Toolsets
+from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ListedTool, Listing, ToolSource
+from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
     from codeagent.agent.channels import Inbox

@@ -16,7 +16,7 @@ from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader
-from codeagent.tools.schema import nearest_or_all, shown_schema
+from codeagent.tools.schema import Definitions, nearest_or_all
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"
@@ -45,9 +45,12 @@ class CatalogChange:
 class ToolRegistry:
     """Tools in the order they were given; what the model sees stays the same from turn to turn."""
 
-    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
-        """Raises ConfigError for a name that is invalid or taken."""
+    def __init__(self, tools: Iterable[Tool[Any]], definitions: Definitions | None = None) -> None:
+        """`definitions`: how they are bounded; None: as for a model with the usual window. Raises
+        ConfigError for a name that is invalid or taken.
+        """
         self._tools: dict[str, Tool[Any]] = {}
+        self._definitions = Definitions() if definitions is None else definitions
         self._defined: dict[Tool[Any], ToolDefinition] = {}
         self._use_tools(tools)
 
@@ -75,7 +78,7 @@ class ToolRegistry:
             if (why := _refusal(tool, taken)) is not None:
                 raise ConfigError(why)
             taken[tool.name] = tool
-        self._defined = {tool: self._defined.get(tool) or _definition(tool) for tool in taken.values()}
+        self._defined = {tool: self._defined.get(tool) or self._definitions.of(tool) for tool in taken.values()}
         self._tools = taken
 
 
@@ -107,7 +110,7 @@ class ToolCatalog(ToolRegistry):
         that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
-        super().__init__(self._allowed(builtin))
+        super().__init__(self._allowed(builtin), self.toolsets.definitions)
         self._builtin = tuple(builtin)
         self._known = frozenset(tool.name for tool in builtin)
         """The names of the tools that do not belong to a toolset, allowed or not."""
@@ -200,7 +203,9 @@ class ToolCatalog(ToolRegistry):
         if not self.toolsets.moved:
             return self.definitions()
         added, _ = _without_doubles(self._always, self.toolsets.candidates()[0], self._reserved)
-        return tuple(self._defined.get(tool) or _definition(tool) for tool in (*self._always, *added))
+        definitions = self.toolsets.definitions
+        known = self._defined if definitions is self._definitions else {}
+        return tuple(known.get(tool) or definitions.of(tool) for tool in (*self._always, *added))
 
     def look(self) -> CatalogChange | None:
         """Update the tools with what changed since the last look; None if nothing did. Blocks while loading files."""
@@ -306,6 +311,8 @@ class ToolCatalog(ToolRegistry):
         before, old = self._tools, self._now
         self.toolsets.define(tuple(group for loaded in self._loaded.values() for group in loaded.groups))
         self.toolsets.moved = False
+        if self._definitions is not self.toolsets.definitions:
+            self._definitions, self._defined = self.toolsets.definitions, {}
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         builtin, found = _narrowed(self._builtin, found)
         kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, self._reserved)
@@ -379,10 +386,6 @@ def _without_doubles(
         taken[tool.name] = tool
         kept.append(tool)
     return tuple(kept), tuple(problems)
-
-
-def _definition(tool: Tool[Any]) -> ToolDefinition:
-    return ToolDefinition(tool.name, tool.description, shown_schema(tool), tool.at_provider)
 
 
 def _facts(tool: Tool[Any], toolset: str = "") -> ToolFacts:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.tool import Tool
+from codeagent.core.tool import Tool, ToolDefinition
 
 LONGEST_QUOTE = 200
 _MOST_NAMED = 40
@@ -30,6 +31,13 @@ _UNSAID: tuple[tuple[str, Any], ...] = (
 )  # fmt: skip
 """How False is written, which equals 0 in Python."""
 _DEEPEST = 32
+_SHARE = 0.2
+"""Of the model's window, for the definitions of toolsets."""
+_USUAL_WINDOW = 128_000
+"""Tokens, if the model's window is unknown."""
+_BYTES_OF_A_TOKEN = 3
+"""Of a schema, which has many short words and signs."""
+_LONGEST_DEFINITION = 6_000
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {
     "string": "a valid string",
@@ -203,6 +211,39 @@ def shown_schema(tool: Tool[Any]) -> dict[str, Any]:
     schema = tool_schema(tool)
     shorter: dict[str, Any] = terse(schema) if tool.source == "builtin" else schema
     return shorter
+
+
+class Definitions:
+    """The definitions of tools for the model: bounded one by one, with room for all of them together."""
+
+    def __init__(self, window: int | None = None) -> None:
+        """`window`: the model's, in tokens; None if it is unknown."""
+        self.window = window
+        self.room = round((window or _USUAL_WINDOW) * _SHARE * _BYTES_OF_A_TOKEN)
+        """The most bytes of all definitions of toolsets."""
+        self.longest = min(_LONGEST_DEFINITION, self.room // 4)
+        """The most bytes of one definition that is not built in."""
+        self._sizes: WeakKeyDictionary[Tool[Any], int] = WeakKeyDictionary()
+
+    def whole(self, tool: Tool[Any]) -> ToolDefinition:
+        return ToolDefinition(tool.name, tool.description, shown_schema(tool), tool.at_provider)
+
+    def of(self, tool: Tool[Any]) -> ToolDefinition:
+        """Return the definition, cut if it is too long; the arguments are still checked against the whole one."""
+        whole = self.whole(tool)
+        if tool.source == "builtin" or tool.at_provider:
+            return whole
+        from codeagent.tools.cutting import cut_definition, definition_bytes  # a first request has no such tools
+
+        return whole if definition_bytes(whole) <= self.longest else cut_definition(whole, self.longest)
+
+    def size(self, tool: Tool[Any]) -> int:
+        """Return the bytes of the definition."""
+        if tool not in self._sizes:
+            from codeagent.tools.cutting import definition_bytes  # as above
+
+            self._sizes[tool] = definition_bytes(self.of(tool))
+        return self._sizes[tool]
 
 
 def terse(node: Any) -> Any:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
@@ -57,6 +58,31 @@ class Toolset:
     """Why the source failed, in one line."""
     instructions: Callable[[str], str] | None = None
     """See `Listing`."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A toolset that was turned on or off, or some of its tools."""
+
+    toolset: str
+    tools: tuple[str, ...] = ()
+    """The tools; empty means all, including those that it gets later."""
+    on: bool = True
+    """False: they are turned off."""
+
+    @property
+    def details(self) -> JsonObject:
+        """Return what the log keeps of the choice, for `Toolsets.restore`."""
+        names: list[JsonValue] = [*self.tools]
+        return {"toolset": self.toolset, "tools": names} | ({} if self.on else {"on": False})
+
+    def covers(self, toolset: Toolset, source: str, tool: str) -> bool:
+        """Whether it is about this tool; `toolset` is its own."""
+        if toolset.source != source:
+            return False
+        if self.tools:
+            return tool in self.tools
+        return toolset.name == source or any(one.name == tool for one in toolset.tools)
 
 
 class ToolSource(Protocol):

@@ -7,13 +7,13 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from codeagent.core.allow import AllowList
-from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, JsonValue
+from codeagent.core.errors import CodeagentError
+from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
+from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem, ToolsetFacts
-from codeagent.tools.schema import nearest_or_all, shown_schema
-from codeagent.tools.source import ListedTool, Listing, SourceRun, Toolset, ToolSource
+from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
+from codeagent.tools.source import Choice, ListedTool, Listing, SourceRun, Toolset, ToolSource
 
 if TYPE_CHECKING:
     from codeagent.tools.grouping import ToolGroup  # needed only for a configuration with groups
@@ -26,21 +26,6 @@ _START_SECONDS = 30.0
 """Seconds that a call waits for a source that is starting."""
 _FIRST_SECONDS = 10.0
 """Seconds that the first request waits for toolsets that were turned on beforehand."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A toolset that was turned on, or some of its tools."""
-
-    toolset: str
-    tools: tuple[str, ...] = ()
-    """The tools; empty means all, including those that it gets later."""
-
-    @property
-    def details(self) -> JsonObject:
-        """Return what the log keeps of the choice, for `Toolsets.restore`."""
-        names: list[JsonValue] = [*self.tools]
-        return {"toolset": self.toolset, "tools": names}
 
 
 class Toolsets:
@@ -59,6 +44,8 @@ class Toolsets:
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
         self._choices = list(choices)
+        self.definitions = Definitions()
+        """How definitions are bounded, by the window of the model in use."""
         self.waited = False
         """Whether `first_ready` was called."""
         self._held: dict[Tool[Any], str] = {}
@@ -264,9 +251,56 @@ class Toolsets:
         new = {tool.name for tool in picked} - {tool.name for tool in self._held}
         if len(self._held) + len(new) > MOST_IN_USE:
             raise Failed(f"{len(self._held)} tools of toolsets are on, and at most {MOST_IN_USE} can be: name fewer")
+        self._refuse_too_long(toolset, picked)
         self._choices.append(choice)
         self.moved = True
         return choice, picked
+
+    def turn_off(self, name: str, tools: Sequence[str] = ()) -> Choice:
+        """Turn off a toolset, or only these of its tools, from the next boundary on. Raises ToolError."""
+        found = self.all()
+        toolset = found.get(name)
+        if toolset is None:
+            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
+        choice = Choice(name, tuple(dict.fromkeys(tools)), on=False)
+        on = [tool.name for tool, source in self._held.items() if choice.covers(toolset, source, tool.name)]
+        if (unknown := next((tool for tool in tools if tool not in on), None)) is not None:
+            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r} that is on{nearest_or_all(unknown, on)}")
+        if not on and not any(one.on and one.toolset == name for one in self._choices):
+            raise Failed(f"nothing of {name} is on; nothing was changed")
+        self._choices.append(choice)
+        self.moved = True
+        return choice
+
+    async def shown(self, name: str, tools: Sequence[str]) -> tuple[ToolDefinition, ...]:
+        """Return the whole definitions of some tools of a toolset, on or not. Raises ToolError."""
+        toolset = await self.ready(name)
+        known = [tool.name for tool in toolset.tools]
+        if (unknown := next((tool for tool in tools if tool not in known), None)) is not None:
+            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, known)}")
+        problems: list[ToolProblem] = []
+        found = [self._get(toolset.source, tool, problems) for tool in tools]
+        if problems:
+            raise Failed(str(problems[0]))
+        return tuple(self.definitions.whole(tool) for tool in found if tool is not None)
+
+    def fit(self, window: int | None) -> None:
+        """Fit the definitions to this window of the model, in tokens, from the next boundary on."""
+        if window != self.definitions.window:
+            self.definitions = Definitions(window)
+            self.moved = True
+
+    def _refuse_too_long(self, toolset: Toolset, picked: Sequence[ListedTool]) -> None:
+        """Raise Failed if the definitions do not fit beside those in use."""
+        held = {(source, tool.name): self.definitions.size(tool) for tool, source in self._held.items()}
+        left = self.definitions.room - sum(held.values())
+        names = [tool.name for tool in picked if (toolset.source, tool.name) not in held]
+        found = [self._get(toolset.source, name, []) for name in names]
+        size = sum(self.definitions.size(tool) for tool in found if tool is not None)
+        if size > left:
+            room = f"{max(left, 0):,} of {self.definitions.room:,} are left"
+            remedy = "name fewer tools" + (', or turn others off with do="off"' if self._held else "")
+            raise Failed(f"the definitions of {toolset.name} take {size:,} bytes, and {room}: {remedy}")
 
     def taken(self, toolset: Toolset, tool: str) -> bool:
         """Return whether another tool in use has this name."""
@@ -275,10 +309,11 @@ class Toolsets:
         )
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Turn on again what a logged `toolset_use` says."""
+        """Turn on or off again what a logged `toolset_use`, or the user, turned on or off."""
         match details:
             case {"toolset": str(name), "tools": list(tools)}:
-                self._choices.append(Choice(name, tuple(tool for tool in tools if isinstance(tool, str))))
+                names = tuple(tool for tool in tools if isinstance(tool, str))
+                self._choices.append(Choice(name, names, on=details.get("on") is not False))
                 self.moved = True
             case _:
                 return
@@ -289,7 +324,7 @@ class Toolsets:
         Tools that are on keep their order, and their place while their source is not available; new ones come last.
         """
         found = self.all()
-        choices = [*self._choices, *(map(Choice, found) if self._all_on else ())]
+        choices = [*(one for one in self._choices if one.on), *(map(Choice, found) if self._all_on else ())]
         wanted = {(one.source, name): None for choice in choices for one, name in _chosen(choice, found)}
         tools: dict[Tool[Any], str] = {}
         problems: list[ToolProblem] = []
@@ -297,19 +332,55 @@ class Toolsets:
             away = self._runs[source].listing.state != "ready"
             if away or (source, held.name) in wanted:
                 wanted.pop((source, held.name), None)
-                tools[held if away else self._get(source, held.name, problems) or held] = source
+                if not self._is_off(source, held.name):
+                    tools[held if away else self._get(source, held.name, problems) or held] = source
         for source, name in wanted:
+            if self._is_off(source, name):
+                continue
             if len(tools) >= MOST_IN_USE:
                 problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
                 break
             if (tool := self._get(source, name, problems)) is not None:
                 tools[tool] = source
-        return tools, tuple(problems)
+        return self._fitting(tools, problems), tuple(problems)
+
+    def _is_off(self, source: str, tool: str) -> bool:
+        """Whether the latest choice about the tool turned it off."""
+        if all(choice.on for choice in self._choices):
+            return False
+        found = self.all()
+        about = (
+            choice
+            for choice in reversed(self._choices)
+            if choice.toolset in found and choice.covers(found[choice.toolset], source, tool)
+        )
+        latest = next(about, None)
+        return latest is not None and not latest.on
+
+    def _fitting(self, tools: dict[Tool[Any], str], problems: list[ToolProblem]) -> dict[Tool[Any], str]:
+        """Return the tools whose definitions fit together, the first ones first; the others are a problem."""
+        left = self.definitions.room
+        kept: dict[Tool[Any], str] = {}
+        out: dict[str, list[Tool[Any]]] = {}
+        for tool, source in tools.items():
+            size = self.definitions.size(tool)
+            if size <= left:
+                kept[tool] = source
+                left -= size
+            else:
+                out.setdefault(source, []).append(tool)
+        for source, ones in out.items():
+            names = one_line(", ".join(tool.name for tool in ones), 200)
+            size = sum(map(self.definitions.size, ones))
+            room = f"all definitions may take {self.definitions.room:,}"
+            problems.append(ToolProblem(source, f"the definitions of {names} take {size:,} bytes too many; {room}"))
+        return kept
 
     async def lend(self, names: Iterable[str], known: Collection[str]) -> tuple[Tool[Any], ...]:
         """Return the tools of toolsets that match these names or patterns, on or not; starts their sources and waits.
 
         They are for a child agent, so nothing changes here. `known`: names that are taken. `*` alone matches nothing.
+        Raises CodeagentError if their definitions do not fit together.
         """
         wanted = AllowList((tuple(name for name in names if name != "*"),))
         missing = wanted.unknown({*known, *self.names()})
@@ -323,6 +394,10 @@ class Toolsets:
                     continue
                 if (found := self._get(one.source, tool.name, [])) is not None and len(lent) < MOST_IN_USE:
                     lent[tool.name] = found
+        problems: list[ToolProblem] = []
+        self._fitting(dict.fromkeys(lent.values(), "its tools"), problems)
+        if problems:
+            raise CodeagentError(f"{problems[0].text}; name fewer in the agent's file, nothing was started")
         return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
@@ -358,7 +433,13 @@ class Toolsets:
         found = self.all()
         sources = {group.name: group.source for group in self._groups.values()}
         sources |= {one.name: one.source for one in found.values()}
-        wanted = {sources.get(choice.toolset, "") for choice in self._choices} & self._runs.keys()
+        on: dict[str, None] = {}
+        for choice in self._choices:
+            if choice.on:
+                on[choice.toolset] = None
+            elif not choice.tools:
+                on.pop(choice.toolset, None)
+        wanted = {sources.get(name, "") for name in on} & self._runs.keys()
         if self._all_on:
             wanted |= {one.source for one in found.values() if one.tools}
             if self.allow.unknown({*self._others, *self.names()}):

@@ -20,8 +20,8 @@ from codeagent.tools.grouping import (
     read_split,
     split_prompt,
 )
-from codeagent.tools.source import ListedTool, Listing
-from codeagent.tools.toolsets import Choice, Toolsets
+from codeagent.tools.source import Choice, ListedTool, Listing
+from codeagent.tools.toolsets import Toolsets
 from tests.table import for_each
 from tests.tools.toolset_setting import Source, catalog_of, names
 

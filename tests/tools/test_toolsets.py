@@ -12,8 +12,8 @@ from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module
-from codeagent.tools.source import BuiltInSet, LateSource, Listing, ToolSource
-from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Choice, Toolsets
+from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
+from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets
 from tests.table import for_each
 from tests.tools.catalog_setting import Plain, Setting
 from tests.tools.toolset_setting import Source, catalog_of, names

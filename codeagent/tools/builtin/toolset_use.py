@@ -1,13 +1,14 @@
-"""The `toolset_use` tool: turns on a toolset, whose tools are then called like any other (FEATURES F23)."""
+"""The `toolset_use` tool: turns a toolset on or off, or shows the whole definitions of its tools (FEATURES F23)."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolDefinition, ToolResult
 from codeagent.tools.source import ListedTool
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
@@ -17,6 +18,13 @@ _WIDTH = 160
 class ToolsetUseArgs(ToolArgs):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     tools: Annotated[tuple[str, ...], Field(max_length=MOST_AT_ONCE)] = ()
+    do: Literal["on", "off", "detail"] = "on"
+
+    @model_validator(mode="after")
+    def _detail_of_something(self) -> Self:
+        if self.do == "detail" and not self.tools:
+            raise ValueError("detail needs the names of the tools to show")
+        return self
 
 
 class ToolsetUse(Tool[ToolsetUseArgs]):
@@ -40,6 +48,18 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
         return ApprovalKey(kind="text", parts=(args.name,))
 
     async def run(self, args: ToolsetUseArgs, ctx: ToolContext) -> ToolResult:
+        match args.do:
+            case "on":
+                return await self._on(args, ctx)
+            case "off":
+                choice = self._toolsets.turn_off(args.name, args.tools)
+                what = ", ".join(args.tools) or args.name
+                return ToolResult.from_text(f"From your next answer on, {what} is off.", details=choice.details)
+            case "detail":
+                found = await self._toolsets.shown(args.name, args.tools)
+                return ToolResult.from_text("\n\n".join(map(_whole, found)))
+
+    async def _on(self, args: ToolsetUseArgs, ctx: ToolContext) -> ToolResult:
         choice, picked = await self._toolsets.use(args.name, args.tools)
         toolset = self._toolsets.all()[args.name]
         taken = [tool.name for tool in picked if self._toolsets.taken(toolset, tool.name)]
@@ -49,6 +69,11 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
         if toolset.instructions is not None and (instructions := toolset.instructions(ctx.agent)):
             lines += ["", instructions]
         return ToolResult.from_text("\n".join(lines), details=choice.details)
+
+
+def _whole(tool: ToolDefinition) -> str:
+    arguments = json.dumps(tool.parameters, indent=1, ensure_ascii=False, default=str)
+    return f"{tool.name}: {tool.description}\n{arguments}"
 
 
 def _line(tool: ListedTool) -> str:
