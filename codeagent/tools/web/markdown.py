@@ -22,7 +22,7 @@ _MOST_TEXT = 4 << 20
 """Characters of the result; making links absolute can make a page a thousand times longer."""
 _TOO_DEEP = 3
 """The exit status for a page that is nested too deeply."""
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "form", "button")
+_UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head")
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
 """Variables that say where this program itself was imported from."""
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
@@ -63,11 +63,13 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
 
 
 def converted(html: str, url: WebUrl) -> str:
-    """Convert a page as `markdown_of` does, without limits. Blocks. Raises RecursionError, ParserRejectedMarkup."""
+    """Convert a page as `markdown_of` does, without limits. Blocks. Raises RecursionError."""
     from bs4 import BeautifulSoup  # needed only in the separate process
+    from justhtml import JustHTML
     from markdownify import MarkdownConverter
 
-    soup = BeautifulSoup(html, "html.parser")
+    # Most pages leave tags unclosed, as HTML5 allows: read as a browser does, then written with every tag closed.
+    soup = BeautifulSoup(JustHTML(html, sanitize=False).to_html(pretty=False), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for element in soup(_UNSEEN):
         element.decompose()
