@@ -1,6 +1,7 @@
 """A session with one server, over the official SDK; no other module starts one."""
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import field
@@ -58,6 +59,15 @@ for _name in _QUIET:
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
+_NO_ANSWER = "SSE stream "
+"""How the SDK's errors begin for a response whose stream ended or broke."""
+_BAD_REQUEST = 400
+_ABOUT_SESSION = re.compile(
+    rb"(?:\b(?:no|not|invalid|unknown|missing|expired|bad|without)\b[^.]{0,40}\bsession|"
+    rb"session[^.]{0,40}\b(?:not|invalid|unknown|missing|expired|required|uninitialized))",
+    re.IGNORECASE,
+)
+"""Matches what servers say with status 400 about a session that they do not know, such as `No valid session ID`."""
 T = TypeVar("T")
 
 
@@ -231,13 +241,18 @@ class Connection:
         try:
             return await request
         except MCPError as error:
-            lost = self.ended.is_set() or error.error.code == CONNECTION_CLOSED
+            lost = self.ended.is_set() or self.dispatcher._closed or _is_of_transport(error.error)
             said = one_line(error.error.message, 500) or "it gave no reason"
             raise ServerError((lost and self.record.why) or said, lost=lost) from error
         except ValueError as error:
             raise ServerError("its answer breaks the protocol") from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
             raise ServerError(self.record.why or "the connection has ended", lost=True) from error
+
+
+def _is_of_transport(error: ErrorData) -> bool:
+    """Whether the SDK made the error itself, as no answer can come; servers use its code for errors of their own."""
+    return error.code == CONNECTION_CLOSED and error.data is None and error.message.startswith(_NO_ANSWER)
 
 
 @asynccontextmanager
@@ -303,8 +318,6 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
-        if response.status_code == _NOT_FOUND and MCP_SESSION_ID in request.headers:
-            self._ended.set()
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             await response.aclose()
@@ -312,10 +325,19 @@ class _Bounded(httpx2.AsyncBaseTransport):
         streams = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if not streams:
             response.stream = _BoundedStream(response.stream)
+        if MCP_SESSION_ID in request.headers and await _is_forgotten(response):
+            self._ended.set()
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+async def _is_forgotten(response: httpx2.Response) -> bool:
+    """Whether the server does not know the session: 404 by the protocol, or 400 with a body about it."""
+    if response.status_code != _BAD_REQUEST:
+        return response.status_code == _NOT_FOUND
+    return _ABOUT_SESSION.search(await response.aread()) is not None
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -494,6 +494,19 @@ class DeepResult(Server):
         self.write(f'{{"jsonrpc":"2.0","id":{number},"result":{{"content":[],"structuredContent":{deep}}}}}\n')
 
 
+class ErrorOfItsOwn(Server):
+    """Answers the first call with the code that the SDK has for a connection that was closed."""
+
+    calls = 0
+
+    def call(self, number: Any, params: Json) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            self.answer_text(number, f"call {self.calls}")
+            return
+        self.send({"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "the pod is away"}})
+
+
 class EvilError(Server):
     def call(self, number: Any, params: Json) -> None:
         error = {"code": -32603, "message": EVIL + "x" * 1_000_000}

@@ -123,6 +123,7 @@ CASES = (
     Case("ErrorWithoutAText", calls=(({"text": "x"}, "(no output)"),)),
     Case("ResultIsAText", calls=(({"text": "x"}, "breaks the protocol"),)),
     Case("DeepResult", calls=(({"text": "x"}, '"a"'),)),
+    Case("ErrorOfItsOwn", calls=(({"text": "x"}, "the pod is away"), ({"text": "x"}, "call 2"))),
     Case("EvilError", calls=(({"text": "x"}, _HIDDEN),)),
     Case("OnlyPrompts", NONE, NONE),
     Case("NoToolsAfterAll", NONE, NONE, "Method not found", "failed"),

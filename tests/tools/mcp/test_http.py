@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from starlette.applications import Starlette
@@ -134,6 +135,42 @@ async def test_a_server_that_forgot_the_session_is_reached_again(tmp_path: Path)
         assert "whether the call took effect is unknown" in await answer_of(setting, text="two")
         await setting.until(lambda: setting.source.list().state == "ready")
         assert await answer_of(setting, text="three") == "three"
+
+
+@pytest.mark.parametrize(
+    ("said", "reached"),
+    [
+        ("Bad Request: No valid session ID provided", True),
+        ("Session not found", True),
+        ("Bad Request: Server not initialized for this session, invalid", True),
+        ("text is too long", False),
+    ],
+)
+async def test_a_server_that_answers_400_to_an_old_session_is_reached_again(
+    tmp_path: Path, said: str, reached: bool
+) -> None:
+    app, old, opened = sdk_server(), set[bytes](), list[bytes]()
+
+    async def restarted(scope, receive, send) -> None:  # type: ignore[no-untyped-def]  # ASGI
+        headers = dict(scope.get("headers", ()))
+        session = headers.get(b"mcp-session-id", b"")
+        if scope["type"] == "http" and session and session not in opened:
+            opened.append(session)
+        if scope["type"] == "http" and scope["method"] == "POST" and session in old:
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": said}}
+            await Response(json.dumps(error), 400, media_type="application/json")(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    async with listening(restarted) as url, reaching(tmp_path, url) as setting:
+        assert await answer_of(setting, text="one") == "one"
+        old.update(opened)
+        await answer_of(setting, text="two")
+        if reached:
+            await setting.until(lambda: setting.source.list().state == "ready" and len(opened) > 1)
+            assert await answer_of(setting, text="three") == "three"
+        else:
+            assert len(opened) == 1 and setting.source.list().state == "ready"
 
 
 async def test_nothing_there_is_said_at_once(tmp_path: Path) -> None:
