@@ -12,6 +12,7 @@ GROUPS = {
     "turns": "turns:figures",
     "growth": "growth:figures",
     "context": "context:figures",
+    "definitions": "definitions:figures",
     "prompt": "screen_prompt:figures",
     "answers": "screen_answers:figures",
     "stream": "screen_stream:figures",
