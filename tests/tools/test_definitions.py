@@ -38,7 +38,9 @@ class Large(Plain):
 
 
 class LargeSource(Source):
-    _large: dict[str, Large] = {}  # noqa: RUF012 - replaced, never changed
+    def __init__(self, name: str, *tools: str) -> None:
+        super().__init__(name, *tools)
+        self._large: dict[str, Large] = {}
 
     def have(self, *names: str) -> None:
         super().have(*names)
