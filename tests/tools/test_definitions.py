@@ -38,10 +38,6 @@ class Large(Plain):
 
 
 class LargeSource(Source):
-    def __init__(self, name: str, *tools: str) -> None:
-        super().__init__(name, *tools)
-        self._large: dict[str, Large] = {}
-
     def have(self, *names: str) -> None:
         super().have(*names)
         self._tools = {
