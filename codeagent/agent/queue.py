@@ -107,8 +107,11 @@ class MessageQueue:
         return True
 
     def take_back_all(self) -> None:
-        """Return all queued text to the user; called when a run is stopped."""
-        for item in self.waiting:
+        """Return all queued text to the user; called when a run is stopped.
+
+        The last one goes first, because a text that comes back is put in front of what is there.
+        """
+        for item in reversed(self.waiting):
             self._remove(item, taken_back=True)
 
     @property

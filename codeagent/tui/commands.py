@@ -144,7 +144,12 @@ _WITHOUT_KEYS = (
         arguments="[none|allow-list|ask|open]",
         needs_conversation=True,
     ),
-    Action("command.permissions", "rules in force, and what was allowed or denied", group="conversation"),
+    Action(
+        "command.permissions",
+        "rules in force, and what was allowed or denied",
+        group="conversation",
+        needs_conversation=True,
+    ),
     Action(
         "command.model",
         "choose the model",
@@ -179,8 +184,14 @@ _WITHOUT_KEYS = (
         "what the agent can do, and the tool files of the project",
         group="about",
         arguments="[trust|distrust]",
+        needs_conversation=True,
     ),
-    Action("command.mcp", "servers that bring tools of their own (MCP): state, tools, trust", group="about"),
+    Action(
+        "command.mcp",
+        "servers that bring tools of their own (MCP): state, tools, trust",
+        group="about",
+        needs_conversation=True,
+    ),
     Action("command.skills", "how-tos of the project and of yours that the agent can read", group="about"),
     Action(
         "command.recipes",
@@ -227,6 +238,10 @@ def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
     return f"there is no /{word}" + (f"; did you mean {meant}?" if meant else "; /help lists the commands")
+
+
+NOT_RUN = "Up brings it back"
+"""Said of a command that was refused: it is the last entry of the history, and not in the composer."""
 
 
 def wrong_argument(row: Action, argument: str) -> str:

@@ -70,6 +70,8 @@ class Draft:
         self._path = path
         self._lock = lock
         self._wanted = ""
+        self.earlier = ""
+        """The text that `load` found, until it is taken back; it stays on disk until then."""
         self._held: tuple[str, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._writing = threading.Lock()
@@ -77,14 +79,20 @@ class Draft:
         """One line, empty if nothing is wrong."""
 
     def load(self) -> str:
-        """Return the text that was left behind, or an empty one. Blocks on a small file."""
+        """Return the text that was left behind, which is `earlier` from now on. Blocks on a small file."""
+        self._wanted, self._held = "", ()
         try:
-            return self._path.read_bytes().decode(errors="replace")
+            self.earlier = self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
-            return ""
+            self.earlier = ""
         except OSError as error:
-            self.trouble = f"The draft cannot be read: {self._path}: {error.strerror}."
-            return ""
+            self.earlier, self.trouble = "", f"The draft cannot be read: {self._path}: {error.strerror}."
+        return self.earlier
+
+    def take_earlier(self) -> str:
+        """Return the text that was left behind, which is the composer's from now on: `keep` follows."""
+        earlier, self.earlier = self.earlier, ""
+        return earlier
 
     def keep(self, text: str) -> None:
         """Save this text within half a second."""
@@ -125,7 +133,8 @@ class Draft:
     def _save(self, *, synced: bool = False) -> None:
         with self._writing:
             try:
-                self._write("\n".join(text for text in (*self._held, self._wanted) if text), synced=synced)
+                texts = (self.earlier, *self._held, self._wanted)
+                self._write("\n".join(text for text in texts if text), synced=synced)
                 self.trouble = ""
             except OSError as error:
                 self.trouble = f"The draft is not saved: {self._path}: {error.strerror}."

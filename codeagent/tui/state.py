@@ -84,6 +84,13 @@ class QueuedMessages(Observable):
     def __init__(self, items: "tuple[Queued, ...]" = ()) -> None:
         super().__init__()
         self.items = items
+        self.earlier = ""
+        """What was typed but not sent before this start; it is not part of the queue and is never sent from here."""
+
+    def leave(self, earlier: str) -> None:
+        """Show this as what was left unsent; an empty text if it was taken back."""
+        self.earlier = earlier
+        self._changed()
 
     def add(self, item: "Queued") -> None:
         """Replace the message with the same id, or else append."""

@@ -195,6 +195,8 @@ async def test_the_draft_of_a_screen_that_went_away_is_there_again(tmp_path: Pat
         saved = app.folders.drafts
         await until(pilot, lambda: saved.exists() and saved.read_text() == "half a thought")
     async with chat(tmp_path) as (pilot, app):
+        assert app.chat.composer.text == ""
+        await pilot.press("up")
         assert app.chat.composer.text == "half a thought"
 
 
@@ -241,6 +243,29 @@ async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_pat
         assert app.chat.composer.text == "and then"
 
 
+async def test_alt_y_counts_right_after_a_message_was_queued_for_a_question_that_was_read(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        long_enough()
+        await write(pilot, "also the docs", "enter", "alt+y")
+        assert app.told == [Steer("also the docs"), Answer("c5.1", Decision("once"))]
+
+
+async def test_text_that_comes_back_does_not_restart_the_wait(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        long_enough()
+        app.chat.state.queue.add(Queued("q1", "steer", "one"))
+        app.chat.state.give_back("two")
+        await pilot.pause()
+        await pilot.press("alt+y")
+        assert app.told == [Answer("c5.1", Decision("once"))]
+
+
+async def test_a_message_sent_as_the_question_appears_does_not_answer_it_early(tmp_path: Path) -> None:
+    async with chat(tmp_path, asks_to_edit()) as (pilot, app):
+        await write(pilot, "also the docs", "enter", "alt+y")
+        assert app.told == [Steer("also the docs")]
+
+
 async def test_tab_in_an_empty_line_gives_the_keys_to_the_question(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         long_enough()
@@ -285,18 +310,34 @@ async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Pa
             assert app.chat.focused is app.chat.composer, name
 
 
-async def test_an_unknown_command_is_said_and_stays_written(tmp_path: Path) -> None:
+async def test_an_unknown_command_is_said_and_is_one_key_away(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/modle")
         assert "did you mean /mode" in app.chat.state.status.now.notice
-        assert (app.told, app.chat.composer.text) == ([], "/modle")
+        assert (app.told, app.chat.composer.text) == ([], "")
+        await pilot.press("up")
+        assert app.chat.composer.text == "/modle"
 
 
-async def test_a_command_that_waits_for_the_agent_says_so_and_stays_written(tmp_path: Path) -> None:
+async def test_no_command_that_was_refused_is_joined_by_the_next_text(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        for line in ("/undo", "/redo", "/unod", "/cost me", "/new"):
+            await write(pilot, line)
+            await pilot.press("enter")
+            await until(pilot, lambda line=line: line.split()[0] in app.chat.state.status.now.notice, line)
+            assert (app.told, app.chat.composer.text) == ([], ""), line
+        await write(pilot, "go on")
+        await pilot.press("enter")
+        assert app.told == [Steer("go on")]
+
+
+async def test_a_command_that_is_refused_while_the_agent_works_is_one_key_away(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await enter(pilot, "/new")
         await pilot.pause()
-        assert "waits until the agent is done" in app.chat.state.status.now.notice
+        assert "/new was not run: the agent is working" in app.chat.state.status.now.notice
+        assert app.chat.composer.text == ""
+        await pilot.press("up")
         assert app.chat.composer.text == "/new"
 
 

@@ -202,7 +202,7 @@ async def test_a_conversation_left_while_it_is_opened_is_never_begun(tmp_path: P
         await until(pilot, lambda: any(client.started for client in clients))
         await pilot.pause()
         assert [client.started for client in clients] == [True] and app.chat is not first
-        assert app.chat.composer.text == "fix it"
+        assert app.chat.state.queue.earlier == "fix it"
     assert app.crash is None
 
 

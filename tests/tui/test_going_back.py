@@ -150,8 +150,8 @@ async def test_while_the_agent_works_it_says_so(tmp_path: Path) -> None:
             app.chat.tell("")
             await enter(pilot, line)
             await pilot.pause()
-            assert "waits until the agent is done" in notice(app), line
-            assert past.told == [] and app.chat.composer.text == line, line
+            assert f"{line} was not run: the agent is working" in notice(app), line
+            assert past.told == [] and app.chat.composer.text == "", line
 
 
 async def test_files_conversation_or_both_go_back_to_a_prompt(tmp_path: Path) -> None:

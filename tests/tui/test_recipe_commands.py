@@ -114,13 +114,14 @@ async def test_a_typed_value_that_does_not_fit_is_said_and_the_question_stays(tm
         assert app.told == [RunRecipe(count, {"n": 7})]
 
 
-async def test_esc_in_the_question_runs_nothing_and_gives_the_line_back(tmp_path: Path) -> None:
+async def test_esc_in_the_question_runs_nothing_and_up_brings_the_line_back(tmp_path: Path) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         await enter(pilot, "/review tone=kind")
         await until(pilot, lambda: isinstance(app.screen, ValuePicker))
         await pilot.press("escape")
-        await until(pilot, lambda: app.chat.composer.text == "/review tone=kind")
-        assert app.told == [] and notice(app) == "/review was not run: project is missing"
+        await until(pilot, lambda: notice(app) == "/review was not run: project is missing · Up brings it back")
+        await pilot.press("up")
+        assert app.told == [] and app.chat.composer.text == "/review tone=kind"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +132,13 @@ async def test_esc_in_the_question_runs_nothing_and_gives_the_line_back(tmp_path
         ("/reviw src", "there is no /reviw; did you mean /review?"),
     ],
 )
-async def test_what_is_wrong_is_said_and_stays_in_the_composer(tmp_path: Path, line: str, said: str) -> None:
+async def test_what_is_wrong_is_said_and_up_brings_the_line_back(tmp_path: Path, line: str, said: str) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         await enter(pilot, line)
         await until(pilot, lambda: notice(app).startswith(said))
-        await until(pilot, lambda: app.chat.composer.text == line)
+        assert app.chat.composer.text == ""
+        await pilot.press("up")
+        assert app.chat.composer.text == line
         assert app.told == []
 
 
@@ -145,8 +148,10 @@ async def test_a_projects_recipe_runs_only_once_it_is_trusted(tmp_path: Path) ->
         await until(pilot, lambda: isinstance(app.screen, FolderQuestion))
         assert any(".codeagent/commands/notes.md" in line for line in shown(app))
         await pilot.press("n")
-        await until(pilot, lambda: app.chat.composer.text == "/notes")
-        assert app.told == [] and notice(app) == "/notes was not run: /recipes shows the recipes of this project"
+        await until(pilot, lambda: notice(app).startswith("/notes was not run: /recipes shows the recipes of this"))
+        assert app.told == []
+        await pilot.press("up")
+        assert app.chat.composer.text == "/notes"
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, FolderQuestion))
         long_enough()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
@@ -36,6 +37,14 @@ async def enter(pilot: Pilot[None], *lines: str) -> None:
 
 def lane(app: ReplayApp) -> list[str]:
     return [item.text for item in app.chat.state.queue.items]
+
+
+def shown(app: ReplayApp) -> str:
+    return "\n".join("".join(part.text for part in row) for row in app.screen._compositor.render_strips())
+
+
+def notice(app: ReplayApp) -> str:
+    return app.chat.state.status.now.notice
 
 
 def on_disk(folder: Path) -> str:
@@ -89,11 +98,59 @@ async def test_what_was_sent_is_on_disk_before_the_lane_shows_it(tmp_path: Path)
         assert on_disk(tmp_path) == ""
 
 
-async def test_what_was_never_done_is_in_the_composer_at_the_next_start(tmp_path: Path) -> None:
+async def test_what_was_never_done_is_one_key_away_at_the_next_start(tmp_path: Path) -> None:
     async with starting(tmp_path) as (pilot, app, _):
         await enter(pilot, "one", "two")
     async with starting(tmp_path) as (pilot, app, _):
-        assert app.chat.composer.text == "one\ntwo"
+        assert (app.chat.composer.text, app.chat.state.queue.earlier) == ("", "one\ntwo")
+        await pilot.press("up")
+        assert (app.chat.composer.text, app.chat.state.queue.earlier) == ("one\ntwo", "")
+
+
+async def test_a_draft_is_neither_joined_nor_sent_by_what_is_typed_during_the_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await pilot.press(*"stale")
+    async with starting(tmp_path) as (pilot, app, starts):
+        await enter(pilot, "new")
+        starts.set()
+        await until(pilot, lambda: bool(app.told))
+        assert app.told == [Prompt("new")]
+        assert app.chat.state.queue.earlier == "stale"
+        assert on_disk(tmp_path) == "stale"
+
+
+async def test_a_draft_that_nobody_took_back_is_there_at_every_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await pilot.press(*"stale")
+    for _ in range(2):
+        async with starting(tmp_path) as (pilot, app, _):
+            assert app.chat.state.queue.earlier == "stale"
+            assert "not sent last time" in shown(app) and "“stale”" in shown(app)
+
+
+async def test_a_draft_taken_back_stays_on_disk_until_it_is_sent(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (pilot, app, _):
+        await pilot.press(*"stale")
+    async with starting(tmp_path) as (pilot, app, starts):
+        await pilot.press("up")
+        assert on_disk(tmp_path) == "stale"
+        starts.set()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.told == [Prompt("stale")])
+        await until(pilot, lambda: on_disk(tmp_path) == "")
+
+
+@pytest.mark.parametrize("line", ["/mcp", "/tools", "/permissions", "/nosuch"])
+async def test_a_command_typed_before_the_session_is_open_is_done_once_it_is(tmp_path: Path, line: str) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        await enter(pilot, line)
+        assert lane(app) == [line]
+        starts.set()
+        await until(pilot, lambda: app.screen is not app.chat or not lane(app))
+        assert "still starting" not in notice(app)
+        if app.screen is not app.chat:
+            await pilot.press("escape")
+        await until(pilot, lambda: not lane(app))
 
 
 async def test_esc_esc_takes_back_what_waits_for_the_start(tmp_path: Path) -> None:

@@ -118,6 +118,17 @@ async def test_going_on_turns_step_mode_on_or_off(tmp_path: Path) -> None:
             assert app.told == [Step(on), Resume()], key
 
 
+async def test_a_second_call_is_skipped_right_after_the_first(tmp_path: Path) -> None:
+    async with chat(tmp_path, paused()) as (pilot, app):
+        await pilot.press("tab", "1", "x", "j", "x")
+        await pilot.pause()
+        assert app.told == [SkipCall("c5", ""), SkipCall("c6", "")]
+        await pilot.press("j", "X")
+        await write(pilot, "not now", "enter")
+        await pilot.press("1", "x")
+        assert app.told[2:] == [SkipCall("c7", "not now"), SkipCall("c5", "")]
+
+
 async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: Path) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("tab", "j", "x")

@@ -114,7 +114,7 @@ class ChatScreen(Screen[None]):
         self.state.prefer = self._prefer
         for model in (self.state.status, self.state.queue, self.state.approvals, self.state.boundary):
             model.watch(self._sync_composer)
-        self.composer.set_text(self._draft.load())
+        self.state.queue.leave(self._draft.load())
         self.composer.insert_back(self.launch_options.prompt)
         self.composer.focus()
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
@@ -201,7 +201,7 @@ class ChatScreen(Screen[None]):
     def _sync_composer(self) -> None:
         """Give a card some of the room of the composer and the message queue."""
         self.composer.running = self.state.status.now.phase not in ("starting", "idle")
-        self.composer.has_queue = bool(self.state.queue.items)
+        self.composer.has_queue = bool(self.state.queue.items or self.state.queue.earlier)
         rows, asked = self.app.size.height, self.state.approvals.waiting or self.state.boundary.now is not None
         self._header.display = rows >= _LOW
         # In cells, because Textual skips parts of the screen whose container is as high as its content.
@@ -222,6 +222,7 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
+        self.card.sent()
         match message.meant:
             case PromptInput(text, later=True):
                 self.outbox.follow_up(text)
@@ -236,7 +237,20 @@ class ChatScreen(Screen[None]):
             case CommandInput(row, arguments):
                 self._run_command(self, row, arguments)
             case UnknownInput(text):
-                self.run_worker(self.conversation.look_for(text, self.composer), exit_on_error=True)
+                self._look_for(text)
+
+    def _look_for(self, text: str) -> None:
+        """Run a command that is not in the table if it is a recipe; one typed before the start waits for it."""
+
+        async def find() -> None:
+            meant = await self.conversation.look_for(text, self.composer)
+            if meant is not None:
+                self._submitted(Composer.Submitted(meant))
+
+        if self.outbox.holds:
+            self.outbox.hold(text, find)
+        else:
+            self.run_worker(find(), exit_on_error=True)
 
     @on(Composer.Wanted)
     def _wanted(self, message: Composer.Wanted) -> None:
@@ -247,6 +261,8 @@ class ChatScreen(Screen[None]):
             case "take_back":
                 if self.state.queue.items:
                     self.outbox.take_back(self.state.queue.items[-1].id)
+                else:
+                    self._take_earlier()
             case "editor":
                 self.run_worker(self._edit(self.composer.text), exit_on_error=True)
             case "files":
@@ -260,17 +276,27 @@ class ChatScreen(Screen[None]):
     def on_queue_view_take_back(self, message: "QueueView.TakeBack") -> None:
         self.outbox.take_back(message.queued_id)
 
+    def on_queue_view_take_earlier(self) -> None:
+        self._take_earlier()
+
+    def _take_earlier(self) -> None:
+        """Move what was left unsent before this start into the composer."""
+        self.composer.insert_back(self._draft.take_earlier())
+        self._draft.keep(self.composer.text)
+        self.state.queue.leave("")
+
     def on_queue_view_list_wanted(self) -> None:
         self.action_command("command.queue")
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
+        self._draft.keep(self.composer.text)
+        if self.composer.last_typed == self._typed_at:
+            return
+        self._typed_at = self.composer.last_typed
+        self.tell("")
         if self._conversation is not None:
             self._conversation.card.typed()
-        self._draft.keep(self.composer.text)
-        if self.composer.last_typed != self._typed_at:
-            self._typed_at = self.composer.last_typed
-            self.tell("")
 
     async def _edit(self, text: str) -> None:
         try:

@@ -10,7 +10,7 @@ from textual.widget import AwaitMount, Widget
 
 from codeagent.core.errors import CodeagentError
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import COMMANDS, mistyped, prompt_row, recipe_row
+from codeagent.tui.commands import COMMANDS, NOT_RUN, mistyped, prompt_row, recipe_row
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
@@ -20,7 +20,7 @@ from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
 from codeagent.tui.parts.todo import TodoView
-from codeagent.tui.parts.typed_input import UnknownInput, parse_input
+from codeagent.tui.parts.typed_input import TypedInput, UnknownInput, parse_input
 from codeagent.tui.rendering.markdown import warm_up
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
@@ -104,13 +104,14 @@ class ConversationParts:
         servers = None if client is None or not client.started else client.agent.servers
         return () if servers is None else await servers.texts(kind)
 
-    async def look_for(self, text: str, composer: Composer) -> None:
-        """Send the text again if its command is a recipe that was just written; else say what it may have meant."""
+    async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
+        """Return what the text means if its command is a recipe; else say what it may have meant, and return None."""
         await self.offer_recipes(composer)
-        if isinstance(parse_input(text, composer.commands), UnknownInput):
-            self._state.status.set(notice=mistyped(text, composer.commands))
-        else:
-            composer.action_send()
+        meant = parse_input(text, composer.commands)
+        if isinstance(meant, UnknownInput):
+            self._state.status.set(notice=f"{mistyped(text, composer.commands)} · {NOT_RUN}")
+            return None
+        return meant
 
     def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
         """Greet in a new session with what is known of it so far; a continued one already has a beginning.

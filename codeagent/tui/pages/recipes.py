@@ -8,6 +8,7 @@ from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.recipes import Recipe, RecipeBook, RecipeInput, find_recipe
 from codeagent.core.sanitize import one_line, visible
+from codeagent.tui.commands import NOT_RUN
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
@@ -39,9 +40,9 @@ async def run(chat: ChatScreen, argument: str) -> None:
         if (refused := client.do(act)) is not None:
             raise CodeagentError(refused.reason)
     except CodeagentError as error:
-        chat.state.give_back(f"/{argument}".rstrip())
         first, *wrong = map(str.strip, str(error).split("\n"))
-        raise CodeagentError(one_line(f"{first} {'; '.join(wrong)}", 400)) from error
+        said = one_line(f"{first} {'; '.join(wrong)}", 400)
+        raise CodeagentError(f"{said} · {NOT_RUN}") from error
 
 
 async def recipes(chat: ChatScreen, argument: str) -> None:

@@ -14,7 +14,7 @@ from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import COMMANDS, RECIPE, help_markdown, wrong_argument
+from codeagent.tui.commands import COMMANDS, NOT_RUN, RECIPE, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
@@ -40,15 +40,15 @@ Handler = Callable[[ChatScreen, str], Awaitable[None]]
 
 def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
     """Run the row now, or once there is a conversation; if it cannot be run, one line says why."""
-    typed = f"/{row.name} {argument}".rstrip()
     wrong = wrong_argument(row, argument)
-    if not wrong and chat.outbox.running and not row.while_running:
-        wrong = f"/{row.name} waits until the agent is done; Esc pauses it, Esc again stops it"
+    if wrong:
+        wrong += f" · {NOT_RUN}"
+    elif chat.outbox.running and not row.while_running:
+        wrong = f"/{row.name} was not run: the agent is working; Esc pauses it, Esc again stops it"
     if wrong:
         chat.tell(wrong)
-        chat.state.give_back(typed)
     elif row.needs_conversation and chat.outbox.holds:
-        chat.outbox.hold(typed, partial(_late, chat, row, argument))
+        chat.outbox.hold(f"/{row.name} {argument}".rstrip(), partial(_late, chat, row, argument))
     else:
         chat.app.run_worker(_told(chat, row, argument), exit_on_error=True)
 

@@ -131,7 +131,11 @@ class Card(CardFrame):
 
     def typed(self) -> None:
         """Start the wait again, because the user typed or pasted in the composer."""
-        self._guard.close()
+        self._guard.typed()
+
+    def sent(self) -> None:
+        """Accept keys for what has been shown long enough: the text in the composer was sent."""
+        self._guard.sent()
 
     def put_away(self) -> bool:
         """Hide a plan until Tab is pressed or another is ready; False if none is shown."""
@@ -241,6 +245,7 @@ class Card(CardFrame):
         if write.allows and not self._guard.admits("enter"):
             self.say(TOO_SOON)
         elif (does := write.then(event.text)) is not None:
+            self._guard.sent()
             self._perform(does)
             self._show()
 
@@ -258,8 +263,10 @@ class Card(CardFrame):
             case Scroll() | MarkRow() if not self._guard.quiet:
                 self.say(TOO_SOON)
             case Scroll():
+                self._guard.moved(key)
                 self.pane.turn(does.key)
             case MarkRow():
+                self._guard.moved(key)
                 self._perform(does)
                 self._show()
             case Say() if key in content.beside:
@@ -341,7 +348,7 @@ class Card(CardFrame):
         if key in ("pageup", "pagedown"):
             return self.pane.turn(key)
         if key != "enter":
-            self._guard.close()
+            self._guard.typed()
         if write.other is None or not keeps(key, keymap_of(self)):
             return False
         self.line.turn(write.other())

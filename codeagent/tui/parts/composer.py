@@ -45,7 +45,7 @@ class Composer(PromptText):
     BINDINGS = bindings("composer")
 
     class Submitted(Message):
-        """The complete text that was sent; an empty prompt if nothing was typed. An unknown command is not sent."""
+        """The complete text that was sent; an empty prompt if nothing was typed."""
 
         def __init__(self, meant: TypedInput) -> None:
             super().__init__()
@@ -177,11 +177,10 @@ class Composer(PromptText):
                 if not later:
                     self.post_message(self.Submitted(PromptInput("")))
                 return
-            case UnknownInput() as unknown:
-                self.post_message(self.Submitted(unknown))
-                return
+            case UnknownInput(text):
+                meant: TypedInput = UnknownInput(expand(text))
             case CommandInput(row, arguments):
-                meant: TypedInput = CommandInput(row, expand(arguments))
+                meant = CommandInput(row, expand(arguments))
             case ShellInput(command, shared):
                 meant = ShellInput(expand(command), shared)
             case PromptInput(text):

@@ -25,6 +25,7 @@ class Guard:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._closed_until = float("-inf")
+        self._typing_until = float("-inf")
         self._appeared = float("-inf")
         self._last_key = ""
         self._last_at = float("-inf")
@@ -35,8 +36,20 @@ class Guard:
         self.close()
 
     def close(self) -> None:
-        """Start the wait again: the user typed, or the window came to the front."""
+        """Start the wait again: a key was meant for something else, or the window came to the front."""
         self._closed_until = self._clock() + QUIET
+
+    def typed(self) -> None:
+        """Start the wait again: the user is typing text."""
+        self._typing_until = self._clock() + QUIET
+
+    def sent(self) -> None:
+        """End the wait for what was typed: it was sent, so the next key is meant for the question."""
+        self._typing_until = float("-inf")
+
+    def moved(self, key: str) -> None:
+        """Record a key that only moves within the question: the one before it is no longer held down."""
+        self._last_key = key
 
     @property
     def new(self) -> bool:
@@ -46,7 +59,7 @@ class Guard:
     @property
     def quiet(self) -> bool:
         """Whether the wait is over."""
-        return self._clock() >= self._closed_until
+        return self._clock() >= max(self._closed_until, self._typing_until)
 
     def admits(self, key: str) -> bool:
         """Record a key that would move the focus or answer; True if it counts."""

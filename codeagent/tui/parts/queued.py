@@ -19,6 +19,7 @@ from codeagent.tui.state import QueuedMessages
 
 SOON = "will be read after this batch"
 LATER = "when the agent is done"
+EARLIER = "not sent last time"
 _LEAST = 20
 """Cells that a text keeps beside its note."""
 _MOST_ROWS = 4
@@ -60,14 +61,17 @@ def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Pa
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A row, and the queued text that a click on it takes back."""
+    """A row, and the queued text that a click on it takes back; its id is empty for what was left unsent."""
 
     line: Line
     queued_id: str | None = None
 
 
 class QueueView(Widget):
-    """Hidden while the queue is empty. A click on a text takes it back, a click elsewhere opens the list of all."""
+    """Hidden while the queue is empty and nothing was left unsent.
+
+    A click on a text takes it back, a click elsewhere opens the list of all.
+    """
 
     DEFAULT_CSS = """
     QueueView {
@@ -84,6 +88,9 @@ class QueueView(Widget):
             super().__init__()
             self.queued_id = queued_id
 
+    class TakeEarlier(Message):
+        """The user wants what was left unsent before this start back in the composer."""
+
     class ListWanted(Message):
         """The user wants to change the queue."""
 
@@ -97,33 +104,44 @@ class QueueView(Widget):
 
     def sync(self) -> None:
         """Draw the queue as it is now."""
-        self.display = bool(self._queue.items)
+        self.display = bool(self._queue.items or self._queue.earlier)
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(_drawn(self._queue.items, width, palette_of(self)))
+        return len(_drawn(self._queue, width, palette_of(self)))
 
     def render_line(self, y: int) -> Strip:
         width, style = self.size.width, self.rich_style
-        rows = _drawn(self._queue.items, width, palette_of(self))
+        rows = _drawn(self._queue, width, palette_of(self))
         if y >= len(rows):
             return Strip.blank(width, style)
         return rows[y].line.strip.adjust_cell_length(width, style).apply_style(style)
 
     def on_click(self, event: Click) -> None:
-        rows = _drawn(self._queue.items, self.size.width, palette_of(self))
+        rows = _drawn(self._queue, self.size.width, palette_of(self))
         if event.y >= len(rows):
             return
         event.stop()
-        queued_id = rows[event.y].queued_id
-        self.post_message(self.ListWanted() if queued_id is None else self.TakeBack(queued_id))
+        match rows[event.y].queued_id:
+            case None:
+                self.post_message(self.ListWanted())
+            case "":
+                self.post_message(self.TakeEarlier())
+            case queued_id:
+                self.post_message(self.TakeBack(queued_id))
 
 
-def _drawn(items: tuple[Queued, ...], width: int, palette: Palette) -> list[_Drawn]:
+def _drawn(queue: QueuedMessages, width: int, palette: Palette) -> list[_Drawn]:
+    items = queue.items
     newest = items[-1].id if items else ""
     rows: list[_Drawn] = []
-    for title, waiting in by_lane(items):
-        rows.append(_Drawn(line(title_parts(title, width, palette, "" if rows else _CHANGE))))
+    if queue.earlier:
+        left = Queued("", "follow_up", queue.earlier)
+        parts = text_parts(left, width - 4, palette, note="" if items else _BACK)
+        rows += [_Drawn(line(title_parts(EARLIER, width, palette))), _Drawn(line([("   ", None), *parts]), "")]
+    lanes = by_lane(items)
+    for title, waiting in lanes:
+        rows.append(_Drawn(line(title_parts(title, width, palette, "" if title != lanes[0][0] else _CHANGE))))
         rows.extend(_lane(waiting, newest, width, palette))
     return rows
 

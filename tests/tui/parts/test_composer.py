@@ -151,6 +151,8 @@ async def test_shell_and_slash_commands_are_told_apart_from_prompts(tmp_path: Pa
         composer.set_text("/nope at all")
         await pilot.press("enter")
         assert app.said[-1] == ("UnknownInput", "/nope at all")
+        assert composer.text == ""
+        await pilot.press("up")
         assert composer.text == "/nope at all"
 
 
