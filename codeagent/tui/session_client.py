@@ -31,6 +31,7 @@ from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
 from codeagent.core.ports import OutputPage, SandboxInfo
 from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
+from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page, sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
@@ -81,7 +82,12 @@ class SessionClient:
         self._state.prefer(settings.theme, settings.bell)
         self._stepping = options.step
         self._state.status.set(stepping=options.step)
-        if (missing := await self.launcher.missing(settings, options)) is not None:
+        if options.api_base is not None:
+            self._tell(f"asking {one_line(options.api_base, 60)} for its models…")
+        missing = await self.launcher.missing(settings, options)
+        if self._state.status.now.notice == self._told_last:
+            self._tell("")
+        if missing is not None:
             return missing
         if resume is not None:
             await self._replay(resume)

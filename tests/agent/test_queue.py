@@ -136,6 +136,8 @@ async def test_abort_cancels_now_and_gives_the_queues_back() -> None:
         ("cancelled", False),
     ]
     assert [e.taken_back for e in of(events, SteerDelivered)] == [True, True]
+    # Each is put in front of what came back before it, so the newest comes first.
+    assert [e.kind for e in of(events, SteerDelivered)] == ["follow_up", "steer"]
     assert len(of(events, ToolStarted)) == 1, "no prepared call starts after an abort"
 
 

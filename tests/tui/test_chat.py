@@ -31,6 +31,7 @@ from codeagent.core.acts import (
 from codeagent.core.display import TerminalBlock
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Decision
+from codeagent.core.todo import TodoItem
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.page import Page
@@ -39,7 +40,7 @@ from codeagent.tui.pages.picker import Picker
 from codeagent.tui.transcript.blocks import Remark
 from tests.table import for_each
 from tests.tui.guards import long_enough
-from tests.tui.parts.cards import asking
+from tests.tui.parts.cards import asking, command
 from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
 
@@ -502,3 +503,23 @@ async def test_a_key_that_was_refused_is_changed_from_the_list_of_models(tmp_pat
         await until(pilot, lambda: app.screen is app.chat)
         await until(pilot, lambda: SetModel("anthropic/claude-sonnet-4-5") in app.told)
         assert ("keep_key", "ANTHROPIC_API_KEY") in app.told
+
+
+async def test_end_in_an_empty_composer_reads_a_long_question_to_its_end(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        app.chat.state.approvals.add(command("\n".join(f"echo {number}" for number in range(60))))
+        await pilot.pause()
+        long_enough()
+        assert app.chat.card.pane.below > 0
+        await pilot.press("end")
+        await pilot.pause()
+        assert app.chat.card.pane.below == 0 and app.focused is app.chat.composer
+
+
+async def test_a_finished_run_closes_its_to_do_line(tmp_path: Path) -> None:
+    items = (TodoItem("parse leap days", "active"), TodoItem("write the test", "pending"))
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        app.chat.state.status.set(todo=items)
+        await until(pilot, lambda: "── todo" in shown(app))
+        app.chat.state.status.set(in_run=False)
+        await until(pilot, lambda: "── todo" not in shown(app))

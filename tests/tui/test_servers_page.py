@@ -137,7 +137,23 @@ async def test_a_server_that_changes_its_state_is_shown_as_it_is_now(tmp_path: P
 
 async def test_without_servers_the_next_step_is_said(tmp_path: Path) -> None:
     async with typed(tmp_path, None) as (pilot, app):
-        await until(pilot, lambda: "no MCP server is configured; codeagent mcp add adds one" in shown(app))
+        said = "no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one"
+        await until(pilot, lambda: said in shown(app))
+
+
+async def test_a_server_that_lacks_a_variable_is_shown_as_waiting_for_it_with_the_key_that_gives_it(
+    tmp_path: Path,
+) -> None:
+    lacks = WantedVariable("HUB_TOKEN", ("its address",), None, given=False)
+    async with page(tmp_path, Book(replace(DEAD, wants=(lacks,)))) as (_, app):
+        assert "dead · waits for HUB_TOKEN" in shown(app) and "failed" not in shown(app)
+        assert "v gives it your HUB_TOKEN" in shown(app) and "v gives variables" in shown(app)
+
+
+async def test_a_server_that_has_what_it_needs_is_shown_as_failed(tmp_path: Path) -> None:
+    optional = WantedVariable("HUB_TOKEN", ("its address",), "none", given=False)
+    async with page(tmp_path, Book(replace(DEAD, wants=(optional,)))) as (_, app):
+        assert "dead · failed" in shown(app)
 
 
 def test_what_is_copied_is_all_of_it() -> None:

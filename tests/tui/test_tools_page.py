@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from codeagent.core.acts import TrustTools
 from codeagent.core.toolbox import Toolbox, ToolsetFacts
 from codeagent.tui.pages.info import TextScreen
-from codeagent.tui.pages.tools import ToolsScreen, tools_pieces
+from codeagent.tui.pages.tools import ToolsScreen, tools_pieces, trust_text
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.rendering.palette import Palette
 from tests.tui.guards import long_enough
@@ -196,3 +196,11 @@ async def test_files_that_are_rewritten_under_their_names_while_the_question_wai
         long_enough()
         await pilot.press("y")
         await until(pilot, lambda: app.told == [TrustTools(True, "another")])
+
+
+def test_the_question_of_trust_names_what_the_files_are() -> None:
+    assert "Python" in trust_text([".codeagent/tools/words.py"])
+    agent = trust_text([".codeagent/agents/reviewer.md"])
+    assert agent.startswith("Agents of this project") and "Python" not in agent
+    both = trust_text([".codeagent/tools/words.py", ".codeagent/tools/todos.yaml"])
+    assert "Python tools" in both and "Tool files" in both

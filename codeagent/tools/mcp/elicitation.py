@@ -1,7 +1,8 @@
 """Asks the user a server's question in the middle of a call: field by field, always in the server's name."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import ge, gt, le, lt
 from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
@@ -11,10 +12,24 @@ from codeagent.core.tool import ToolContext
 
 _MOST_FIELDS = 20
 _MOST_OPTIONS = 9
+_MOST_TRIES = 3
+"""How often a field is asked for before the form is declined."""
+_BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
+    ("minimum", "at least {}", ge),
+    ("exclusiveMinimum", "more than {}", gt),
+    ("maximum", "at most {}", le),
+    ("exclusiveMaximum", "less than {}", lt),
+    ("minLength", "at least {} characters", ge),
+    ("maxLength", "at most {} characters", le),
+    ("minItems", "at least {} of them", ge),
+    ("maxItems", "at most {} of them", le),
+)
+"""Each bound of a field: its keyword, how it is said, and what must hold between the answer's size and it."""
 _LONGEST_MESSAGE = 500
 _YES, _NO = "yes", "no"
 _LEFT_OUT = "leave it empty"
-Content = dict[str, str | int | float | bool | list[str] | None]
+Value = str | int | float | bool | list[str]
+Content = dict[str, Value | None]
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,8 @@ class Reaction:
 async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, ctx: ToolContext) -> Reaction:
     """Ask for what `params` of `elicitation/create`, a JSON object, request. Raises RunCancelled.
 
-    Declines forms with too many fields, and answers that are not valid. Addresses are never opened.
+    Declines forms with too many fields. A field whose answer is not valid is asked for again, and the form declined
+    if it never is. Addresses are never opened.
     """
     message = one_line(str(params.get("message") or ""), _LONGEST_MESSAGE)
     intro = f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
@@ -52,7 +68,7 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
         about = about if isinstance(about, Mapping) else {}
         needed = name in required
         label = one_line(str(about.get("title") or about.get("description") or name), 200)
-        question = f"{intro} {label}"
+        question = f"{intro} {label}{said_bounds(about)}"
         options = tuple(_choices(about))
         if about.get("type") == "array":
             question += (
@@ -62,16 +78,49 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
             )
         leaving = () if needed else (_LEFT_OUT,)
         shown = () if about.get("type") == "array" else options[: _MOST_OPTIONS - len(leaving)]
-        reply = await asker.ask(ctx.call_id, question, (*shown, *leaving), ctx.cancel)
-        if reply.answer is None:
-            return Reaction("cancel")
-        if reply.answer in leaving:
-            continue
-        try:
-            content[name] = _value(reply.answer.strip(), about)
-        except ValueError:
+        problem = ""
+        for _ in range(_MOST_TRIES):
+            reply = await asker.ask(ctx.call_id, problem + question, (*shown, *leaving), ctx.cancel)
+            if reply.answer is None:
+                return Reaction("cancel")
+            if reply.answer in leaving:
+                break
+            try:
+                content[name] = _within(_value(reply.answer.strip(), about), about)
+                break
+            except ValueError:
+                problem = f"'{one_line(reply.answer, 60)}' was not sent: it is not what the field takes. "
+        else:
             return Reaction("decline")
     return Reaction("accept", content)
+
+
+def said_bounds(about: Mapping[str, Any]) -> str:
+    """Return the bounds of a field as ` (at least 1, at most 10)`; empty if it has none."""
+    said = [words.format(f"{about[key]:g}") for key, words, _ in _BOUNDS if _is_bound(about.get(key))]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _within(value: Value, about: Mapping[str, Any]) -> Value:
+    """Return the value. Raises ValueError if it is outside the field's bounds."""
+    kinds: tuple[str, ...]
+    match value:
+        case bool():
+            return value
+        case int() | float():
+            size, kinds = float(value), ("imum", "Minimum", "Maximum")
+        case str():
+            size, kinds = float(len(value)), ("Length",)
+        case _:
+            size, kinds = float(len(value)), ("Items",)
+    for key, _, holds in _BOUNDS:
+        if key.endswith(kinds) and _is_bound(about.get(key)) and not holds(size, about[key]):
+            raise ValueError(value)
+    return value
+
+
+def _is_bound(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -90,7 +139,7 @@ def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {one_line(str(title or value), 100): value for title, value in pairs if isinstance(value, str | int | float)}
 
 
-def _value(answer: str, about: Mapping[str, Any]) -> str | int | float | bool | list[str]:
+def _value(answer: str, about: Mapping[str, Any]) -> Value:
     """Return the answer as the field's type. Raises ValueError if it is not valid."""
     choices = _choices(about)
     match about.get("type"):

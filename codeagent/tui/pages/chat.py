@@ -258,6 +258,8 @@ class ChatScreen(Screen[None]):
             case "card":
                 if not self.card.take_focus():
                     self.view.focus()
+            case "end":
+                self.card.read_to_end()
             case "take_back":
                 if self.state.queue.items:
                     self.outbox.take_back(self.state.queue.items[-1].id)

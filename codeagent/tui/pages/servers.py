@@ -70,7 +70,8 @@ def _piece(server: ServerFacts, *, marked: bool) -> Piece:
 def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
     styles: dict[str, Style] = {"ready": palette.success, "failed": palette.error, "untrusted": palette.warning}
     lead = _MARK if marked else " " * len(_MARK)
-    yield line([(lead, palette.accent), (_head(server), styles.get(server.state, palette.muted))])
+    style = palette.warning if _needs(server) else styles.get(server.state, palette.muted)
+    yield line([(lead, palette.accent), (_head(server), style)])
     yield from _whole(server.shown, width, palette)
     if server.state == "untrusted":
         yield from paragraph(TRUST, width, palette.muted, first=_INDENT)
@@ -89,8 +90,21 @@ def _whole(text: str, width: int, palette: Palette) -> Iterator[Line]:
 
 def _head(server: ServerFacts) -> str:
     tools = counted(len(server.tools), "tool") if server.state == "ready" else ""
-    parts = (server.name, server.state, tools, server.transport, _WHOSE[server.place])
+    state = f"waits for {', '.join(needs)}" if (needs := _needs(server)) else server.state
+    parts = (server.name, state, tools, server.transport, _WHOSE[server.place])
     return flat(" · ".join(part for part in parts if part))
+
+
+def _lacks(server: ServerFacts) -> tuple[str, ...]:
+    """Return the names of the variables that it wants and was not given."""
+    return tuple(one.name for one in server.wants if not one.given)
+
+
+def _needs(server: ServerFacts) -> tuple[str, ...]:
+    """Return the names of the variables without which it was not started; empty if it failed for another reason."""
+    if server.state != "failed":
+        return ()
+    return tuple(one.name for one in server.wants if not one.given and one.default is None)
 
 
 def _said(server: ServerFacts) -> Iterator[str]:
@@ -102,7 +116,9 @@ def _said(server: ServerFacts) -> Iterator[str]:
 def _beside(server: ServerFacts) -> Iterator[str]:
     """Return what is said of a server besides what it is given; the next step is below what is wrong."""
     yield from server.problems
-    if server.state in _NEXT:
+    if needs := _needs(server):
+        yield f"v gives it your {', '.join(needs)}"
+    elif server.state in _NEXT:
         yield _NEXT[server.state]
     if server.tools:
         yield f"tools: {', '.join(name.removeprefix(f'mcp__{server.name}__') for name in server.tools)}"
@@ -134,9 +150,9 @@ class ServersScreen(Page[None]):
         self._chosen = servers[0].name if servers else ""
         hints = [
             "{mcp.next} next",
+            "{mcp.give} gives variables",
             "{mcp.restart} restarts",
             "{mcp.trust} trusts",
-            "{mcp.give} gives variables",
             "{mcp.agree} agrees",
         ]
         pane = TextPane(servers_pieces(servers, self._chosen), servers_plain(servers))
@@ -178,7 +194,7 @@ class ServersScreen(Page[None]):
     def action_give(self) -> None:
         """Ask whether to give the chosen server every variable that it wants and does not have."""
         server = self._look()
-        names = () if server is None else tuple(one.name for one in server.wants if not one.given)
+        names = () if server is None else _lacks(server)
         if server is None or not names:
             self.say(f"{self._chosen} wants no variable that it does not have")
         elif server.state == "untrusted":

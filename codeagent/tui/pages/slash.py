@@ -194,8 +194,9 @@ async def tools(chat: ChatScreen, argument: str) -> None:
 
 async def mcp(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
-    if (servers := client.agent.servers) is None:
-        chat.tell("no MCP server is configured; codeagent mcp add adds one")
+    servers = client.agent.servers
+    if servers is None or not servers.list():
+        chat.tell("no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one")
     else:
         await _show(chat, ServersScreen(client, servers))
 

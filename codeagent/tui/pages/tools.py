@@ -18,10 +18,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
-TRUST = (
-    "Python tools of this project run on your machine, as you; they are loaded as they are now, "
-    "and you are asked again when they change."
-)
+_AS_NOW = "They are loaded as they are now, and you are asked again when they change."
 _SOURCES = {"builtin": "Built in", "python": "From Python files and packages", "yaml": "From YAML files"}
 _INDENT = "  "
 _LONGEST_NAME = 20
@@ -54,7 +51,7 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
         yield _heading("Not loaded: waiting for your trust", palette.warning)
         for path in box.untrusted:
             yield line([(_INDENT, None), (cut_middle(flat(path), width - 2), palette.text)])
-        yield from paragraph(f"{TRUST} t trusts them.", width, palette.muted, first=_INDENT)
+        yield from paragraph(f"{trust_text(box.untrusted)} t trusts them.", width, palette.muted, first=_INDENT)
         yield line([])
     if box.problems:
         yield _heading("Problems", palette.error)
@@ -75,6 +72,18 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
         for toolset in box.toolsets:
             yield from _toolset(toolset, width, palette)
         yield line([])
+
+
+def trust_text(paths: Sequence[str]) -> str:
+    """Say what trusting these files would allow: a sentence for each kind of file among them."""
+    kinds = {
+        "Python tools of this project run on your machine, as you.": lambda path: path.endswith(".py"),
+        "Agents of this project get the instructions and tools that their files name.": lambda path: "agents/" in path,
+    }
+    said = [words for words, is_one in kinds.items() if any(map(is_one, paths))]
+    if not all(any(is_one(path) for is_one in kinds.values()) for path in paths):
+        said.append("Tool files of this project say what their tools run.")
+    return " ".join([*said, _AS_NOW])
 
 
 def _heading(text: str, style: Style) -> Line:

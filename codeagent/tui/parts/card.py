@@ -129,6 +129,10 @@ class Card(CardFrame):
         letter = self._letters.get(key, "")
         return self._content is not None and letter not in self._content.only_focused and self._take(letter)
 
+    def read_to_end(self) -> None:
+        """Scroll to the end of what is asked about, from the composer."""
+        self._take("end")
+
     def typed(self) -> None:
         """Start the wait again, because the user typed or pasted in the composer."""
         self._guard.typed()

@@ -54,12 +54,13 @@ class Composer(PromptText):
     class Wanted(Message):
         """The user wants something from the screen.
 
-        card: Tab in an empty composer. take_back: Up in an empty composer while something is queued. editor: continue
-        in the user's editor. files: the first `@` of a prompt, and every `@` until `set_files` was called. commands:
-        the first `/` of a prompt; `set_commands` is called if they have changed. keys: `?` in an empty composer.
+        card, end: Tab or End in an empty composer. take_back: Up in an empty composer while something is queued.
+        editor: continue in the user's editor. files: the first `@` of a prompt, and every `@` until `set_files` was
+        called. commands: the first `/` of a prompt; `set_commands` is called if they have changed. keys: `?` in an
+        empty composer.
         """
 
-        def __init__(self, what: Literal["card", "take_back", "editor", "files", "commands", "keys"]) -> None:
+        def __init__(self, what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]) -> None:
             super().__init__()
             self.what = what
 
@@ -215,6 +216,13 @@ class Composer(PromptText):
         else:
             self._walk = self._walk or HistoryWalk(self._prompts.entries)
             self._show_walked(self._walk.older(self.typed))
+
+    def action_cursor_line_end(self, select: bool = False) -> None:
+        """Handle End: in an empty composer, it is for the card."""
+        if self.is_blank:
+            self.post_message(self.Wanted("end"))
+        else:
+            super().action_cursor_line_end(select)
 
     def action_down(self) -> None:
         if self.choices.is_open:

@@ -48,7 +48,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palett
 
 
 class TodoView(Widget):
-    """Shows the list; hidden while there is nothing to do. A click asks for the whole list."""
+    """Shows the list; hidden while there is nothing to do, or no run. A click asks for the whole list."""
 
     DEFAULT_CSS = """
     TodoView {
@@ -73,7 +73,7 @@ class TodoView(Widget):
         now = self._status.now
         if (self._items, self._in_run) != (now.todo, now.in_run):
             self._items, self._in_run = now.todo, now.in_run
-            self.display = bool(open_items(self._items))
+            self.display = self._in_run and bool(open_items(self._items))
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -94,5 +94,5 @@ class TodoView(Widget):
         height = self.app.size.height
         if height < _LOW or not open_items(self._items):
             return []
-        rows = _MOST_ROWS if self._in_run and height >= _ROOMY else 0
+        rows = _MOST_ROWS if height >= _ROOMY else 0
         return todo_lines(self._items, width, rows, palette_of(self))

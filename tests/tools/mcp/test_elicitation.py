@@ -92,7 +92,28 @@ async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_a
     ],
 )
 async def test_an_answer_that_does_not_fit_declines(about: dict[str, Any], answer: str) -> None:
-    assert await reaction(Answers([answer]), {"x": about}, "x") == Reaction("decline")
+    assert await reaction(Answers([answer] * 3), {"x": about}, "x") == Reaction("decline")
+
+
+async def test_the_bounds_of_a_field_are_shown_and_what_is_outside_is_asked_again() -> None:
+    fields = {
+        "count": {"type": "integer", "minimum": 1, "maximum": 10},
+        "name": {"type": "string", "minLength": 2},
+        "tags": {"type": "array", "maxItems": 1},
+        "share": {"type": "number", "exclusiveMaximum": 0.5},
+    }
+    asker = Answers(["11", "10", "A", "Ada", "a,b", "a", "0.5", "0.4"])
+    assert await reaction(asker, fields, *fields) == Reaction(
+        "accept", {"count": 10, "name": "Ada", "tags": ["a"], "share": 0.4}
+    )
+    first, again = asker.asked[0][0], asker.asked[1][0]
+    assert first.endswith("count (at least 1, at most 10)")
+    assert again == f"'11' was not sent: it is not what the field takes. {first}"
+
+
+async def test_bounds_that_are_no_numbers_bind_nothing() -> None:
+    about = {"type": "integer", "minimum": "many", "maximum": True}
+    assert await reaction(Answers(["5"]), {"x": about}, "x") == Reaction("accept", {"x": 5})
 
 
 async def test_no_answer_cancels_and_no_declines() -> None:
