@@ -1,6 +1,6 @@
 """The page of tools: what the agent can use, problems in tool files, and files that wait for trust."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -76,14 +76,14 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
 
 def trust_text(paths: Sequence[str]) -> str:
     """Say what trusting these files would allow: a sentence for each kind of file among them."""
-    kinds = {
-        "Python tools of this project run on your machine, as you.": lambda path: path.endswith(".py"),
-        "Agents of this project get the instructions and tools that their files name.": lambda path: "agents/" in path,
-    }
-    said = [words for words, is_one in kinds.items() if any(map(is_one, paths))]
-    if not all(any(is_one(path) for is_one in kinds.values()) for path in paths):
-        said.append("Tool files of this project say what their tools run.")
-    return " ".join([*said, _AS_NOW])
+    python = [path for path in paths if path.endswith(".py")]
+    agents = [path for path in paths if "agents/" in path]
+    said = (
+        (python, "Python tools of this project run on your machine, as you."),
+        (agents, "Agents of this project get the instructions and tools that their files name."),
+        ({*paths} - {*python, *agents}, "Tool files of this project say what their tools run."),
+    )
+    return " ".join([*(words for found, words in said if found), _AS_NOW])
 
 
 def _heading(text: str, style: Style) -> Line:
