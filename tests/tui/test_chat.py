@@ -517,7 +517,7 @@ async def test_end_in_an_empty_composer_reads_a_long_question_to_its_end(tmp_pat
 
 
 async def test_a_finished_run_closes_its_to_do_line(tmp_path: Path) -> None:
-    items = (TodoItem("parse leap days", "active"), TodoItem("write the test", "pending"))
+    items = (TodoItem(text="parse leap days", state="active"), TodoItem(text="write the test"))
     async with chat(tmp_path, running_tests()) as (pilot, app):
         app.chat.state.status.set(todo=items)
         await until(pilot, lambda: "── todo" in shown(app))
