@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.acts import Answer, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
@@ -51,6 +51,9 @@ from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.core.triggers import TriggerFired
 
+if TYPE_CHECKING:  # only on a terminal
+    from codeagent.live_line import LiveLine
+
 Output = Literal["text", "json", "jsonl"]
 Channel = Literal["out", "err"]
 
@@ -74,12 +77,15 @@ class Streams:
     out: Callable[[bytes], None] | None
     err: Callable[[bytes], None] | None
     out_is_terminal: bool = False
+    err_is_terminal: bool = False
+    """Whether a line there can be drawn again."""
 
     @classmethod
     def standard(cls) -> "Streams":
         out = None if sys.stdout is None else write_all_to(1)
         err = None if sys.stderr is None else write_all_to(2)
-        return cls(out, err, out is not None and os.isatty(1))
+        redraws = err is not None and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"
+        return cls(out, err, out is not None and os.isatty(1), redraws)
 
 
 class Headless:
@@ -94,6 +100,7 @@ class Headless:
         self._output = output
         self._approve = approve
         self._writer = _Writer(streams, self._output_failed)
+        self._live = self._live_line() if streams.err_is_terminal and output != "jsonl" else None
         self._agent: AgentHandle | None = None
         self._failure: OSError | None = None
         self._signal: signal.Signals | None = None
@@ -111,7 +118,24 @@ class Headless:
 
     def say(self, text: str) -> None:
         """Print a line for the user on standard error."""
-        self._writer.put("err", f"{self._redactor.clean(text)}\n")
+        self._put("err", f"{self._redactor.clean(text)}\n")
+
+    def _put(self, channel: Channel, text: str) -> None:
+        """Print a text instead of the live line, which comes back."""
+        if self._live is not None:
+            self._live.erase()
+        self._writer.put(channel, text)
+
+    def _live_line(self) -> "LiveLine":
+        from codeagent.live_line import LiveLine  # only on a terminal
+
+        def columns() -> int:
+            try:
+                return os.get_terminal_size(2).columns
+            except OSError:
+                return _WIDTH
+
+        return LiveLine(lambda text: self._writer.draw(self._redactor.clean(text)), columns)
 
     async def run(self, runtime: Runtime, prompt: str | RunRecipe | RunGroup) -> int:
         """Run one prompt, every step of a recipe, or a group, to its end, and return the exit code.
@@ -132,11 +156,13 @@ class Headless:
         finally:
             self._agent = None
         if self._output == "json" and self._ends:
-            self._writer.put("out", self._report_of_steps(self._ends) + "\n")
+            self._put("out", self._report_of_steps(self._ends) + "\n")
         return self._exit_code()
 
     async def close(self) -> None:
         """Write what is left and give the signals back; idempotent."""
+        if self._live is not None:
+            self._live.close()
         await self._writer.close()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
@@ -149,6 +175,8 @@ class Headless:
 
     def show(self, event: KnownEvent) -> None:
         """Print one event."""
+        if self._live is not None:
+            self._live.take(event)
         if isinstance(event, ToolResultAdded):
             self._results.append(event)
         end = _end_of(event) if event.agent == MAIN else None
@@ -160,7 +188,7 @@ class Headless:
         self._unsaved = self._unsaved or isinstance(event, SessionNotSaved)
         match self._output:
             case "jsonl":
-                self._writer.put("out", visible_json(event_json(event, self._redactor)) + "\n")
+                self._put("out", visible_json(event_json(event, self._redactor)) + "\n")
                 if end is not None and end.reason in ("failed", "limit", "denied"):
                     self.say(_end_line(end))
                 elif isinstance(event, SessionNotSaved):
@@ -168,7 +196,7 @@ class Headless:
             case "json":
                 self._show_progress(event)
                 if end is not None and self._ends is None:
-                    self._writer.put("out", visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n")
+                    self._put("out", visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n")
             case "text":
                 self._show_progress(event)
                 match event:
@@ -178,7 +206,7 @@ class Headless:
     def _show_text(self, text: str) -> None:
         if text:
             gap, self._said = "\n" if self._said else "", True
-            self._writer.put("out", f"{gap}{self._redactor.clean(text)}\n")
+            self._put("out", f"{gap}{self._redactor.clean(text)}\n")
 
     def _show_progress(self, event: KnownEvent) -> None:
         """Say what happened, behind the name of the child to which it did."""
@@ -304,6 +332,12 @@ class _Writer:
         data = shown.encode("utf-8", "backslashreplace")
         self._backlog += len(data)
         self._queue.put((channel, data))
+
+    def draw(self, text: str) -> None:
+        """Queue what moves the cursor of the terminal on standard error."""
+        data = text.encode("utf-8", "backslashreplace")
+        self._backlog += len(data)
+        self._queue.put(("err", data))
 
     async def room(self) -> None:
         """Wait while too much is unwritten."""

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from codeagent.headless import BROKEN_PIPE, NOBODY, NOBODY_FOR_HOSTS, Headless, 
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 from tests.table import for_each
+from tests.tui.scripts import Recording
 
 
 class PlayedAgent:
@@ -441,3 +443,18 @@ async def test_a_prompt_that_a_hook_denied_ends_as_denied_with_the_reason() -> N
     assert (code, report["reason"], report["error"], report["text"]) == (4, "denied", why, "")
     code, printed = await play([denied], output="text")
     assert (code, printed.out, printed.err.decode()) == (4, b"", f"warning: {why}\n")
+
+
+async def test_on_a_terminal_a_live_line_says_what_is_awaited_and_is_gone_when_anything_else_is_printed() -> None:
+    printed = Printed()
+    streams = replace(printed.streams(), err_is_terminal=True)
+    await play(PlayedAgent(Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events), streams=streams)
+    shown = printed.err.decode()
+    assert "\r\x1b[Kwaiting for claude-sonnet-4-5 · " in shown
+    before, _, last = shown.rpartition("\r\x1b[K")
+    assert last.startswith("done · ") and "done ·" not in before
+
+
+async def test_without_a_terminal_nothing_is_drawn_again() -> None:
+    _, printed = await play(Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events)
+    assert b"\x1b" not in printed.err and b"\r" not in printed.err

@@ -10,11 +10,20 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.permissions import Permissions
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, ModelErrorKind
-from codeagent.core.events import MessageAdded, Notice, ProviderToolUsed, ReasoningDelta, TextDelta, ToolCallAdded
+from codeagent.core.events import (
+    MessageAdded,
+    Notice,
+    ProviderToolUsed,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallAdded,
+    ToolCallDelta,
+)
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from codeagent.core.model import (
     CallClosed,
+    CallGrowing,
     FellBack,
     Heartbeat,
     Model,
@@ -38,6 +47,9 @@ _ELSEWHERE = "the provider's search"
 """Whose text the model has read, see `Policy.heard`."""
 
 
+_Piece = TextDelta | ReasoningDelta | ToolCallDelta
+
+
 class StreamedAnswer:
     """Receives one answer. Calls that were announced but are not part of it get a result, too."""
 
@@ -50,8 +62,8 @@ class StreamedAnswer:
         self._text: list[str] = []
         self._void = False
         """The text is that of an attempt that failed; the first piece of the next one replaces it."""
-        self._kind: type[TextDelta | ReasoningDelta] | None = None
-        """Whether a piece was emitted in this turn of the event loop; the others are in `_merged`."""
+        self._shown: _Piece | None = None
+        """The piece that was emitted in this turn of the event loop; what continues it is in `_merged`."""
         self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
@@ -64,9 +76,11 @@ class StreamedAnswer:
                 match event:
                     case TextPiece(text):
                         self._keep(text)
-                        self._show(TextDelta, text)
+                        self._show(TextDelta(text=text))
                     case ReasoningPiece(text):
-                        self._show(ReasoningDelta, text)
+                        self._show(ReasoningDelta(text=text))
+                    case CallGrowing(call_id, name, text):
+                        self._show(ToolCallDelta(call_id=self._unused(call_id), name=name, text=text))
                     case ProviderUse():
                         self._emit_merged()
                         await take_use(event, self._emitter, self._executor.outputs, self._permissions)
@@ -90,25 +104,25 @@ class StreamedAnswer:
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
 
-    def _show(self, kind: type[TextDelta | ReasoningDelta], text: str) -> None:
-        """Emit a piece; those that follow in the same turn of the event loop become one event."""
-        if kind is not self._kind:
-            self._emit_merged()
-            self._kind = kind
-            self._emitter.emit(kind(text=text))
-            asyncio.get_running_loop().call_soon(self._turn)
-        else:
-            self._merged.append(text)
+    def _show(self, piece: _Piece) -> None:
+        """Emit a piece; those that continue it in the same turn of the event loop become one event."""
+        if self._shown is not None and replace(self._shown, text=piece.text) == piece:
+            self._merged.append(piece.text)
+            return
+        self._emit_merged()
+        self._shown = piece
+        self._emitter.emit(piece)
+        asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._emit_merged()
-        self._kind = None
+        self._shown = None
 
     def _emit_merged(self) -> None:
-        if self._merged and self._kind is not None:
+        if self._merged and self._shown is not None:
             text = "".join(self._merged)
             self._merged.clear()
-            self._emitter.emit(self._kind(text=text))
+            self._emitter.emit(replace(self._shown, text=text))
 
     def _take(self, event: CallClosed | ToolsLeftOut | Heartbeat | Retrying | FellBack) -> None:
         self._emit_merged()
@@ -128,13 +142,16 @@ class StreamedAnswer:
 
     def _announce(self, call: ToolCall) -> ToolCall:
         """Return the call with an id that no earlier answer used; it is announced once."""
-        unique = call if call.id not in self._known_ids else replace(call, id=self._fresh(call.id))
+        unique = replace(call, id=self._unused(call.id))
         if unique.id not in self._announced:
             self._announced[unique.id] = unique
             self._emitter.emit(ToolCallAdded(call_id=unique.id, name=unique.name, arguments=unique.arguments))
         return unique
 
-    def _fresh(self, call_id: str) -> str:
+    def _unused(self, call_id: str) -> str:
+        """Return the id, or one made of it if an earlier answer used it."""
+        if call_id not in self._known_ids:
+            return call_id
         number = 2
         while f"{call_id}_{number}" in self._known_ids:
             number += 1
@@ -165,8 +182,14 @@ class StreamedAnswer:
 
 def retried(retry: Retrying) -> ModelRetried:
     """Return the notice that a request is repeated."""
-    text = f"{retry.reason}; attempt {retry.attempt} in {retry.delay:.1f} s"
-    return ModelRetried(text=text, reason=retry.reason, attempt=retry.attempt, delay_s=round(retry.delay, 3))
+    often = f"attempt {retry.attempt} of {retry.attempts}" if retry.attempts else f"attempt {retry.attempt}"
+    return ModelRetried(
+        text=f"{retry.reason}; {often} in {retry.delay:.1f} s",
+        reason=retry.reason,
+        attempt=retry.attempt,
+        delay_s=round(retry.delay, 3),
+        attempts=retry.attempts,
+    )
 
 
 def fell_back(change: FellBack) -> ModelFellBack:

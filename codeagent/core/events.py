@@ -100,6 +100,18 @@ class ReasoningDelta(BaseEvent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCallDelta(BaseEvent):
+    """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer is not discarded."""
+
+    durable: ClassVar[bool] = False
+    type: Literal["tool.arguments"] = "tool.arguments"
+    call_id: str
+    name: str
+    text: str
+    """A further piece of the arguments, as the model writes them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallAdded(BaseEvent):
     """A call's block closed in the stream; nothing has run yet."""
 
@@ -353,6 +365,7 @@ KnownEvent = (
     | MessageAdded
     | TextDelta
     | ReasoningDelta
+    | ToolCallDelta
     | ToolCallAdded
     | ProviderToolUsed
     | BatchPlanned

@@ -34,6 +34,17 @@ class ReasoningPiece:
 
 
 @dataclass(frozen=True)
+class CallGrowing:
+    """A piece of a call's arguments; the call may still be discarded with the answer."""
+
+    call_id: str
+    """As in the CallClosed that follows, unless the provider gives the call another id in between."""
+    name: str
+    """As far as it is known."""
+    text: str
+
+
+@dataclass(frozen=True)
 class CallClosed:
     """A call's block ended in the stream; it may still be discarded with the answer."""
 
@@ -42,7 +53,7 @@ class CallClosed:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Something arrived that is not shown yet, such as part of a call's arguments; the stream is alive."""
+    """Something arrived that is not shown; the stream is alive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +87,8 @@ class Retrying:
     attempt: int
     """Number of the next attempt, from 2."""
     delay: float
+    attempts: int = 0
+    """How many are made at most; 0 if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,16 @@ class ModelAnswer:
 
 
 ModelEvent = (
-    TextPiece | ReasoningPiece | CallClosed | ProviderUse | ToolsLeftOut | Heartbeat | Retrying | FellBack | ModelAnswer
+    TextPiece
+    | ReasoningPiece
+    | CallGrowing
+    | CallClosed
+    | ProviderUse
+    | ToolsLeftOut
+    | Heartbeat
+    | Retrying
+    | FellBack
+    | ModelAnswer
 )
 
 

@@ -71,6 +71,8 @@ class ModelRetried(TypedNotice):
     """The number of the next attempt, from 2."""
     delay_s: float
     """Seconds until the next attempt."""
+    attempts: int = 0
+    """How many are made at most; 0 if that is unknown, and in older logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

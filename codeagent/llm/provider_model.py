@@ -6,12 +6,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import groupby
 
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import (
+    CallGrowing,
     Heartbeat,
     ModelAnswer,
     ModelEvent,
@@ -146,13 +148,20 @@ class Pace:
             self._since = time.perf_counter()
 
 
+def _grown(event: ModelEvent) -> tuple[type, str, str]:
+    """Return what the event is a piece of."""
+    return (type(event), event.call_id, event.name) if isinstance(event, CallGrowing) else (type(event), "", "")
+
+
 def _taken(events: list[ModelEvent]) -> list[ModelEvent]:
     """Empty the list; return its events, with neighbouring pieces of a text as one: each has a long way to go."""
     taken: list[ModelEvent] = []
-    for kind, run in groupby(events, type):
-        if issubclass(kind, TextPiece | ReasoningPiece):
-            taken.append(kind("".join(piece.text for piece in run if isinstance(piece, kind))))
+    for _, run in groupby(events, _grown):
+        first, *others = run
+        if isinstance(first, TextPiece | ReasoningPiece | CallGrowing):
+            rest = (piece.text for piece in others if isinstance(piece, type(first)))
+            taken.append(replace(first, text="".join((first.text, *rest))))
         else:
-            taken += run
+            taken += [first, *others]
     events.clear()
     return taken

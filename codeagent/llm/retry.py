@@ -101,7 +101,7 @@ class RetryingModel(ModelWrapper):
             finally:
                 await _close(events)
             waited += delay
-            yield Retrying(reason, attempt + 1, delay)
+            yield Retrying(reason, attempt + 1, delay, self._attempts)
             await self._sleep(delay)
 
     async def _next(self, events: AsyncIterator[ModelEvent], heard: float, attempt: int) -> ModelEvent | None:

@@ -10,7 +10,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, Thinking, ToolCall, Usage, WebSource
-from codeagent.core.model import CallClosed, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
+from codeagent.core.model import CallClosed, CallGrowing, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
@@ -182,20 +182,18 @@ class Accumulator:
             text, self._held = text[:-1], text[-1]
         return _mend(text)
 
-    def _call(self, piece: CallPiece) -> list[CallClosed]:
+    def _call(self, piece: CallPiece) -> list[ModelEvent]:
         call = self._find(piece)
         if call is not None:
             if piece.id and not call.wire_id and not call.closed:
                 call.wire_id, call.id = piece.id, self._new_id(piece.id)
-            _extend(call, piece)
-            return []
+            return _extend(call, piece)
         closed = self._close([c for c in self._calls if not c.closed and not c.foreign and is_object(c.arguments)])
         call = _OpenCall(id=self._new_id(piece.id or ""), wire_id=piece.id or "")
         self._calls.append(call)
         if piece.index is not None:
             self._by_index[piece.index] = call
-        _extend(call, piece)
-        return closed
+        return [*closed, *_extend(call, piece)]
 
     def _find(self, piece: CallPiece) -> _OpenCall | None:
         """Return the call that the piece continues; None if it begins one."""
@@ -233,14 +231,14 @@ class Accumulator:
         return closed
 
 
-def _extend(call: _OpenCall, piece: CallPiece) -> None:
+def _extend(call: _OpenCall, piece: CallPiece) -> list[ModelEvent]:
     """Add the piece. Raises ModelError if the call was closed, and maybe acted on, before."""
     if _repeats(call, piece):
-        return
+        return []
     if piece.name and piece.name != call.name:
         call.name += piece.name
     if not piece.arguments:
-        return
+        return []
     if call.closed and piece.arguments.strip():
         raise ModelError(
             f"the provider continued the call of {call.name} after it had ended", kind="server", retryable=True
@@ -248,6 +246,7 @@ def _extend(call: _OpenCall, piece: CallPiece) -> None:
     if call.parts == ["{}"] and piece.arguments.strip():
         call.parts.clear()
     call.parts.append(piece.arguments)
+    return [] if call.foreign or call.closed else [CallGrowing(call.id, _mend(call.name), _mend(piece.arguments))]
 
 
 def _repeats(call: _OpenCall, piece: CallPiece) -> bool:

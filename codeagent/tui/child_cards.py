@@ -11,6 +11,8 @@ from codeagent.tui.transcript.blocks import ChildView
 
 AnyEvent = events.KnownEvent | events.UnknownEvent
 Apply = Callable[[AnyEvent], None]
+_SAID = {"asking": "waiting for its model", "writing": "writing a call"}
+"""What a phase is called below a card, where no time is counted."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ChildCards:
             return
         child.apply(event)
         status, view = child.state.status.now, child.view
-        view.phase = "" if isinstance(event, events.RunFinished) else status.phase
+        view.phase = "" if isinstance(event, events.RunFinished) else _SAID.get(status.phase, status.phase)
         view.tokens, view.cost_usd = status.input_tokens + status.output_tokens, status.cost_usd
         match event:
             case events.ToolStarted():

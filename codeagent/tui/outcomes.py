@@ -186,11 +186,11 @@ def show_model(event: ModelChanged | ModelRetried | ModelFellBack, state: UiStat
             state.status.set(model=event.model)
         case ModelRetried():
             state.document.break_off_answer()
-            state.status.set(phase="retrying", retry_at=event.ts + event.delay_s, retry_reason=event.reason)
+            state.status.set(phase="retrying", retry_reason=event.reason)
         case ModelFellBack():
             state.document.drop_answer()
             state.document.remark(event.text, event.level)
-            state.status.set(phase="thinking", model=event.model, retry_at=None, retry_reason="")
+            state.status.set(phase="asking", model=event.model, retry_reason="")
         case _:
             assert_never(event)
 
@@ -218,7 +218,7 @@ def show_compaction(
             assert_never(event)
     if isinstance(event, CompactionFailed | ContextCompacted):
         state.boundary.set(None)
-        state.status.set(**({"phase": "thinking"} if state.status.now.in_run else {"phase": "idle", "halt": ""}))
+        state.status.set(**({"phase": "asking"} if state.status.now.in_run else {"phase": "idle", "halt": ""}))
 
 
 def _kept(files: tuple[str, ...]) -> str:

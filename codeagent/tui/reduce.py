@@ -15,6 +15,7 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.notes import SHELL, job_note, words_of
 from codeagent.core.policy import Mode
+from codeagent.core.pulse_events import follow
 from codeagent.core.todo import TodoChanged
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
@@ -48,6 +49,8 @@ class Reducer:
         """Arguments of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
         """The state of a call before the question about it, restored afterwards, by id of the question."""
+        self._asking_since = self._paused_since = 0.0
+        """Since when the run has waited for an answer, and at a boundary, in seconds since the epoch."""
         self._moments: dict[str, str] = {}
         """The prompt, or what the batch was about, by id of the checkpoint."""
         self._waited: dict[str, float] = {}
@@ -58,6 +61,7 @@ class Reducer:
             self._children.apply(event, self._state)
             return
         document, state = self._document, self._state
+        follow(state.pulse, event)
         match event:
             case events.RunStarted():
                 self._begin_run(event)
@@ -65,17 +69,13 @@ class Reducer:
                 self._end_run(event)
             case events.TurnStarted():
                 self._thought = False
-                state.status.set(phase="thinking", retry_at=None, retry_reason="")
+                state.status.set(phase="asking", retry_reason="")
             case events.TurnFinished():
                 outcomes.add_usage(event.usage, state, context=True)
             case events.MessageAdded():
                 self._add_message(event)
-            case events.TextDelta():
-                state.status.set(phase="answering")
-                document.stream_text(event.text, event.ts)
-            case events.ReasoningDelta():
-                self._thought = True
-                document.stream_thoughts(event.text, event.ts)
+            case events.TextDelta() | events.ReasoningDelta() | events.ToolCallDelta():
+                self._stream(event)
             case events.ToolCallAdded():
                 self._arguments[event.call_id] = event.arguments
                 document.close_thoughts(event.ts)
@@ -138,13 +138,8 @@ class Reducer:
                 self._edit_call(event)
             case notices.RunPausing():
                 self._halt("pausing")
-            case notices.RunPaused():
-                state.boundary.pause(event.why, event.text, event.batch, event.calls)
-                status.set(batch=event.batch)
-                self._halt("paused")
-            case notices.RunResumed():
-                state.boundary.resumed()
-                self._halt("")
+            case notices.RunPaused() | notices.RunResumed():
+                self._wait_at_boundary(event)
             case notices.RunStopped():
                 self._stopped = event  # shown with the end of the run
             case notices.RunNotBegun():
@@ -198,7 +193,7 @@ class Reducer:
         self._arguments.clear()
         self._state.boundary.set(None)
         self._state.status.set(in_run=True, model=event.model, mode=self._mode, session=event.session)
-        self._state.status.set(phase="thinking", since=event.ts, batch=0)
+        self._state.status.set(phase="working", since=event.ts, batch=0)
 
     def _end_run(self, event: events.RunFinished) -> None:
         state = self._state
@@ -214,13 +209,39 @@ class Reducer:
         self._waited.clear()
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
-        state.status.set(in_run=False, waits_since=None, retry_at=None, retry_reason="")
+        state.status.set(in_run=False, waits_since=None, retry_reason="")
         state.status.set(phase=state.phase_at_rest, halt="", since=event.ts, batch=0)
+
+    def _wait_at_boundary(self, event: notices.RunPaused | notices.RunResumed) -> None:
+        state = self._state
+        if isinstance(event, notices.RunPaused):
+            self._paused_since = event.ts
+            state.boundary.pause(event.why, event.text, event.batch, event.calls)
+            state.status.set(batch=event.batch)
+            self._halt("paused")
+            return
+        if state.status.now.halt == "paused":
+            self._resume_count(event.ts - self._paused_since)
+        state.boundary.resumed()
+        self._halt("")
 
     def _halt(self, halt: Halt) -> None:
         """Set what holds the run; a run that is being stopped stays that way until it ends."""
         if self._state.status.now.halt != "stopping":
             self._state.status.set(halt=halt)
+
+    def _stream(self, event: events.TextDelta | events.ReasoningDelta | events.ToolCallDelta) -> None:
+        self._state.status.set(phase=self._state.pulse.state or "answering", retry_reason="")
+        match event:
+            case events.TextDelta():
+                self._document.stream_text(event.text, event.ts)
+            case events.ReasoningDelta():
+                self._thought = True
+                self._document.stream_thoughts(event.text, event.ts)
+            case events.ToolCallDelta():
+                self._document.close_thoughts(event.ts)
+            case _:
+                assert_never(event)
 
     def _add_message(self, event: events.MessageAdded) -> None:
         match event.message:
@@ -267,6 +288,8 @@ class Reducer:
         card = self._document.card(event.call_id, event.name, event.target)
         self._asked_of[event.approval_id], card.state = card.state, "asking"
         self._document.touch_card(event.call_id)
+        if not self._state.approvals.waiting:
+            self._asking_since = event.ts
         self._state.approvals.add(event)
         self._state.status.set(phase="waiting")
 
@@ -275,8 +298,18 @@ class Reducer:
         card.state = self._asked_of.pop(event.approval_id, "planned")
         card.said = outcomes.said_of(event, card.name) or card.said
         self._document.touch_card(event.call_id)
+        asked = next((one for one in self._state.approvals.waiting if one.approval_id == event.approval_id), None)
         self._state.approvals.remove(event.approval_id)
+        if asked is not None and event.call_id in self._waited:  # its own time stopped while it waited for the user
+            card.began = None if card.began is None else card.began + event.ts - asked.ts
+            self._wait_for(event.call_id, self._waited[event.call_id] + event.ts - asked.ts)
+        if not self._state.approvals.waiting:
+            self._resume_count(event.ts - self._asking_since)
         self._state.status.set(phase=self._state.phase_at_rest)
+
+    def _resume_count(self, waited: float) -> None:
+        """Do not count the seconds for which the run waited for the user."""
+        self._state.status.set(since=self._state.status.now.since + max(0.0, waited))
 
     def _show_call(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -335,7 +336,7 @@ class SessionClient:
             case _ if refused is not None:
                 self._give_back(act, refused)
             case acts.Prompt() | acts.RunRecipe() if self.running:
-                status.set(phase="thinking")
+                status.set(phase="working", since=time.time())
             case acts.Stop() if self.running:
                 status.set(halt="stopping")
             case acts.Step(on):

@@ -5,6 +5,7 @@ from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.pulse import Pulse
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document
 
@@ -15,9 +16,12 @@ if TYPE_CHECKING:  # the first frame does not show any of these
     from codeagent.core.notices import PauseReason
     from codeagent.core.todo import TodoItem
 
-Phase = Literal["starting", "idle", "thinking", "answering", "working", "waiting", "retrying", "compacting"]
-"""What the run is doing. waiting: for the user. retrying: the request is repeated at `retry_at`. compacting: the
-conversation is being summarized."""
+Phase = (
+    Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]
+    | Literal["working", "waiting", "compacting"]
+)
+"""What the run is doing. asking to retrying: see `core.pulse`. waiting: for the user. compacting: the conversation is
+being summarized."""
 Halt = Literal["", "pausing", "paused", "stopping"]
 """What the user did to a run, or how it waits for the user; no piece of an answer changes it.
 
@@ -328,8 +332,6 @@ class Status:
     output_tokens: int = 0
     cache_read_tokens: int = 0
     estimated: bool = False
-    retry_at: float | None = None
-    """Seconds since the epoch."""
     retry_reason: str = ""
     stepping: bool = False
     """Whether the run pauses before every batch."""
@@ -347,6 +349,8 @@ class Status:
     """The lines that every compaction keeps."""
     todo: "tuple[TodoItem, ...]" = ()
     """The model's to-do list."""
+    detailed: bool = False
+    """Whether everything is shown at full detail."""
     notice: str = ""
     """One short line shown instead of the hints: what just happened."""
 
@@ -376,6 +380,8 @@ class UiState:
     boundary: Boundary = field(default_factory=Boundary)
     jobs: JobBoard = field(default_factory=JobBoard)
     status: StatusBoard = field(default_factory=StatusBoard)
+    pulse: Pulse = field(default_factory=Pulse)
+    """How the answer that is awaited is coming; nobody is told of its changes, which may be many in a second."""
     give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
     prefer: Callable[[str | None, bool], None] = lambda theme, bell: None

@@ -16,6 +16,7 @@ from codeagent.core.events import KnownEvent, Notice, ProviderToolUsed
 from codeagent.core.messages import AssistantMessage, ImagePart, ToolCall, Usage
 from codeagent.core.model import (
     CallClosed,
+    CallGrowing,
     ModelAnswer,
     ModelEvent,
     ModelRequest,
@@ -98,6 +99,15 @@ async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that
     assert notice.text == "m has no web_search of its provider's own that can be used here: not sent"
 
 
+async def test_the_arguments_of_two_calls_are_never_joined_in_one_event() -> None:
+    pieces = [CallGrowing("c1", "write", "{"), CallGrowing("c1", "write", "}"), CallGrowing("c2", "write", "{")]
+    assert await emitted([*pieces, ModelAnswer(AssistantMessage(), Usage())]) == [
+        ("tool.arguments", "{"),
+        ("tool.arguments", "}"),
+        ("tool.arguments", "{"),
+    ]
+
+
 async def test_what_came_before_a_stream_breaks_is_an_event() -> None:
     broken = ModelError("it broke", kind="cut")
     assert await emitted([TextPiece("a"), TextPiece("b"), broken]) == [("text.delta", "a"), ("text.delta", "b")]
@@ -109,11 +119,12 @@ async def test_what_came_before_a_stream_breaks_is_an_event() -> None:
             st.just(TURN),
             st.builds(TextPiece, st.text("ab", min_size=1)),
             st.builds(ReasoningPiece, st.text("xy", min_size=1)),
+            st.builds(CallGrowing, st.just("call_1"), st.just("write"), st.text("{}", min_size=1)),
         )
     )
 )
 def test_merged_pieces_are_the_same_text_in_the_same_order(things: list[Any]) -> None:
-    kinds = {TextPiece: "text.delta", ReasoningPiece: "reasoning.delta"}
+    kinds = {TextPiece: "text.delta", ReasoningPiece: "reasoning.delta", CallGrowing: "tool.arguments"}
     expected = [(kinds[type(thing)], thing.text) for thing in things if thing != TURN]
 
     def joined(events: list[tuple[str, str]]) -> list[tuple[str, str]]:

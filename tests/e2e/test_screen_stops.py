@@ -17,7 +17,7 @@ PHASES: dict[str, tuple[Turn, Callable[[PtyScreen], bool]]] = {
     "calling": (calls(bash(SLEEP)), lambda screen: any(SLEEP.split()[1].encode() in line for line in running())),
     "retrying": (
         {"text": "", "error": {"status": 529, "retry_after": 100}},
-        lambda screen: "retrying in" in screen.screen()[-1],
+        lambda screen: "attempt 2 of 6 in" in screen.screen()[-1],
     ),
     "waiting for an answer": (
         calls(("ask_user", {"question": "Which one?", "options": ["this", "that"]})),

@@ -62,7 +62,7 @@ async def test_a_failed_attempt_is_announced_and_repeated() -> None:
     clock = Clock()
     model = retrying(Playing([TextPiece("half"), failure()], [TextPiece("ok"), answer()]), clock)
     heard = await ask(model)
-    assert heard.events == [TextPiece("half"), Retrying("busy", 2, 2.0), TextPiece("ok"), answer()]
+    assert heard.events == [TextPiece("half"), Retrying("busy", 2, 2.0, 6), TextPiece("ok"), answer()]
     assert clock.slept == [2.0]
 
 

@@ -8,13 +8,18 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall
-from codeagent.core.model import CallClosed, ModelEvent, ReasoningPiece, TextPiece
+from codeagent.core.model import CallClosed, CallGrowing, ModelEvent, ReasoningPiece, TextPiece
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
+
+
+def settled(events: list[ModelEvent]) -> list[ModelEvent]:
+    """Leave out the pieces of arguments."""
+    return [event for event in events if not isinstance(event, CallGrowing)]
 
 
 def assemble(*deltas: Delta, taken: tuple[str, ...] = ()) -> tuple[list[ModelEvent], AssistantMessage]:
     accumulator = Accumulator(taken)
-    events = [event for delta in deltas for event in accumulator.add(delta)]
+    events = [event for delta in deltas for event in settled(accumulator.add(delta))]
     closed, message = accumulator.finish("m")
     return [*events, *closed], message
 
@@ -39,10 +44,10 @@ def test_text_and_reasoning_are_joined_and_streamed() -> None:
 
 def test_a_call_closes_when_the_next_one_begins_and_the_last_at_the_end() -> None:
     accumulator = Accumulator()
-    assert accumulator.add(call(0, "call_one_1", "read", '{"path": ')) == []
-    assert accumulator.add(call(0, None, None, '"a"}')) == []
+    assert settled(accumulator.add(call(0, "call_one_1", "read", '{"path": '))) == []
+    assert settled(accumulator.add(call(0, None, None, '"a"}'))) == []
     first = CallClosed(ToolCall(id="call_one_1", name="read", arguments='{"path": "a"}'))
-    assert accumulator.add(call(1, "call_two_2", "bash", "{}")) == [first]
+    assert settled(accumulator.add(call(1, "call_two_2", "bash", "{}"))) == [first]
     accumulator.add(STOP)
     closed, message = accumulator.finish("m")
     assert closed == [CallClosed(ToolCall(id="call_two_2", name="bash", arguments="{}"))]
@@ -267,3 +272,14 @@ def test_a_stream_cut_anywhere_gives_no_message_and_no_half_a_call(
     assert all(each in calls for each in closed)
     with pytest.raises(ModelError):
         accumulator.finish("m")
+
+
+def test_the_pieces_of_a_calls_arguments_are_told_as_they_come_and_together_are_the_arguments() -> None:
+    accumulator, whole = Accumulator(), ('{"path": ', '"a.txt"', "}")
+    told: list[ModelEvent] = []
+    told += accumulator.add(Delta(calls=(CallPiece(0, "call_one_1", "write"),)))
+    for piece in whole:
+        told += accumulator.add(Delta(calls=(CallPiece(0, arguments=piece),)))
+    told += accumulator.add(Delta(calls=(CallPiece(0, "call_one_1", "write", "".join(whole)),)))
+
+    assert told == [CallGrowing("call_one_1", "write", piece) for piece in whole]

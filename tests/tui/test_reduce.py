@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codeagent.agent.prompt import NO_PLAN, PLAN
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock, TextBlock
-from codeagent.core.events import MessageAdded, ProviderToolUsed, UnknownEvent
+from codeagent.core.events import MessageAdded, ProviderToolUsed, ToolCallDelta, UnknownEvent
 from codeagent.core.messages import AssistantMessage, UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
@@ -44,7 +44,7 @@ def test_a_run_begins_with_what_the_user_said() -> None:
 
     assert [type(block) for block in state.document.blocks] == [PromptBlock]
     assert state.document.blocks[0].text == "fix it"
-    assert (state.status.now.phase, state.status.now.since) == ("thinking", START)
+    assert (state.status.now.phase, state.status.now.since) == ("asking", START)
     assert state.status.now.model == "anthropic/claude-sonnet-4-5"
 
 
@@ -70,6 +70,25 @@ def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
     assert (thoughts.text, thoughts.open) == ("Let me see.", False)
     assert (answer.text, answer.open) == ("Hello", True)
     assert state.status.now.phase == "answering"
+
+
+def test_a_run_waits_for_its_model_until_the_first_piece_came_and_says_what_comes_then() -> None:
+    recording, phases = Recording().run("hi"), list[str]()
+    phases.append(show(recording).status.now.phase)
+    phases.append(show(recording.think("hm")).status.now.phase)
+    recording.add(ToolCallDelta, call_id="c1", name="write", text='{"path": "a", "content": "')
+    recording.add(ToolCallDelta, call_id="c1", name="write", text="é" * 2048)
+    state = show(recording)
+    phases.append(state.status.now.phase)
+
+    assert phases == ["asking", "thinking", "writing"]
+    assert state.pulse.words(recording.now) == "writing 4 KB"
+
+
+def test_the_time_of_a_run_does_not_count_on_while_a_card_waits() -> None:
+    recording = Recording().run("hi").plan(("c1", "bash", "make", "prompt")).ask("c1", "bash", "make")
+    recording.now += 100
+    assert show(recording.resolve("c1", "once")).status.now.since == START + 102
 
 
 def test_the_whole_answer_replaces_what_was_streamed() -> None:
@@ -237,7 +256,7 @@ def test_a_retry_marks_what_was_shown_of_the_answer_and_counts_down() -> None:
 
     assert answers(state) == [("half an ans", False, True)]
     now = state.status.now
-    assert (now.phase, now.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
+    assert (now.phase, state.pulse.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
 
 
 def test_the_next_attempt_replaces_what_was_shown_whatever_it_brings() -> None:

@@ -430,7 +430,7 @@ async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_sc
     launcher = FakeLauncher()
     client, state, given_back = await ready(launcher)
     client.do(Prompt("fix it"))
-    assert state.status.now.phase == "thinking"
+    assert state.status.now.phase == "working"
 
     why = "the prompt was not sent: a hook denied it: not on a Friday"
     launcher.agent.emit(RunNotBegun(seq=5, ts=1.0, session="s", text=why, prompt="fix it"))

@@ -20,6 +20,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import (
     CallClosed,
+    CallGrowing,
     FellBack,
     Heartbeat,
     Model,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:  # the parsers, which most models never need
 _NAMELESS = "tool_call"
 """Replaces the name of the tool in a block that gives none."""
 _REPORT_ENDS = ":\n"
+_SHORTEST_CALL = 40
+"""Characters of an answer that are held back before they are said to be those of a call."""
 _WAS_THINKING = "this block was part of your thinking, so nothing ran"
 
 
@@ -96,7 +99,9 @@ class TextToolModel(ModelWrapper):
                 case TextPiece(text):
                     for found in answer.add(text):
                         yield found
-                case ReasoningPiece() | CallClosed() | ProviderUse() | ToolsLeftOut() | Heartbeat():
+                    if answer.held_back:
+                        yield CallGrowing("", "", text)
+                case ReasoningPiece() | CallGrowing() | CallClosed() | ProviderUse() | ToolsLeftOut() | Heartbeat():
                     yield event
                 case Retrying() | FellBack():
                     answer = _Answer(self._protocol.parser(tools), reads=bool(tools))
@@ -116,8 +121,15 @@ class _Answer:
         self._parser, self._reads = parser, reads
         self._text: list[str] = []
         self._calls: list[ToolCall] = []
+        self._unread = 0
+
+    @property
+    def held_back(self) -> bool:
+        """Whether so much came without a word to show that it is most likely a call."""
+        return self._unread >= _SHORTEST_CALL
 
     def add(self, text: str) -> Iterator[ModelEvent]:
+        self._unread += len(text)
         return self._events(self._parser.feed(text) if self._reads else [Text(text)])
 
     def end(self) -> Iterator[ModelEvent]:
@@ -131,6 +143,7 @@ class _Answer:
 
     def _events(self, pieces: list[AnswerPiece]) -> Iterator[ModelEvent]:
         for piece in pieces:
+            self._unread = 0
             match piece:
                 case Text(text):
                     self._text.append(text)

@@ -410,6 +410,7 @@ class ChatScreen(Screen[None]):
     def action_next_detail(self) -> None:
         detail = _DETAILS[(_DETAILS.index(self.view.detail) + 1) % len(_DETAILS)]
         self.view.set_detail(detail)
+        self.state.status.set(detailed=detail == "full")
         self.tell(f"detail: {detail}")
 
     def action_turn(self, way: Literal["page_up", "page_down", "home", "end"]) -> None:

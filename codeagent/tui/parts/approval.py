@@ -8,6 +8,7 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.policy import HOSTS, Decision
+from codeagent.core.pulse import duration
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.approval_body import Asked, asker, pieces, question_pieces
 from codeagent.tui.parts.card_content import (
@@ -28,7 +29,6 @@ from codeagent.tui.parts.card_content import (
 from codeagent.tui.parts.checks import call_edit, check_rule
 from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.parts.status import duration
 from codeagent.tui.rendering.lines import flat
 
 _ASKS = {

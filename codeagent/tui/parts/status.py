@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -12,14 +11,15 @@ from textual.geometry import Region
 from textual.timer import Timer
 
 from codeagent import __version__
+from codeagent.core.pulse import Pulse, duration
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import AtBoundary, Phase, PlanReady, Status, StatusBoard, UiState
 from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
-_BUSY: frozenset[Phase] = frozenset({"thinking", "answering", "working", "retrying", "compacting"})
-_TIMED: frozenset[Phase] = frozenset({"thinking", "working"})
+_COMING: frozenset[Phase] = frozenset({"asking", "thinking", "answering", "writing", "retrying"})
+_BUSY: frozenset[Phase] = _COMING | {"working", "compacting"}
 MODE_MEANS = {
     "ask": "reads run, changes ask",
     "accept-edits": "reads and edits run, commands ask",
@@ -46,7 +46,7 @@ def spins(status: Status) -> bool:
     return status.halt == "stopping" or (status.phase in _BUSY and status.halt != "paused")
 
 
-def phase_words(status: Status, now: float) -> str:
+def phase_words(status: Status, now: float, pulse: Pulse) -> str:
     """Return the phase in plain words; `now` is in seconds since the epoch."""
     match status.halt:
         case "":
@@ -58,32 +58,32 @@ def phase_words(status: Status, now: float) -> str:
         case "stopping":
             return status.halt
     match status.phase:
-        case "starting" | "answering" | "compacting":
+        case "starting" | "compacting":
             return status.phase
         case "idle":
             return "ready"
-        case "thinking" | "working":
-            return f"{status.phase} {duration(now - status.since)}"
+        case "working":
+            return f"working {duration(now - status.since)}"
         case "waiting":
             return "waiting for you"
-        case "retrying":
-            left = 0 if status.retry_at is None else ceil(status.retry_at - now)
-            words = f"retrying in {duration(left)}" if left > 0 else "retrying now"
+        case "asking" | "thinking" | "answering" | "writing" | "retrying":
+            words = flat(pulse.words(now)) or status.phase
             return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
 
 
 def status_parts(
-    status: Status, now: float, boundary: AtBoundary = None, to_background: str = "ctrl+b"
+    status: Status, now: float, pulse: Pulse, boundary: AtBoundary = None, to_background: str = "ctrl+b"
 ) -> tuple[Part, ...]:
     """Return everything the status line would show if there were room, in order.
 
     `boundary` is what its card shows; `to_background` the key that moves a call there.
     """
-    first = Part(phase_words(status, now), 100, _phase_style(status))
+    first = Part(phase_words(status, now, pulse), 100, _phase_style(status))
     about = "~" if status.estimated else ""
     cached = min(100, round(100 * status.cache_read_tokens / max(1, status.input_tokens)))
     window = f"/{tokens(status.context_window)}" if status.context_window else ""
     facts = (
+        Part(pulse.rate(now) if status.detailed and status.phase in _COMING else "", 72),
         Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
         Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
@@ -113,11 +113,11 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
     return (phase, replace(notice, text=cut_end(notice.text, left)), *rest)
 
 
-def with_reason_cut(status: Status, now: float, room: int) -> Status:
+def with_reason_cut(status: Status, now: float, room: int, pulse: Pulse) -> Status:
     """The status with as much of the reason for a retry as fits between the countdown and the key that stops it."""
     if status.phase != "retrying" or status.halt:
         return status
-    words = phase_words(replace(status, retry_reason=""), now)
+    words = phase_words(replace(status, retry_reason=""), now, pulse)
     left = room - joined_width((Part(f"{words}: ", 0), *_hints(status, None)[0]))
     reason = cut_end(flat(status.retry_reason), left) if left >= _SHORTEST_NAME else ""
     return replace(status, retry_reason=reason)
@@ -125,7 +125,7 @@ def with_reason_cut(status: Status, now: float, room: int) -> Status:
 
 def ticks(status: Status) -> bool:
     """Whether the words change as time passes."""
-    return not status.halt and (status.phase in _TIMED or status.phase == "retrying")
+    return not status.halt and (status.phase in _COMING or status.phase == "working")
 
 
 def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
@@ -139,7 +139,7 @@ def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
             return "Tab to start the plan, or say what to change" if isinstance(boundary, PlanReady) else _PROMPT
         case "waiting":
             return "Tab to answer, or type to steer"
-        case "thinking" | "answering" | "working" | "retrying" | "compacting":
+        case _:
             return "Type to steer"
 
 
@@ -167,15 +167,6 @@ def mode_style(mode: str) -> Callable[[Palette], Style]:
     if mode == "auto":
         return lambda palette: palette.warning
     return lambda palette: palette.text if mode == "ask" else palette.accent
-
-
-def duration(seconds: float) -> str:
-    """Return a duration such as `14 s`, `2 min 5 s` or `1 h 3 min`; never negative."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _waited(status: Status, now: float) -> str:
@@ -223,10 +214,10 @@ def _phase_style(status: Status) -> Callable[[Palette], Style]:
     match status.phase:
         case "waiting" | "retrying":
             return lambda palette: palette.warning
-        case "thinking" | "answering" | "working" | "compacting":
-            return lambda palette: palette.running
         case "starting" | "idle":
             return lambda palette: palette.text
+        case _:
+            return lambda palette: palette.running
 
 
 class StatusLine(RowWidget):
@@ -244,6 +235,7 @@ class StatusLine(RowWidget):
         self._state = state
         self._board = state.status
         self._boundary = state.boundary
+        self._pulse = state.pulse
         self._said = ""
         """The last notice that was too long for the row and was shown in the transcript."""
         self._clock = clock
@@ -278,7 +270,7 @@ class StatusLine(RowWidget):
         """Show a notice that does not fit the row in the transcript, once, so that it can be read in full."""
         status = self._board.now
         said = status.notice or status.retry_reason
-        words = phase_words(replace(status, retry_reason=""), self._clock())
+        words = phase_words(replace(status, retry_reason=""), self._clock(), self._pulse)
         keys = () if status.notice else _hints(status, None)[0]
         room = self.size.width - _LEAD - 1 - joined_width((Part(words + SEPARATOR, 0), *keys))
         if said and said != self._said and 0 < room < cell_len(flat(said)):
@@ -287,11 +279,10 @@ class StatusLine(RowWidget):
 
     def row(self, width: int, palette: Palette) -> Line:
         now, room = self._clock(), max(1, width - _LEAD - 1)
-        self._words = phase_words(self._board.now, now)
-        status = with_reason_cut(self._board.now, now, room)
-        parts = fit(
-            with_notice_cut(status_parts(status, now, self._boundary.now, self._to_background), status, room), room
-        )
+        self._words = self._counting(now)
+        status = with_reason_cut(self._board.now, now, room, self._pulse)
+        whole = status_parts(status, now, self._pulse, self._boundary.now, self._to_background)
+        parts = fit(with_notice_cut(whole, status, room), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
             return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])
@@ -310,9 +301,15 @@ class StatusLine(RowWidget):
             return _FRAME
         return 1.0 if ticks(self._board.now) else 0.0
 
+    def _counting(self, now: float) -> str:
+        """Return the words that change as time passes."""
+        status = self._board.now
+        rate = self._pulse.rate(now) if status.detailed else ""
+        return phase_words(status, now, self._pulse) + rate
+
     def tick(self) -> None:
         """Redraw the spinner's cell, and the whole row only if its words changed."""
-        if phase_words(self._board.now, self._clock()) != self._words:
+        if self._counting(self._clock()) != self._words:
             self.refresh()
         elif self._spins():
             self.refresh(Region(0, 0, 1, 1))

@@ -18,7 +18,16 @@ from codeagent.core.messages import (
     text_of,
     transcript_problems,
 )
-from codeagent.core.model import CallClosed, ModelAnswer, ModelEvent, ModelRequest, ReasoningPiece, Retrying, TextPiece
+from codeagent.core.model import (
+    CallClosed,
+    CallGrowing,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    ReasoningPiece,
+    Retrying,
+    TextPiece,
+)
 from codeagent.llm.protocols.formats import TextProtocol
 from codeagent.llm.protocols.text_tools import TextToolModel, as_text
 from codeagent.llm.scripted import ScriptedModel, Turn
@@ -148,6 +157,21 @@ async def test_a_call_is_out_before_the_answer_is_over() -> None:
     answer = ModelAnswer(AssistantMessage(text=f"{block}Then."), Usage())
     heard = await ask(TextToolModel(Playing(TextPiece(block), TextPiece("Then."), answer), HERMES))
     assert [type(event) for event in heard.events] == [CallClosed, TextPiece, ModelAnswer]
+
+
+async def test_a_long_call_written_as_text_is_not_silence() -> None:
+    block = HERMES.render_call(replace(LS, arguments='{"command": "' + "x" * 400 + '"}'))
+    pieces = [TextPiece(block[at : at + 50]) for at in range(0, len(block), 50)]
+    heard = await ask(TextToolModel(Playing(*pieces, ModelAnswer(AssistantMessage(text=block), Usage())), HERMES))
+    growing = [event for event in heard.events if isinstance(event, CallGrowing)]
+    assert len(growing) > 4 and all(piece.text in block for piece in growing)
+
+
+async def test_words_are_never_told_as_a_call() -> None:
+    words = [TextPiece("word after word ") for _ in range(20)]
+    answer = ModelAnswer(AssistantMessage(text="word after word " * 20), Usage())
+    heard = await ask(TextToolModel(Playing(*words, answer), HERMES))
+    assert not [event for event in heard.events if isinstance(event, CallGrowing)]
 
 
 async def test_a_call_within_reasoning_is_none() -> None:

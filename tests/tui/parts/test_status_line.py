@@ -1,5 +1,6 @@
 from textual.app import App, ComposeResult
 
+from codeagent.core.pulse import Pulse
 from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.state import Status, StatusBoard, UiState
 from codeagent.tui.transcript.blocks import Remark
@@ -14,10 +15,10 @@ class Clock:
 
 
 class StatusApp(App[None]):
-    def __init__(self, board: StatusBoard, clock: Clock) -> None:
+    def __init__(self, board: StatusBoard, clock: Clock, pulse: Pulse | None = None) -> None:
         super().__init__()
         self.board = board
-        self.state = UiState(status=board)
+        self.state = UiState(status=board, pulse=pulse or Pulse())
         self.clock = clock
 
     def compose(self) -> ComposeResult:
@@ -80,10 +81,11 @@ async def test_twenty_by_five_shows_the_phase() -> None:
 async def test_the_reason_for_a_retry_leaves_room_for_the_key_that_stops_it() -> None:
     reason = "openai/gpt-5: too many requests: Rate limit reached for requests per min: Limit 3, Used 3"
     for width, words in (
-        (80, "retrying in 1 min 59 s: openai/gpt-5: too many requests: Rate li…"),
-        (40, "retrying in 1 min 59 s"),
+        (80, "attempt 2 in 1 min 59 s: openai/gpt-5: too many requests: Rate l…"),
+        (40, "attempt 2 in 1 min 59 s"),
     ):
-        app = StatusApp(StatusBoard(Status(phase="retrying", retry_at=219.0, retry_reason=reason)), Clock())
+        pulse = Pulse("retrying", attempt=2, retry_at=219.0)
+        app = StatusApp(StatusBoard(Status(phase="retrying", retry_reason=reason)), Clock(), pulse)
         async with app.run_test(size=(width, 5)):
             assert app.text().endswith(f" {words} · esc pause")
 
@@ -95,6 +97,6 @@ async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -
         app.board.set(notice="short")
         app.board.set(notice=long)
         app.board.set(notice=long, batch=1)
-        app.board.set(notice="", phase="retrying", retry_at=110.0, retry_reason=long)
+        app.board.set(notice="", phase="retrying", retry_reason=long)
         said = [block.text for block in app.state.document.blocks if isinstance(block, Remark)]
         assert said == [long]

@@ -5,11 +5,11 @@ from typing import get_args
 import pytest
 
 from codeagent.core.policy import Mode
+from codeagent.core.pulse import Pulse, duration
 from codeagent.tui.parts.rows import fit, joined_width
 from codeagent.tui.parts.status import (
     MODE_MEANS,
     dollars,
-    duration,
     greeting,
     phase_words,
     prompt_words,
@@ -33,7 +33,7 @@ FULL = Status(
 
 
 def said(status: Status, width: int, now: float = 114.0) -> str:
-    return " · ".join(part.text for part in fit(status_parts(status, now), width))
+    return " · ".join(part.text for part in fit(status_parts(status, now, Pulse()), width))
 
 
 @for_each(
@@ -41,22 +41,50 @@ def said(status: Status, width: int, now: float = 114.0) -> str:
     [
         (Status(phase="starting"), "starting"),
         (Status(phase="idle"), "ready"),
-        (Status(phase="thinking", since=111.0), "thinking 3 s"),
-        (Status(phase="answering"), "answering"),
         (Status(phase="working", since=100.0), "working 14 s"),
         (Status(phase="waiting", since=100.0), "waiting for you"),
         (Status(phase="working", halt="pausing"), "pausing after this batch"),
         (Status(phase="answering", halt="pausing"), "pausing after this answer"),
         (Status(phase="working", halt="paused", batch=3), "paused before batch 3"),
         (Status(phase="working", halt="paused"), "paused"),
-        (Status(phase="retrying", retry_at=117.2, retry_reason="rate limited"), "retrying in 4 s: rate limited"),
-        (Status(phase="retrying", retry_at=113.0, retry_reason="rate limited"), "retrying now: rate limited"),
-        (Status(phase="retrying"), "retrying now"),
         (Status(phase="answering", halt="stopping"), "stopping"),
     ],
 )
 def test_every_phase_has_words(status: Status, words: str) -> None:
-    assert phase_words(status, 114.0) == words
+    assert phase_words(status, 114.0, Pulse()) == words
+
+
+@for_each(
+    ("pulse", "words"),
+    [
+        (Pulse("asking", "openai/qwen-small", since=87.0), "waiting for qwen-small · 27 s"),
+        (Pulse("thinking", since=111.0, heard=113.0), "thinking 3 s"),
+        (Pulse("thinking", since=87.0, heard=102.0), "silent for 12 s"),
+        (Pulse("answering", since=87.0, heard=113.0), "answering"),
+        (Pulse("answering", since=87.0, heard=102.0), "silent for 12 s"),
+        (Pulse("writing", heard=113.0, tool="write", size=4_200), "writing 4 KB"),
+        (Pulse("writing", heard=113.0, tool="bash", size=80), "writing 80 bytes for bash"),
+        (Pulse("retrying", attempt=2, attempts=6, retry_at=121.2), "attempt 2 of 6 in 8 s"),
+        (Pulse("retrying", attempt=2, attempts=6, retry_at=111.0), "attempt 2 of 6 · 3 s"),
+        (Pulse("retrying", attempt=2, retry_at=121.2), "attempt 2 in 8 s"),
+    ],
+)
+def test_the_status_says_how_the_answer_is_coming_and_calls_silence_silence(pulse: Pulse, words: str) -> None:
+    assert pulse.state
+    assert phase_words(Status(phase=pulse.state), 114.0, pulse) == words
+
+
+def test_the_reason_for_a_retry_follows_its_countdown() -> None:
+    pulse = Pulse("retrying", attempt=2, attempts=6, retry_at=121.2)
+    status = Status(phase="retrying", retry_reason="rate limited")
+    assert phase_words(status, 114.0, pulse) == "attempt 2 of 6 in 8 s: rate limited"
+
+
+@for_each(("detailed", "rate"), [(True, ["~25 tokens/s"]), (False, [])])
+def test_the_rate_of_a_stream_is_shown_in_full_detail_only(detailed: bool, rate: list[str]) -> None:
+    pulse = Pulse("answering", first=104.0, heard=113.0, characters=1_000)
+    parts = status_parts(Status(phase="answering", detailed=detailed), 114.0, pulse)
+    assert [part.text for part in parts if "tokens/s" in part.text] == rate
 
 
 def test_a_wide_line_says_everything() -> None:
@@ -110,12 +138,12 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
     ],
 )
 def test_the_hints_say_how_to_reach_the_card(status: Status, boundary: Paused | PlanReady | None, hint: str) -> None:
-    assert hint in " · ".join(part.text for part in fit(status_parts(status, 0.0, boundary), 100))
+    assert hint in " · ".join(part.text for part in fit(status_parts(status, 0.0, Pulse(), boundary), 100))
 
 
 def test_a_long_notice_is_cut_and_not_left_out() -> None:
     status = replace(FULL, phase="idle", notice="undone: library/__pycache__/calendar.pyc (/redo to restore)")
-    parts = fit(with_notice_cut(status_parts(status, 0.0), status, 50), 50)
+    parts = fit(with_notice_cut(status_parts(status, 0.0, Pulse()), status, 50), 50)
     line = " · ".join(part.text for part in parts)
     assert line.startswith("ready · undone: library/") and line.endswith("…") and len(line) <= 50
 
@@ -147,7 +175,7 @@ def test_a_window_that_is_not_known_is_left_out() -> None:
 
 @for_each("width", range(1, 130))
 def test_only_the_first_part_may_be_too_wide(width: int) -> None:
-    parts = fit(status_parts(FULL, 114.0), width)
+    parts = fit(status_parts(FULL, 114.0, Pulse()), width)
     assert len(parts) == 1 or joined_width(parts) <= width
 
 

@@ -1,0 +1,78 @@
+"""The line on a terminal without a screen."""
+
+from codeagent.core.events import KnownEvent, ToolFinished, ToolStarted
+from codeagent.live_line import LiveLine
+from tests.tui.scripts import START, Recording
+
+
+class Terminal:
+    """Shows what is left of the line."""
+
+    def __init__(self) -> None:
+        self.line = ""
+        self.drawn = 0
+
+    def draw(self, text: str) -> None:
+        self.line = text.rpartition("\r\x1b[K")[2]
+        self.drawn += 1
+
+
+class Clock:
+    now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def live(columns: int = 80) -> tuple[LiveLine, Terminal, Clock]:
+    terminal, clock = Terminal(), Clock()
+    return LiveLine(terminal.draw, lambda: columns, clock), terminal, clock
+
+
+def take(line: LiveLine, *events: KnownEvent) -> None:
+    for event in events:
+        line.take(event)
+
+
+async def test_silence_before_an_answer_is_said_as_waiting_for_the_model() -> None:
+    line, terminal, clock = live()
+    take(line, *Recording().run("hi").events)
+    clock.now += 27
+    line.redraw()
+    assert terminal.line == "waiting for claude-sonnet-4-5 · 27 s"
+    line.close()
+    assert terminal.line == ""
+
+
+async def test_a_call_that_runs_is_named_and_its_end_removes_the_line() -> None:
+    line, terminal, clock = live()
+    recording = Recording().run("hi").answer("", thinking="so")
+    recording.add(ToolStarted, call_id="c1", name="bash", target="make test", arguments={})
+    take(line, *recording.events)
+    clock.now += 65
+    line.redraw()
+    assert terminal.line == "1 min 5 s · bash make test"
+    recording.add(ToolFinished, call_id="c1", name="bash", is_error=False, duration_ms=1)
+    take(line, recording.events[-1])
+    line.redraw()
+    assert terminal.line == ""
+    line.close()
+
+
+async def test_a_piece_of_a_stream_is_not_drawn_by_itself() -> None:
+    line, terminal, _ = live()
+    take(line, *Recording().run("hi").events)
+    drawn = terminal.drawn
+    take(line, *Recording().stream("a").stream("b").events)
+    assert terminal.drawn == drawn
+    line.close()
+
+
+async def test_the_line_never_wraps_and_nothing_in_it_acts_on_the_terminal() -> None:
+    line, terminal, _ = live(30)
+    recording = Recording().run("hi").answer("", thinking="so")
+    recording.add(ToolStarted, call_id="c1", name="bash", target="\x1b[2J漢字漢字漢字漢字", arguments={})
+    take(line, *recording.events)
+    line.redraw()
+    assert terminal.line == "0 s · bash \\x1b[2J漢字漢字漢"
+    line.close()
