@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions, fingerprint
+from codeagent.agent.work_time import WorkTime
 from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
@@ -54,6 +56,8 @@ class Approvals:
         self._spending = spending
         self._waiting: dict[str, asyncio.Future[Decision]] = {}
         self.granted = set() if granted is None else granted
+        self.times: dict[str, WorkTime] = {}
+        """The time of each call that is executed, by id; what is asked about the call stops it."""
         self._asked = 0
         self._prefix = "" if emitter.agent == MAIN else f"{emitter.agent}:"
         """Keeps the ids of requests unique in the queue that an agent and its children share."""
@@ -99,7 +103,8 @@ class Approvals:
             )
         )
         try:
-            with self._spending.waiting():
+            time = self.times.get(call_id)
+            with self._spending.waiting(), nullcontext() if time is None else time.waiting():
                 decision = await token.guard(_answer(answer))
         except RunCancelled:
             self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))

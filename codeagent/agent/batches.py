@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.limits import BudgetMeter
+from codeagent.agent.work_time import user_waited_for
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -205,5 +206,5 @@ class PauseGate:
         self._open.clear()
         calls = () if self._planned is None else tuple(call.id for call in self._planned.left)
         self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=calls))
-        with self._spending.waiting():
+        with self._spending.waiting(), user_waited_for():
             await token.guard(self._open.wait())

@@ -31,6 +31,7 @@ from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
 from codeagent.agent.reach import reaching
+from codeagent.agent.work_time import part
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
@@ -171,9 +172,10 @@ class Executor:
         token = run_token.child()
         self._running[call.id] = token
         try:
-            return await self._execute(call, token, edited, repeated)
+            with part() as self._approvals.times[call.id]:
+                return await self._execute(call, token, edited, repeated)
         finally:
-            del self._running[call.id]
+            del self._running[call.id], self._approvals.times[call.id]
             token.close()
 
     def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> Result:
@@ -323,7 +325,8 @@ class Executor:
             await self._inspection.before()
         elif tool.effect != "nothing":
             await self._inspection.sweep()
-        started_at, started = time.time(), time.monotonic()
+        spent = self._approvals.times[call.id]
+        started_at, started = time.time(), spent.seconds
         self._emitter.emit(
             ToolStarted(
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
@@ -335,7 +338,7 @@ class Executor:
         result, job = await self._awaited(work, background)
         self._permissions.hear(answered_by)
         result = result if result.executed else replace(result, executed=True)
-        duration_ms = round((time.monotonic() - started) * 1000)
+        duration_ms = round((spent.seconds - started) * 1000)
         self._emitter.emit(
             ToolFinished(call_id=call.id, name=tool.name, is_error=result.is_error, duration_ms=duration_ms)
         )

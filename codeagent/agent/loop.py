@@ -7,7 +7,6 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
                └─────────────────────── every call answered ◀───────┴──────────────────┘
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -26,6 +25,7 @@ from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.triggers import Triggers
+from codeagent.agent.work_time import part
 from codeagent.core.allow import AllowList
 from codeagent.core.approval_events import ASK_USER
 from codeagent.core.cancel import CancelToken
@@ -329,24 +329,20 @@ class Loop:
     async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, ToolResult], token: CancelToken) -> bool:
         """Plan the batch, let the user step in, and run it; True if they interrupted and it did not run."""
         self._batches += 1
-        number, started = self._batches, time.monotonic()
+        number = self._batches
         planned = PlannedBatch(number, batch, self._executor, self._emitter)
         planned.tell()
         try:
-            await self._gate.wait(number, token, planned)
-            if await self._queue.admit(token) or self._queue.interrupts:
-                return True
-            await self._run_planned(number, planned, settled, token)
+            with part() as spent:
+                await self._gate.wait(number, token, planned)
+                if await self._queue.admit(token) or self._queue.interrupts:
+                    return True
+                await self._run_planned(number, planned, settled, token)
         finally:
             settled |= planned.settled
             ran = sum(settled[call.id].executed for call in batch if call.id in settled)
             self._emitter.emit(
-                BatchFinished(
-                    batch=number,
-                    executed=ran,
-                    skipped=len(batch) - ran,
-                    duration_ms=round((time.monotonic() - started) * 1000),
-                )
+                BatchFinished(batch=number, executed=ran, skipped=len(batch) - ran, duration_ms=spent.milliseconds)
             )
         return False
 

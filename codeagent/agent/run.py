@@ -4,7 +4,6 @@ Also keeps their model, which is changed only between runs, or for a step.
 """
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from codeagent.agent.limits import Deadline, RunMeter, WorkspaceWatch
 from codeagent.agent.loop import Conversation, Loop, RunContext
 from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.work_time import part
 from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
 from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken
@@ -93,7 +93,12 @@ class Run:
 
     async def work(self) -> RunFinished:
         """Run to the end; return the event for the caller to emit. Raises nothing."""
-        context, started = self._context, time.monotonic()
+        with part() as spent:
+            return replace(await self._worked(), duration_ms=spent.milliseconds)
+
+    async def _worked(self) -> RunFinished:
+        """Return the event without its duration."""
+        context = self._context
         loop = (self._conversation.begin_work or Loop)(self._conversation, context)
         self.meter = loop.meter
         attended = self._conversation.attended
@@ -131,7 +136,7 @@ class Run:
             error=error,
             turns=loop.meter.turns,
             calls=loop.meter.calls,
-            duration_ms=round((time.monotonic() - started) * 1000),
+            duration_ms=0,
         )
 
 

@@ -29,6 +29,7 @@ from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.model_request import fell_back, retried, take_use, tools_left_out
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.work_time import user_waited_for
 from codeagent.core.acts import AnswerSummary, Compact, ContextAct, Pin, Refused, Unpin
 from codeagent.core.cancel import CancelToken
 from codeagent.core.compaction import (
@@ -419,7 +420,7 @@ class Compaction:
         patience = self._around.context.review_seconds if self._permissions.mode == "auto" and cause != "user" else None
         self._review, self._reviewing = asyncio.get_running_loop().create_future(), summary
         try:
-            with self._spending.waiting():
+            with self._spending.waiting(), user_waited_for():
                 async with asyncio.timeout(patience):
                     answer = await token.guard(_wait_for(self._review))
         except TimeoutError:
