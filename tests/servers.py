@@ -78,6 +78,12 @@ class FakeProvider:
         self.turns = list(turns)
         self.requests: list[Request] = []
         self.rejected: list[str] = []
+        self.facts: dict[str, Json] = {}
+        """What the server says about itself, by path; other paths that are read are not found."""
+        self.asked: list[Request] = []
+        """The requests for facts; they take no turn."""
+        self.check: Callable[[Json], Turn | None] = lambda body: None
+        """What the server refuses before it takes a turn."""
         self.client_left = asyncio.Event()
         self.streaming = asyncio.Event()
         self.connections = 0
@@ -110,7 +116,13 @@ class FakeProvider:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
-        self.requests.append(Request(head[0].split()[1], headers, body))
+        method, path, *_ = head[0].split()
+        if method == "GET" or path in self.facts:
+            self.asked.append(Request(path, headers, body))
+            return await self._page(self.facts.get(path), writer)
+        self.requests.append(Request(path, headers, body))
+        if (refused := self.check(body)) is not None:
+            return await self._error(refused, writer)
         found = self._problems(body)
         if found:
             self.rejected = found
@@ -133,6 +145,10 @@ class FakeProvider:
         if turn.status != 200:
             return await self._error(turn, writer)
         return await self._stream(turn, reader, writer)
+
+    async def _page(self, facts: Json | None, writer: asyncio.StreamWriter) -> bool:
+        text = json.dumps(facts if facts is not None else {"error": "not found"})
+        return await self._error(Turn(status=404 if facts is None else 200, body=text), writer)
 
     async def _error(self, turn: Turn, writer: asyncio.StreamWriter) -> bool:
         text = turn.body if turn.body is not None else json.dumps({"error": {"message": "scripted failure"}})

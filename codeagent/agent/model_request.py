@@ -22,6 +22,7 @@ from codeagent.core.events import (
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from codeagent.core.model import (
+    Adapted,
     CallClosed,
     CallGrowing,
     FellBack,
@@ -124,13 +125,15 @@ class StreamedAnswer:
             self._merged.clear()
             self._emitter.emit(replace(self._shown, text=text))
 
-    def _take(self, event: CallClosed | ToolsLeftOut | Heartbeat | Retrying | FellBack) -> None:
+    def _take(self, event: CallClosed | ToolsLeftOut | Adapted | Heartbeat | Retrying | FellBack) -> None:
         self._emit_merged()
         match event:
             case CallClosed(call):
                 self._announce(call)
             case ToolsLeftOut():
                 self._emitter.emit(tools_left_out(event))
+            case Adapted(text):
+                self._emitter.notice("model.adapted", text)
             case Heartbeat():
                 pass
             case Retrying():

@@ -80,6 +80,14 @@ class ToolsLeftOut:
 
 
 @dataclass(frozen=True)
+class Adapted:
+    """From now on the model is asked in another way, which the user should know of: what came so far is void."""
+
+    text: str
+    """What happened and what is done about it, on one line."""
+
+
+@dataclass(frozen=True)
 class Retrying:
     """The attempt failed and is repeated after `delay` seconds: forget its deltas and calls."""
 
@@ -117,6 +125,7 @@ ModelEvent = (
     | CallClosed
     | ProviderUse
     | ToolsLeftOut
+    | Adapted
     | Heartbeat
     | Retrying
     | FellBack

@@ -41,6 +41,8 @@ _STATUSES = {
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
 _POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
+_ABOUT_MODEL = re.compile(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
+"""In a 404: the path was found, but not what was asked for there."""
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
 _NO_TOOLS = re.compile(
     rf"(?:not|n't) support (?:native |the use of )?[`'\"]?{_TOOLS}\b"
@@ -115,6 +117,8 @@ class ProviderError(Exception):
         """`headers` are the response's, in lower case."""
         super().__init__(json.dumps(body, ensure_ascii=False))
         self.body, self.status_code, self.headers = body, status_code, headers or {}
+        self.url = ""
+        """Where the request was posted to, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class FailedRequest:
     """Whose key it used."""
     idle: float
     """The limit of silence, in seconds."""
+    key_variable: str = ""
+    """The variable of the key; empty if there is none."""
 
 
 def model_error(
@@ -193,11 +199,11 @@ class _Failure:
             return self._error("server", f"the provider failed with status {status}: {said}")
         match status:
             case 401:
-                return self._final("auth", f"key refused by {self._request.owner}: {said}")
+                return self._final("auth", f"key refused by {self._request.owner}: {said}{self._another_key()}")
             case 403:
                 return self._final("auth", f"the key may not use this model: {said}")
             case 404:
-                return self._final("bad_request", f"not found at {self._address}: {said}; check the model's name")
+                return self._final("bad_request", self._not_found())
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
 
@@ -205,6 +211,17 @@ class _Failure:
         from codeagent.llm.overflow import STATUSES, says_too_long  # most requests never fail
 
         return self._status == 413 or (self._status in STATUSES and says_too_long(self._text))
+
+    def _another_key(self) -> str:
+        variable = self._request.key_variable
+        return f"; to change the key, set {variable} or choose /model, then Paste an API key" if variable else ""
+
+    def _not_found(self) -> str:
+        """Say whether the model is missing or the path: a server without the path knows nothing of models."""
+        if not lacks_path(self._text):
+            return f"not found at {self._address}: {self._quote}; check the model's name"
+        url = next((url for each in self._chain if (url := getattr(each, "url", "")) and isinstance(url, str)), "")
+        return f"404 at {url or self._address}: {self._quote}; check the address (--api-base) and its path"
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):
@@ -245,6 +262,16 @@ class _Failure:
         after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
         said = self._clean(f"{self._request.model}: {text}")
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
+
+
+def lacks_path(said: str) -> bool:
+    """Tell whether a 404 is about the path, not about a model or what it cannot do."""
+    return _ABOUT_MODEL.search(said) is None and _NO_TOOLS.search(said) is None
+
+
+def words_of(error: BaseException) -> str:
+    """Return all that an error and its causes say."""
+    return " ".join(map(str, _causes(error)))
 
 
 def refuses_tools(error: ModelError) -> bool:

@@ -17,7 +17,7 @@ from codeagent.llm.native.anthropic import provider_blocks
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.provider_tools import content_for, declared_in, sendable, with_provider_tools
-from codeagent.llm.providers import Target, resolve_target
+from codeagent.llm.providers import Target, resolve_target, with_v1, without_v1
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
@@ -100,11 +100,18 @@ class LitellmModel(ProviderModel):
             "max_retries": 0,
             # Without this, any request with tools imports litellm's proxy server and the mcp library.
             "_skip_mcp_handler": True,
-            "api_base": self._api_base,
+            "api_base": _base(target, self._api_base),
             "api_key": target.api_key,
         }
         arguments |= {name: value for one in own for name, value in one.fields.items()}
-        return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts)
+        return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts, target.room)
+
+
+def _base(target: Target, api_base: str | None) -> str | None:
+    """Return the address as litellm wants it, whichever way the user wrote it."""
+    if api_base is None or target.family == "anthropic":
+        return api_base and without_v1(api_base)
+    return with_v1(api_base) if target.provider == "openai" else api_base
 
 
 def _messages(target: Target, request: ModelRequest, *, thinks: bool) -> list[Wire]:

@@ -13,6 +13,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import (
+    Adapted,
     CallGrowing,
     Heartbeat,
     ModelAnswer,
@@ -23,9 +24,10 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.redact import Redactor
-from codeagent.llm.errors import FailedRequest, model_error
+from codeagent.llm.answer_room import AnswerRoom
+from codeagent.llm.errors import FailedRequest, model_error, words_of
 from codeagent.llm.provider_tools import DeclaredTools, left_out, new_containers
-from codeagent.llm.providers import Target
+from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, with_cost, with_tool_cost
 
@@ -61,6 +63,7 @@ class ProviderModel(ABC):
         """The provider tools of which it was said that they are left out."""
         self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""})
         self._target: Target | None = None
+        self._room = AnswerRoom()
 
     @property
     def name(self) -> str:
@@ -69,7 +72,7 @@ class ProviderModel(ABC):
     @property
     def context_window(self) -> int | None:
         """Known from the first request on, if the data about models has it."""
-        return self._target.context_window if self._target else None
+        return self._room.window or (self._target.context_window if self._target else None)
 
     @abstractmethod
     async def close(self) -> None:
@@ -89,7 +92,28 @@ class ProviderModel(ABC):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if self._target is None:
             self._target = await self._find_target()
-        target = self._target
+        for attempt in (1, 2):
+            target = await self._within_window(self._target, request)
+            try:
+                async for event in self._streamed(target, request):
+                    yield event
+                return
+            except _Refused as refusal:
+                less = self._room.refused(refusal.said, request, target.max_tokens) if attempt == 1 else None
+                if less is None:
+                    raise refusal.error from None
+            yield Adapted(f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more")
+
+    async def _within_window(self, target: Target, request: ModelRequest) -> Target:
+        """Return the target with the limits of this request."""
+        room = await self._room.left(target.context_window, request)
+        if room is None:
+            return target
+        most = DEFAULT_MAX_TOKENS if target.max_tokens is None else target.max_tokens
+        return replace(target, max_tokens=min(most, room), room=room)
+
+    async def _streamed(self, target: Target, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Stream one attempt. Raises _Refused if nothing came but an error."""
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
         figures: Usage | None = None
@@ -117,8 +141,9 @@ class ProviderModel(ABC):
                 yield event
             if isinstance(error, ModelError):
                 raise
-            failed = FailedRequest(self._name, target.address, target.owner, self._idle)
-            raise model_error(error, failed, streaming=begun, clean=self._redactor.clean) from None
+            failed = FailedRequest(self._name, target.address, target.owner, self._idle, target.key_variable)
+            told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
+            raise told if begun else _Refused(told, words_of(error)) from None
         last, message = accumulator.finish(self._name, target.owner)
         for event in last:
             yield event
@@ -126,10 +151,20 @@ class ProviderModel(ABC):
             usage = await asyncio.to_thread(estimated_usage, target, request, message)
         else:
             usage = with_cost(target, figures)
+        self._room.answered(request, usage)
         usage = usage if self._price is None else self._price.priced(usage)
         if figures is None or figures.cost_usd is None:
             usage = with_tool_cost(target, usage, new_containers(message, request.messages))
         yield ModelAnswer(message, usage)
+
+
+class _Refused(Exception):
+    """A request that was answered by nothing but an error."""
+
+    def __init__(self, error: ModelError, said: str) -> None:
+        """`error` is for the user; `said` is all of what its server said."""
+        super().__init__(said)
+        self.error, self.said = error, said
 
 
 class Pace:

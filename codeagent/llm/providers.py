@@ -29,6 +29,8 @@ class Endpoint:
     """Content type, key, version and beta headers; the key is in them, so they are never shown."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields to add to this provider's bodies; None removes one."""
+    other_url: str = ""
+    """Where the path may be instead, if the address was given by the user: with `/v1`, or without."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Target:
     family: Family
     error_flag: bool
     """A failed call's result is flagged as such on the wire."""
+    key_variable: str
+    """The variable that a user sets to change the key; empty if there is none."""
     address: str
     """For messages: the server's address as it was given, else the provider's host, else the name of its API."""
     owner: str
@@ -48,7 +52,8 @@ class Target:
     api_key: str | None = field(repr=False)
     """None: litellm takes it from the environment itself."""
     context_window: int | None
-    max_tokens: int
+    max_tokens: int | None
+    """How long an answer may be; None: as long as its server lets it be."""
     facts: Mapping[str, Any]
     """litellm's entry for the model; empty if it has none."""
     endpoint: Endpoint | None = None
@@ -57,6 +62,8 @@ class Target:
     """What its server is sent, whoever writes it."""
     provider_tools: frozenset[str] = frozenset()
     """The tools of its provider's own that may be sent, by our names."""
+    room: int | None = None
+    """Tokens that are left in the window for thinking and answer together; None if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,8 @@ OFFERED = (
     "xai/grok-4.7",
 )
 """Hosted models to offer; each is in litellm's table and supports tool calls."""
-_DEFAULT_MAX_TOKENS = 8_192
+DEFAULT_MAX_TOKENS = 8_192
+"""Of a model of which only the window is known."""
 _LARGEST_DEFAULT = 32_000
 _CLAUDE_HOSTS = {"bedrock", "bedrock_converse", "vertex_ai", "azure_ai"}
 _NO_KEY = "none"
@@ -175,9 +183,9 @@ def native_target(
         return None
     bare = bare.removeprefix(_RESPONSES) if provider == "openai" else bare
     key = _key(name, provider, api_base, api_key, environment) or row.found_key(environment) or row.key or _NO_KEY
-    endpoint = Endpoint(
-        format_, _url(provider, base, format_), _JSON | _headers(provider, key, environment), row.changes
-    )
+    headers = _JSON | _headers(provider, key, environment)
+    urls = _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
+    endpoint = Endpoint(format_, urls[0], headers, row.changes, urls[1])
     return _target(name, provider, bare, api_base, key, environment, endpoint)
 
 
@@ -225,15 +233,22 @@ def _target(
         bare_name=bare,
         family="anthropic" if speaks_anthropic else "openai",
         error_flag=not provider.startswith("bedrock"),
+        key_variable=next(iter(_usual_first(provider)), ""),
         address=own or host or f"the {provider} API",
         owner=own or provider,
         api_key=key,
         context_window=whole_number(info.get("max_input_tokens")),
-        max_tokens=min(whole_number(info.get("max_output_tokens")) or _DEFAULT_MAX_TOKENS, _LARGEST_DEFAULT),
+        max_tokens=_answer_limit(info, required=spoken == "anthropic"),
         facts=info,
         endpoint=endpoint,
         format=endpoint.format if endpoint is not None else spoken,
     )
+
+
+def _answer_limit(info: Mapping[str, Any], *, required: bool) -> int | None:
+    """Return how long an answer may be; None if that is not known and the wire can do without."""
+    known = whole_number(info.get("max_output_tokens"))
+    return (DEFAULT_MAX_TOKENS if required else None) if known is None else min(known, _LARGEST_DEFAULT)
 
 
 def _check_address(name: str, provider: str, base: str | None, environment: Mapping[str, str]) -> None:
@@ -301,6 +316,33 @@ def _url(provider: str, base: str, format_: WireFormat) -> str:
         return address + mark + query
     version = "/v1" if provider in _MAY_LACK_VERSION and not address.endswith("/v1") else ""
     return address + version + path + mark + query
+
+
+def _urls(provider: str, base: str, format_: WireFormat) -> tuple[str, str]:
+    """Return where an address that the user gave may mean, the likelier one first: some write `/v1`, some do not."""
+    given = _url(provider, base, format_)
+    with_version = _url(provider, with_v1(base), format_)
+    without = _url(provider, without_v1(base), format_)
+    if format_ == "anthropic":
+        return (without, given) if without != given else (given, "")
+    if with_version != given:
+        return with_version, given
+    return given, without if without != given else ""
+
+
+def with_v1(base: str) -> str:
+    """Return an address that has no path with `/v1`; any other as it is."""
+    address, mark, query = base.partition("?")
+    try:
+        bare = urlsplit(address).path in ("", "/")
+    except ValueError:  # not an address, which is reported when it is posted to
+        return base
+    return f"{address.rstrip('/')}/v1{mark}{query}" if bare else base
+
+
+def without_v1(base: str) -> str:
+    address, mark, query = base.partition("?")
+    return address.rstrip("/").removesuffix("/v1") + mark + query
 
 
 def _headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[str, str]:

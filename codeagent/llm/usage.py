@@ -169,13 +169,16 @@ def _threshold(found: re.Match[str]) -> int:
 
 def estimated_usage(target: Target, request: ModelRequest, message: AssistantMessage) -> Usage:
     """Count for a provider that does not; a long request takes milliseconds, so not on the event loop."""
+    usage = Usage(input_tokens=prompt_tokens(request), output_tokens=_of_message(message), estimated=True)
+    return with_cost(target, usage)
+
+
+def prompt_tokens(request: ModelRequest) -> int:
+    """Estimate the tokens of a request; a long one takes milliseconds, so not on the event loop."""
     told = (tool for tool in request.tools if not tool.at_provider)
     tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in told], ensure_ascii=False)
     asked = sum(_PER_MESSAGE + _of_message(one) for one in request.messages)
-    usage = Usage(
-        input_tokens=tokens(request.system) + tokens(tools) + asked, output_tokens=_of_message(message), estimated=True
-    )
-    return with_cost(target, usage)
+    return tokens(request.system) + tokens(tools) + asked
 
 
 def _of_message(message: Message) -> int:

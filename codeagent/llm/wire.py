@@ -61,11 +61,13 @@ def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = Tru
     return [system, *messages]
 
 
-def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, facts: Mapping[str, Any]) -> Wire:
+def thinking_arguments(
+    effort: Effort | None, family: Family, max_tokens: int | None, facts: Mapping[str, Any], room: int | None = None
+) -> Wire:
     """Return the arguments of litellm's `acompletion`; `facts` is its table's entry for the model, empty if none.
 
     There are none for None, nor for a model known not to think. `max_tokens` is for the answer alone: if the
-    thinking counts as part of it, the limit is raised.
+    thinking counts as part of it, the limit is raised, to at most `room`; there is none if that is too little.
     """
     if effort is None or (facts and not facts.get("supports_reasoning")):
         return {}
@@ -77,7 +79,9 @@ def thinking_arguments(effort: Effort | None, family: Family, max_tokens: int, f
         isinstance(effort, str) or not facts.get("supports_legacy_thinking")
     ):
         return {"reasoning_effort": _level(effort)}
-    limit = facts.get("max_output_tokens") or math.inf
+    limit = min(facts.get("max_output_tokens") or math.inf, room or math.inf)
+    if limit <= _LEAST_BUDGET or max_tokens is None:
+        return {}
     wanted = _BUDGETS[effort] if isinstance(effort, str) else effort
     budget = max(min(wanted, int(min(limit, 2**31)) - _ROOM_FOR_WORDS), _LEAST_BUDGET)
     return {

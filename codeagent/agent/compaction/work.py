@@ -43,7 +43,16 @@ from codeagent.core.compaction import (
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
 from codeagent.core.messages import Message, ToolCall, ToolMessage, Usage, text_of
-from codeagent.core.model import FellBack, Model, ModelAnswer, ModelRequest, ProviderUse, Retrying, ToolsLeftOut
+from codeagent.core.model import (
+    Adapted,
+    FellBack,
+    Model,
+    ModelAnswer,
+    ModelRequest,
+    ProviderUse,
+    Retrying,
+    ToolsLeftOut,
+)
 from codeagent.core.notes import pin_note
 from codeagent.core.notices import OWN_TEXT_FILLS, CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
 from codeagent.core.sanitize import quoted
@@ -405,6 +414,8 @@ class Compaction:
                     await take_use(event, self._emitter, self._around.outputs, self._permissions)
                 case ToolsLeftOut():
                     self._emitter.emit(tools_left_out(event))
+                case Adapted(text):
+                    self._emitter.notice("model.adapted", text)
                 case _:
                     pass  # only the whole summary is shown
         if answer is None:

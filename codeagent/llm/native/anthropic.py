@@ -44,10 +44,10 @@ class AnthropicWriter:
         self._target, self._effort = target, effort
         self._turns = {thinks: PerMessage(partial(_turn, target=target, thinks=thinks)) for thinks in (True, False)}
 
-    def body(self, request: ModelRequest) -> bytes:
-        target = self._target
+    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
+        target = target or self._target
         effort, thinks = asked_effort(self._effort, "anthropic", request.messages)
-        asked = thinking_arguments(effort, "anthropic", target.max_tokens, target.facts)
+        asked = thinking_arguments(effort, "anthropic", target.max_tokens, target.facts, target.room)
         if level := asked.pop("reasoning_effort", None):
             asked["thinking"] = {"type": "adaptive", "display": "summarized"}
             asked["output_config"] = {"effort": level}

@@ -46,8 +46,8 @@ class ChatWriter:
             )
         )
 
-    def body(self, request: ModelRequest) -> bytes:
-        target = self._target
+    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
+        target = target or self._target
         new_limit = target.provider == "openai" and _NEW_LIMIT.match(target.bare_name.rpartition("/")[2])
         head: Wire = {
             "model": target.bare_name,

@@ -16,8 +16,8 @@ from codeagent.llm.stream import StreamPiece
 class RequestWriter(Protocol):
     """Writes the requests of one model; it keeps the JSON of each message of the last history."""
 
-    def body(self, request: ModelRequest) -> bytes:
-        """Return the JSON that is posted."""
+    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
+        """Return the JSON that is posted; `target` has the limits of this request, if they are its own."""
 
 
 class StreamReader(Protocol):

@@ -1,16 +1,17 @@
 """A model that is reached without litellm: one of three wire formats over our own client."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from itertools import chain
 
 from codeagent.core.model import ModelRequest
-from codeagent.llm.errors import ProviderError, Redirected
+from codeagent.llm.errors import ProviderError, Redirected, lacks_path
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.native.formats import FORMATS, RequestWriter
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.provider_tools import declared_in, with_provider_tools
-from codeagent.llm.providers import Target, native_target
+from codeagent.llm.providers import Endpoint, Target, native_target
 from codeagent.llm.stream import StreamPiece
 from codeagent.net.http import HttpClient, Response
 
@@ -24,6 +25,8 @@ class NativeModel(ProviderModel):
 
     _client: HttpClient | None = None
     _writer: RequestWriter
+    _url = ""
+    """Where the server has answered."""
 
     async def close(self) -> None:
         if self._client is not None:
@@ -39,13 +42,11 @@ class NativeModel(ProviderModel):
 
     async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
         assert target.endpoint is not None
-        wire, body, headers = target.endpoint.format, self._writer.body(request), target.endpoint.headers
+        wire, body, headers = target.endpoint.format, self._writer.body(request, target), target.endpoint.headers
         if betas := [one.beta for one in declared_in(request, target) if one.beta]:
             headers = {**headers, _BETA: ",".join(filter(None, (headers.get(_BETA), *betas)))}
         self._client = self._client or HttpClient(self._idle)
-        async with self._client.post(target.endpoint.url, headers, body) as response:
-            if not 200 <= response.status < 300:
-                raise await _refusal(response)
+        async with self._answer(self._client, target.endpoint, headers, body) as response:
             yield ()
             events, reader = EventReader(wire, response.headers.get("content-type", "").lower()), FORMATS[wire].reader()
             while not events.done and (chunk := await response.read()):
@@ -53,12 +54,33 @@ class NativeModel(ProviderModel):
             yield chain.from_iterable(map(reader.read, events.end()))
             yield reader.end()
 
+    @asynccontextmanager
+    async def _answer(
+        self, client: HttpClient, endpoint: Endpoint, headers: Mapping[str, str], body: bytes
+    ) -> AsyncIterator[Response]:
+        """Post the body; entered once an answer begins.
 
-async def _refusal(response: Response) -> Exception:
-    """Return what a status other than success says."""
+        A path that the server does not have may be the other one, which is remembered then.
+        """
+        urls = (self._url,) if self._url else tuple(filter(None, (endpoint.url, endpoint.other_url)))
+        for url in urls:
+            async with client.post(url, headers, body) as response:
+                if 200 <= response.status < 300:
+                    self._url = url
+                    yield response
+                    return
+                refusal = await _refusal(response, " and ".join(urls[: urls.index(url) + 1]))
+            if response.status != 404 or url == urls[-1] or not lacks_path(str(refusal)):
+                raise refusal
+
+
+async def _refusal(response: Response, url: str) -> Exception:
+    """Return what a status other than success says; `url` is where it was asked."""
     if response.status < 400:
         return Redirected(response.headers.get("location", "nowhere"))
     body = b""
     while len(body) < _LARGEST_ERROR and (chunk := await response.read()):
         body += chunk
-    return ProviderError.of_response(response.status, response.headers, body)
+    refusal = ProviderError.of_response(response.status, response.headers, body)
+    refusal.url = url
+    return refusal

@@ -33,9 +33,10 @@ class ResponsesWriter:
         self._asked: Wire = {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
         self._items = PerMessage(partial(_items, target=target))
 
-    def body(self, request: ModelRequest) -> bytes:
-        target = self._target
-        head: Wire = {"model": target.bare_name, "max_output_tokens": target.max_tokens, **self._asked}
+    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
+        target = target or self._target
+        limit = {} if target.max_tokens is None else {"max_output_tokens": target.max_tokens}
+        head: Wire = {"model": target.bare_name, **limit, **self._asked}
         if target.facts.get("supports_native_streaming") is not False:
             head["stream"] = True
         if request.system:

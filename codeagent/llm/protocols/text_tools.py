@@ -19,6 +19,7 @@ from codeagent.core.messages import (
     UserMessage,
 )
 from codeagent.core.model import (
+    Adapted,
     CallClosed,
     CallGrowing,
     FellBack,
@@ -103,7 +104,7 @@ class TextToolModel(ModelWrapper):
                         yield CallGrowing("", "", text)
                 case ReasoningPiece() | CallGrowing() | CallClosed() | ProviderUse() | ToolsLeftOut() | Heartbeat():
                     yield event
-                case Retrying() | FellBack():
+                case Retrying() | FellBack() | Adapted():
                     answer = _Answer(self._protocol.parser(tools), reads=bool(tools))
                     yield event
                 case ModelAnswer(message, usage):
