@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.agents import AgentDefinition
@@ -39,8 +39,19 @@ PLAN = (
     "tell that it works. The user starts it, or asks for another.)"
 )
 NO_PLAN = "(Plan mode is over: you may change files again.)"
-MakePrompt = Callable[[Sequence[Tool[Any]]], str]
-"""Makes the system prompt for these tools: the same text for the same tools."""
+SMALL_WINDOW = 6_000
+"""Tokens; a model with fewer gets a short prompt and few tools."""
+_SMALL_TOOLS = ("read", "edit", "write", "bash")
+_SMALL_INSTRUCTIONS = 800
+"""Characters of the workspace's instructions in a short prompt."""
+
+
+class MakePrompt(Protocol):
+    """Makes the system prompt for these tools: the same text for the same tools; `small` for a small window."""
+
+    def __call__(self, tools: Sequence[Tool[Any]], *, small: bool = False) -> str: ...
+
+
 LookAgain = Callable[[], Awaitable[bool]]
 """Checks the other sources of the prompt; True if one has changed."""
 
@@ -60,14 +71,25 @@ class PromptEnvironment:
 
 
 def system_prompt(
-    tools: Sequence[Tool[Any]], instructions: str, environment: PromptEnvironment, skills: Sequence[Skill] = ()
+    tools: Sequence[Tool[Any]],
+    instructions: str,
+    environment: PromptEnvironment,
+    skills: Sequence[Skill] = (),
+    *,
+    small: bool = False,
 ) -> str:
     """Join the base text, tools, their hints, skills, the workspace's instructions and the environment (FEATURES F27).
 
-    A pure function; adding a tool or skill changes no text before it.
+    A pure function; adding a tool or skill changes no text before it. `small` leaves out what a small window has no
+    room for: hints and skills, and all but the beginning of the instructions.
     """
-    base = files("codeagent.agent").joinpath("prompts/base.md").read_text("utf-8").strip()
-    own = instructions.strip() and f"# Instructions of this workspace (AGENTS.md)\n{_framed(instructions.strip())}"
+    base = files("codeagent.agent").joinpath(f"prompts/{'small' if small else 'base'}.md").read_text("utf-8").strip()
+    said = instructions.strip()
+    if small and len(said) > _SMALL_INSTRUCTIONS:
+        said = f"{said[:_SMALL_INSTRUCTIONS]}\n[… cut here, for the window is small: read AGENTS.md for the rest …]"
+    own = said and f"# Instructions of this workspace (AGENTS.md)\n{_framed(said)}"
+    if small:
+        return "\n\n".join(section for section in (base, own, environment.describe()) if section) + "\n"
     sections = [base, _tools(tools), _hints(tools), _skills(skills), own, f"# Environment\n{environment.describe()}"]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -135,9 +157,14 @@ class PromptBuilder:
     """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
-        self, catalog: ToolCatalog, prompt: MakePrompt, look_again: LookAgain | None = None, rules: Sequence[Rule] = ()
+        self,
+        catalog: ToolCatalog,
+        prompt: MakePrompt,
+        look_again: LookAgain | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain."""
+        self._small = False
         self.catalog = catalog
         self._prompt = prompt
         self._look_again = look_again
@@ -165,13 +192,9 @@ class PromptBuilder:
             tell_tools(change, emitter)
             self._tell_unknown(emitter)
 
-    def fit(self, window: int | None) -> None:
-        """Fit the definitions of tools to the window of the model, in tokens, from the next boundary on."""
-        self.catalog.toolsets.fit(window)
-
     def next_request(self) -> ModelRequest:
         """Return what the next request begins with, all but the messages; assumes that no file has changed."""
-        return ModelRequest(self.system_prompt, (), self.catalog.coming())
+        return ModelRequest(self.system_prompt, (), self._fitting(self.catalog.coming()))
 
     async def trust(self, trusted: bool, emitter: Emitter, *, running: bool, seen: str | None = None) -> None:
         """Load the project's tool files as they were `seen`, or none; during a run this takes effect at a boundary.
@@ -192,9 +215,35 @@ class PromptBuilder:
                 self._told.add(what)
                 emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
+    def fit(self, window: int | None) -> None:
+        """Make prompt and tools for the window of the model, in tokens, from the next boundary on."""
+        self.catalog.toolsets.fit(window)
+        if self._small != is_small(window):
+            self._small = not self._small
+            self._rebuild()
+
+    def _fitting(self, tools: tuple[ToolDefinition, ...]) -> tuple[ToolDefinition, ...]:
+        return tuple(tool for tool in tools if tool.name in _SMALL_TOOLS) if self._small else tools
+
     def _rebuild(self) -> None:
-        self.system_prompt = self._prompt(self.catalog.always)
-        self.tools: tuple[ToolDefinition, ...] = self.catalog.definitions()
+        self.system_prompt = self._prompt(self.catalog.always, small=self._small)
+        self.tools: tuple[ToolDefinition, ...] = self._fitting(self.catalog.definitions())
+
+
+def is_small(window: int | None) -> bool:
+    return window is not None and window < SMALL_WINDOW
+
+
+def told_small(model: str, window: int | None) -> tuple[tuple[str, str], ...]:
+    """Return code and text of the notice about a short prompt; none for a window that is not small."""
+    if not is_small(window):
+        return ()
+    tools = ", ".join(_SMALL_TOOLS)
+    text = (
+        f"{model} has a window of {window:,} tokens: it gets a short prompt and, of the tools, only {tools}; a server "
+        "that is started with a larger context has room for all of it"
+    )
+    return (("model.small_window", text),)
 
 
 def tell_tools(change: CatalogChange, emitter: Emitter) -> None:

@@ -14,7 +14,7 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks
 from codeagent.agent.limits import Deadline, RunMeter, WorkspaceWatch
 from codeagent.agent.loop import Conversation, Loop, RunContext
-from codeagent.agent.prompt import mode_note
+from codeagent.agent.prompt import mode_note, told_small
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.work_time import part
 from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
@@ -401,10 +401,12 @@ class SessionModel:
             raise
         before = self._runs.conversation.model
         self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
-        if (builder := self._runs.conversation.prompt_builder) is not None:
-            builder.fit(in_use.context_window)
         if in_use.server not in ("", self.in_use.server):
             said += f"; from now on: {in_use.server}"
         self.in_use = in_use
+        if (builder := self._runs.conversation.prompt_builder) is not None:
+            builder.fit(in_use.context_window)
         self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base, effort=in_use.effort))
+        for code, text in told_small(in_use.name, in_use.context_window):
+            self._emitter.notice(code, text)
         await before.close()

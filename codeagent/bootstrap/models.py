@@ -1,19 +1,20 @@
 """Opens models, with the keys that were kept for them."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import field, replace
 
 from codeagent.bootstrap.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.model import Model, ModelInUse, same_provider
 from codeagent.llm.catalog import context_window, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane
 from codeagent.llm.factory import open_model as resolve_model
+from codeagent.llm.learned import Learned
 from codeagent.llm.protocols.protocol import ProtocolChoice, TextTools
-from codeagent.llm.providers import key_variables, server_of
+from codeagent.llm.providers import key_variables, native_target, own_server, server_of
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
 
@@ -26,10 +27,13 @@ class OpenModels:
     options: ModelOptions
     window: int | None = None
     """Tokens that the user configured; None: what is known of the model."""
+    known: dict[tuple[str, str | None], Learned] = field(default_factory=dict)
+    """By model and address."""
 
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
-        model = await open_model(name, api_base, self.place, replace(self.options, thinking=effort))
-        window = self.window or await asyncio.to_thread(context_window, name) or model.context_window
+        options = replace(self.options, thinking=effort)
+        model = await open_model(name, api_base, self.place, options, self.known)
+        window = self.window or model.context_window or await asyncio.to_thread(context_window, name)
         server = server_of(name, api_base, self.place.environment)
         return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
 
@@ -38,27 +42,54 @@ class OpenModels:
 
 
 async def open_model(
-    name: str, api_base: str | None, place: Place, options: ModelOptions
+    name: str,
+    api_base: str | None,
+    place: Place,
+    options: ModelOptions,
+    known: dict[tuple[str, str | None], Learned] | None = None,
 ) -> RetryingModel | FallbackModel:
-    """Open the model and what takes over from it, and begin to load its library. Raises CodeagentError."""
-    model = await _open_one(name, api_base, place, options)
+    """Open the model and what takes over from it, ask its server what it can do, and begin to load its library.
+
+    Raises CodeagentError.
+    """
+    known = {} if known is None else known
+    model = await _open_one(name, api_base, place, options, known)
     fallback = options.fallback
     if fallback is None or fallback == name:
         return model
     shared = api_base if same_provider(fallback, name) else None
     server = server_of(fallback, shared, place.environment)
     other = "" if server == server_of(name, api_base, place.environment) else server
-    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options), other)
+    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options, known), other)
 
 
-async def _open_one(name: str, api_base: str | None, place: Place, options: ModelOptions) -> RetryingModel:
+async def _open_one(
+    name: str, api_base: str | None, place: Place, options: ModelOptions, known: dict[tuple[str, str | None], Learned]
+) -> RetryingModel:
     """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
     key = await asyncio.to_thread(_kept_key, name, api_base, place)
     if key is not None:
         place.redactor.learn(*key)
-    model = resolve_model(name, api_base=api_base, api_key=key and key[1], options=options)
+    learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], place)
+    known[name, api_base] = learned
+    model = resolve_model(name, api_base=api_base, api_key=key and key[1], options=options, learned=learned)
     await model.prepare()
+    await learned.look()
     return model
+
+
+def _learned(name: str, api_base: str | None, key: str | None, place: Place) -> Learned:
+    """Return what is known before the server was asked: where it is, if it is the user's own."""
+    base = own_server(name, api_base, place.environment)
+    if base is None:
+        return Learned()
+    try:
+        target = native_target(name, api_base, key, place.environment)
+    except ModelError:  # its first request says what is missing
+        return Learned()
+    if target is None or target.endpoint is None:
+        return Learned(base, {}, name.partition("/")[2] or name)
+    return Learned(base, target.endpoint.headers, target.bare_name)
 
 
 def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.prompt import MakePrompt, PromptBuilder
+from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
@@ -112,8 +112,8 @@ async def open_runtime(
         agent.observe(observer)
         _begin(agent, policy.network, history)
         agent.tell_tools(files.first_look)
-        moved = _other_server(history.server, in_use.server)
-        for code, text in (*session.troubles, *moved, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
+        told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
+        for code, text in (*session.troubles, *told, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)

@@ -408,4 +408,8 @@ def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
         visible(str(dependencies.workspace.root)), f"{platform.system()} {platform.machine()}", dependencies.kind
     )
     instructions, skills = dependencies.instructions.text, dependencies.skills
-    return lambda tools: system_prompt(tools, instructions, where, skills.listed)
+
+    def make(tools: Sequence[Tool[Any]], *, small: bool = False) -> str:
+        return system_prompt(tools, instructions, where, skills.listed, small=small)
+
+    return make

@@ -53,6 +53,16 @@ _NO_TOOLS = re.compile(
     r"|(?:unrecognized|unknown|unsupported|unexpected)[^\n]{0,40}[`'\": ]tools(?![\w.\[])",
     re.IGNORECASE,
 )
+_ROLE = r"[`'\"]?(?:system|developer|tool)[`'\"]?"
+_NO_ROLE = re.compile(
+    rf"{_ROLE} (?:role|message|prompt|instruction)s? (?:is |are )?(?:not |un)(?:supported|allowed|enabled)"
+    rf"|not support (?:the )?{_ROLE} (?:role|message|prompt)"
+    rf"|(?:unsupported|unexpected|unknown|invalid)(?: message)? role\W+{_ROLE}"
+    r"|instruction is not enabled for"
+    r"|roles must alternate|only (?:the )?user,? (?:and )?(?:model|assistant)[\w ,]* roles are supported",
+    re.IGNORECASE,
+)
+"""How chat templates, and the servers that run them, refuse a message."""
 _PREFIX = re.compile(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
@@ -277,6 +287,11 @@ def words_of(error: BaseException) -> str:
 def refuses_tools(error: ModelError) -> bool:
     """Tell whether the provider or the model has no native tool calls; wrong tools are another matter."""
     return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
+
+
+def refuses_roles(error: ModelError) -> bool:
+    """Tell whether the model's chat template takes no system or tool messages, or none in this order."""
+    return error.kind in ("bad_request", "server") and _NO_ROLE.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:

@@ -9,6 +9,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
+from codeagent.llm.learned import Learned
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.provider_model import ProviderModel
@@ -46,13 +47,18 @@ class ModelOptions:
 
 
 def open_model(
-    name: str, *, api_base: str | None = None, api_key: str | None = None, options: ModelOptions | None = None
+    name: str,
+    *,
+    api_base: str | None = None,
+    api_key: str | None = None,
+    options: ModelOptions | None = None,
+    learned: Learned | None = None,
 ) -> RetryingModel:
     """Open the model, with retries, and with tools as text if `options` or the provider asks for it.
 
     Raises ConfigError for a bad script; a bad name shows at the first request.
     """
-    options = options or ModelOptions()
+    options, learned = options or ModelOptions(), learned or Learned()
     if name == "demo":
         from codeagent.llm.demo import demo_model  # no other model needs it
 
@@ -70,8 +76,12 @@ def open_model(
         thinking=options.thinking,
         price=options.prices.get(name),
         provider_tools=options.provider_tools,
+        learned=learned,
     )
-    return RetryingModel(_with_tools(model, options.text_tools), silence=options.silence)
+    from codeagent.llm.folded_roles import FoldingModel  # not for a script
+
+    tooled = _with_tools(FoldingModel(model, learned), options.text_tools, learned)
+    return RetryingModel(tooled, silence=options.silence)
 
 
 def lane(name: str, api_base: str | None, api_key: str | None, wire: Wire) -> Lane:
@@ -95,11 +105,11 @@ def _lane_class(chosen: Lane) -> type[ProviderModel]:
     return LitellmModel
 
 
-def _with_tools(model: Model, tools: TextTools) -> Model:
+def _with_tools(model: Model, tools: TextTools, learned: Learned | None = None) -> Model:
     """Apply the user's choice of protocol; without one, text replaces native tools once the provider refuses them."""
     choice = tools.choice(model.name)
     if choice is None:
-        return NativeFirstModel(model, tools.when_refused)
+        return NativeFirstModel(model, tools.when_refused, learned)
     from codeagent.llm.protocols.formats import protocol_of  # parsers that most models never need
 
     protocol = protocol_of(choice)

@@ -119,7 +119,7 @@ def _messages(target: Target, request: ModelRequest, *, thinks: bool) -> list[Wi
     request = replace(request, messages=tuple(sendable(request.messages)))
     system, *messages = to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks)
     if target.family != "anthropic":
-        return [system, *messages]
+        return [system, *messages] if request.system else messages
     as_sent = zip(messages, (content_for(each, target) for each in request.messages), strict=True)
     return [system, *(one if content is None else _answer(one, content, thinks=thinks) for one, content in as_sent)]
 

@@ -26,6 +26,7 @@ from codeagent.core.model import (
 from codeagent.core.redact import Redactor
 from codeagent.llm.answer_room import AnswerRoom
 from codeagent.llm.errors import FailedRequest, model_error, words_of
+from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import DeclaredTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.stream import Accumulator, StreamPiece
@@ -49,9 +50,11 @@ class ProviderModel(ABC):
         thinking: Effort | None = None,
         price: Price | None = None,
         provider_tools: DeclaredTools | None = None,
+        learned: Learned | None = None,
     ) -> None:
         """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` and `provider_tools`
-        override what is known."""
+        override what is known; `learned` is what its server has said."""
+        self._learned = learned or Learned()
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
@@ -72,7 +75,7 @@ class ProviderModel(ABC):
     @property
     def context_window(self) -> int | None:
         """Known from the first request on, if the data about models has it."""
-        return self._room.window or (self._target.context_window if self._target else None)
+        return self._room.window or self._learned.window or (self._target.context_window if self._target else None)
 
     @abstractmethod
     async def close(self) -> None:
@@ -90,6 +93,7 @@ class ProviderModel(ABC):
         """
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await self._learned.look()
         if self._target is None:
             self._target = await self._find_target()
         for attempt in (1, 2):
@@ -106,7 +110,7 @@ class ProviderModel(ABC):
 
     async def _within_window(self, target: Target, request: ModelRequest) -> Target:
         """Return the target with the limits of this request."""
-        room = await self._room.left(target.context_window, request)
+        room = await self._room.left(self._learned.window or target.context_window, request)
         if room is None:
             return target
         most = DEFAULT_MAX_TOKENS if target.max_tokens is None else target.max_tokens
@@ -143,6 +147,8 @@ class ProviderModel(ABC):
                 raise
             failed = FailedRequest(self._name, target.address, target.owner, self._idle, target.key_variable)
             told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
+            if told.kind in ("connection", "cut", "timeout"):
+                self._learned.lost()
             raise told if begun else _Refused(told, words_of(error)) from None
         last, message = accumulator.finish(self._name, target.owner)
         for event in last:

@@ -159,6 +159,15 @@ def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) 
     return host or f"the {provider} API"
 
 
+def own_server(model: str, api_base: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the address of the user's own server, which may be asked what it can do; None for a hosted model."""
+    if is_scripted(model):
+        return None
+    provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
+    row = providers().get(provider, Provider())
+    return api_base or row.custom_base(environment) or (row.base if provider == "ollama" else None)
+
+
 def _usual_first(provider: str) -> tuple[str, ...]:
     keys = providers().get(provider, Provider()).keys
     return tuple(sorted(keys, key=lambda name: (name != f"{provider.upper()}_API_KEY", not name.endswith("_API_KEY"))))

@@ -147,3 +147,11 @@ def test_a_folder_and_a_hint_stay_on_their_line() -> None:
     text = system_prompt([built_in("Be careful.\n# Pinned by the user")], "", there)
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Hints", "# Environment"]
     assert "Workspace: /w\\x0a# Pinned by the user\\x0a- x" in text
+
+
+def test_a_small_window_gets_a_short_prompt_with_the_beginning_of_the_instructions() -> None:
+    where = PromptEnvironment("/w", "Linux", None)
+    long = "Use tabs. " * 1_000
+    small = system_prompt([], long, where, small=True)
+    assert len(small) < 2_000 < len(system_prompt([], long, where))
+    assert "Use tabs." in small and "read AGENTS.md for the rest" in small and "Workspace: /w" in small

@@ -60,8 +60,8 @@ class ChatWriter:
             **(target.endpoint.changes if target.endpoint is not None else {}),
         }
         head = {name: value for name, value in head.items() if value is not None}
-        system = encoded({"role": "system", "content": request.system})
-        return json_body(head, "messages", [system, *in_order(self._messages(request.messages), _from_results)])
+        system = [encoded({"role": "system", "content": request.system})] if request.system else []
+        return json_body(head, "messages", [*system, *in_order(self._messages(request.messages), _from_results)])
 
 
 def _thinking(target: Target, effort: Effort | None) -> Wire:

@@ -34,7 +34,8 @@ from codeagent.core.model import (
     TextPiece,
     ToolsLeftOut,
 )
-from codeagent.llm.errors import refuses_tools
+from codeagent.llm.errors import refuses_roles, refuses_tools
+from codeagent.llm.learned import Learned
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 from codeagent.llm.retry import ModelWrapper
 from codeagent.llm.wire import from_result_of
@@ -54,30 +55,47 @@ _WAS_THINKING = "this block was part of your thinking, so nothing ran"
 class NativeFirstModel(ModelWrapper):
     """A model with native calls until its provider refuses them; from then on, the same conversation as text."""
 
-    def __init__(self, inner: Model, protocol: str) -> None:
-        """`protocol` is the name of the one for text."""
+    def __init__(self, inner: Model, protocol: str, learned: Learned | None = None) -> None:
+        """`protocol` is the name of the one for text; `learned`: what is known about the model's server."""
         super().__init__(inner)
+        self._learned = learned or Learned()
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await self._learned.look()
+        if self._as_text is None and self._learned.lacks_tools:
+            self._as_text = self._text_model()
+            yield Adapted(
+                f"{self.name}: its server says that its template has no tools; they are written as text"
+                f" ({self._protocol})"
+            )
         if self._as_text is None:
             begun = False
             try:
                 async for event in self._inner.stream(request):
-                    begun = True
+                    begun = begun or not isinstance(event, Adapted)
                     yield event
                 return
             except ModelError as error:
-                if begun or not request.tools or not refuses_tools(error):
+                if begun or not self._needs_text(request, error):
                     raise
                 reason = f"{error}; tools are written as text from here on ({self._protocol})"
-            from codeagent.llm.protocols.formats import PROTOCOLS  # parsers that most models never need
-
-            self._as_text = TextToolModel(self._inner, PROTOCOLS[self._protocol])
+            self._as_text = self._text_model()
             yield Retrying(reason, 2, 0.0)
         async for event in self._as_text.stream(request):
             yield event
+
+    def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
+        """Tell whether calls and results were refused: by what runs the model, or by the roles of its template."""
+        if request.tools and refuses_tools(error):
+            return True
+        return refuses_roles(error) and any(isinstance(one, ToolMessage) for one in request.messages)
+
+    def _text_model(self) -> "TextToolModel":
+        from codeagent.llm.protocols.formats import PROTOCOLS  # parsers that most models never need
+
+        return TextToolModel(self._inner, PROTOCOLS[self._protocol])
 
 
 class TextToolModel(ModelWrapper):
@@ -172,7 +190,7 @@ def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
         section = protocol.render_tools(tools)
         system = f"{system}\n\n{section}" if system else section
     others = tuple(tool for tool in request.tools if tool.at_provider)
-    return ModelRequest(system, tuple(_merged(_rendered(request.messages, protocol))), others)
+    return ModelRequest(system, tuple(merged(_rendered(request.messages, protocol))), others)
 
 
 def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator[Message]:
@@ -200,7 +218,7 @@ def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMe
     return UserMessage(content=tuple(content), source="note")
 
 
-def _merged(messages: Iterator[Message]) -> Iterator[Message]:
+def merged(messages: Iterator[Message]) -> Iterator[Message]:
     """Join user messages that follow each other: many chat templates refuse two in a row."""
     for _, group in groupby(messages, lambda message: isinstance(message, UserMessage)):
         users: list[UserMessage] = []
