@@ -13,6 +13,7 @@ from codeagent.llm.learned import Learned
 from codeagent.llm.server_facts import ServerFacts, ask_server
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import JSON, call
+from tests.llm.protocols.text_server import text_server
 from tests.servers import FakeProvider, Turn, openai_server
 from tests.table import for_each
 
@@ -91,7 +92,7 @@ def opened(fake: FakeProvider, learned: Learned | None = None) -> Any:
 
 
 async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> None:
-    async with openai_server([Turn(text="a")]) as fake:
+    async with text_server([Turn(text="a")]) as fake:
         fake.facts |= LLAMA
         model = opened(fake)
         await ask(model)
@@ -102,7 +103,7 @@ async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> Non
 
 async def test_a_model_whose_template_has_no_tools_gets_them_as_text_and_the_user_is_told_once() -> None:
     block = JSON.render_call(call("bash", '{"command": "ls"}'))
-    async with openai_server([Turn(text=block), Turn(text="done")]) as fake:
+    async with text_server([Turn(text=block), Turn(text="done")]) as fake:
         fake.facts |= LLAMA
         model = opened(fake)
         first, second = await ask(model), await ask(model)
@@ -124,7 +125,7 @@ async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
 
 
 async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:
-    async with openai_server([Turn(text="a"), Turn(text="b"), Turn(hang_up=True), Turn(text="c")]) as fake:
+    async with text_server([Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]) as fake:
         fake.facts |= LLAMA
         learned = Learned(fake.base_url, {}, "fake")
         inner = opened(fake, learned)._inner  # without the pause between attempts
@@ -179,7 +180,7 @@ async def test_a_refusal_that_does_not_pass_when_folded_is_said_and_not_repeated
 
 async def test_a_template_that_refuses_results_of_tools_gets_them_as_text() -> None:
     refusal = Turn(status=400, body='{"error": {"message": "Conversation roles must alternate user/assistant"}}')
-    async with openai_server([Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]) as fake:
+    async with text_server([Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]) as fake:
         model = opened(fake, Learned())
         first = (await ask(model)).message
         history = request(UserMessage.from_text("hi"), first, *(result(each, "out") for each in first.calls))
