@@ -31,6 +31,7 @@ from codeagent.core.events import (
     RunFinished,
     RunReason,
     RunStarted,
+    ToolCallDelta,
     ToolResultAdded,
     ToolStarted,
 )
@@ -187,6 +188,8 @@ class Headless:
             self._ends.append((self._step, end))
         self._unsaved = self._unsaved or isinstance(event, SessionNotSaved)
         match self._output:
+            case "jsonl" if isinstance(event, ToolCallDelta):
+                pass  # in pieces, a secret in arguments could not be masked; the whole call comes next
             case "jsonl":
                 self._put("out", visible_json(event_json(event, self._redactor)) + "\n")
                 if end is not None and end.reason in ("failed", "limit", "denied"):

@@ -157,11 +157,7 @@ class PromptBuilder:
     """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
-        self,
-        catalog: ToolCatalog,
-        prompt: MakePrompt,
-        look_again: LookAgain | None = None,
-        rules: Sequence[Rule] = (),
+        self, catalog: ToolCatalog, prompt: MakePrompt, look_again: LookAgain | None = None, rules: Sequence[Rule] = ()
     ) -> None:
         """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain."""
         self._small = False

@@ -101,7 +101,10 @@ class ReasoningDelta(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallDelta(BaseEvent):
-    """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer is not discarded."""
+    """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer is not discarded.
+
+    `--output jsonl` leaves these out: in pieces, a secret could not be masked.
+    """
 
     durable: ClassVar[bool] = False
     type: Literal["tool.arguments"] = "tool.arguments"

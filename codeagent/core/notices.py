@@ -9,7 +9,7 @@ from typing import Any, Literal
 from codeagent.core.budget import Effort
 from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import BaseEvent, kept_in
+from codeagent.core.json_types import BaseEvent, kept_in, omitting
 from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, NetworkLevel, Permission
 
@@ -73,6 +73,10 @@ class ModelRetried(TypedNotice):
     """Seconds until the next attempt."""
     attempts: int = 0
     """How many are made at most; 0 if that is unknown, and in older logs."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return kept_in("data", kind, omitting({"attempts"}, kind, handler), outside=TypedNotice)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

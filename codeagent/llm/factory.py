@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -12,12 +12,14 @@ from codeagent.core.model import Model
 from codeagent.llm.learned import Learned
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
-from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.provider_tools import DeclaredTools
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
 from codeagent.llm.usage import Price
+
+if TYPE_CHECKING:  # a scripted model does without
+    from codeagent.llm.provider_model import ProviderModel
 
 Lane = Literal["native", "litellm"]
 LANES: Mapping[Lane, str] = {"native": "straight to its server", "litellm": "through litellm"}
@@ -94,7 +96,7 @@ def lane(name: str, api_base: str | None, api_key: str | None, wire: Wire) -> La
         return "native"
 
 
-def _lane_class(chosen: Lane) -> type[ProviderModel]:
+def _lane_class(chosen: Lane) -> "type[ProviderModel]":
     """Import only the lane that is taken."""
     if chosen == "native":
         from codeagent.llm.native.model import NativeModel

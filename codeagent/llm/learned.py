@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # asked only by those who have a server of their own
-    from codeagent.llm.server_facts import ServerFacts
+    from codeagent.llm.server_facts import ServedModel
 
 
 class Learned:
@@ -14,7 +14,7 @@ class Learned:
         """`base` is the address of the user's own server, None for others, which are not asked; `model` is its name
         there."""
         self._base, self._headers, self._model = base, headers or {}, model
-        self._facts: ServerFacts | None = None
+        self._facts: ServedModel | None = None
         self._stale = base is not None
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""

@@ -20,7 +20,7 @@ _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class ServerFacts:
+class ServedModel:
     """None: the server does not say."""
 
     window: int | None = None
@@ -29,7 +29,7 @@ class ServerFacts:
     """Whether the model's chat template shows it tools."""
 
 
-async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServerFacts | None:
+async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServedModel | None:
     """Ask llama-server, vLLM, LM Studio and Ollama in their own ways; None if nothing answers.
 
     `base` is with `/v1` or without; no text of a conversation is sent, and no redirect is followed.
@@ -61,21 +61,21 @@ async def ask_server(base: str, headers: Mapping[str, str], model: str) -> Serve
     )
 
 
-def _joined(*said: ServerFacts) -> ServerFacts:
+def _joined(*said: ServedModel) -> ServedModel:
     """Return what the first that knows says about each."""
     windows = (one.window for one in said if one.window)
     tools = (one.tools for one in said if one.tools is not None)
-    return ServerFacts(next(windows, None), next(tools, None))
+    return ServedModel(next(windows, None), next(tools, None))
 
 
-def _of_llama_server(props: dict[str, Any]) -> ServerFacts:
+def _of_llama_server(props: dict[str, Any]) -> ServedModel:
     settings, caps = props.get("default_generation_settings"), props.get("chat_template_caps")
     window = whole_number(settings.get("n_ctx")) if isinstance(settings, dict) else None
     tools = caps.get("supports_tools") if isinstance(caps, dict) else None
-    return ServerFacts(window, tools if isinstance(tools, bool) else None)
+    return ServedModel(window, tools if isinstance(tools, bool) else None)
 
 
-def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServerFacts:
+def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServedModel:
     """Ollama cuts prompts at the window that it loaded the model with, which may be far below the model's own."""
     capabilities, info, set_to = (shown.get(name) for name in ("capabilities", "model_info", "parameters"))
     own = (
@@ -85,10 +85,10 @@ def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServerFacts:
     )
     told = _NUM_CTX.search(set_to) if isinstance(set_to, str) else None
     window = whole_number(running.get("context_length")) or (int(told[1]) if told else whole_number(own))
-    return ServerFacts(window, "tools" in capabilities if isinstance(capabilities, list) else None)
+    return ServedModel(window, "tools" in capabilities if isinstance(capabilities, list) else None)
 
 
-def _listed(answer: dict[str, Any], model: str) -> ServerFacts:
+def _listed(answer: dict[str, Any], model: str) -> ServedModel:
     entry = _entry(answer, model)
     meta = entry.get("meta")
     lengths = (whole_number(entry.get(name)) for name in _LENGTHS)
@@ -96,7 +96,7 @@ def _listed(answer: dict[str, Any], model: str) -> ServerFacts:
     capabilities = entry.get("capabilities")
     # LM Studio lists `tool_use`; an empty or foreign list says nothing.
     tools = True if isinstance(capabilities, list) and "tool_use" in capabilities else None
-    return ServerFacts(window, tools)
+    return ServedModel(window, tools)
 
 
 def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:

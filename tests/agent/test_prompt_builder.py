@@ -28,7 +28,7 @@ class Kept:
         self.catalog: ToolCatalog = setting.catalog()
         self.builder = PromptBuilder(
             self.catalog,
-            lambda tools: " ".join(tool.name for tool in tools),
+            lambda tools, *, small=False: " ".join(tool.name for tool in tools),
             rules=[Rule.parse(rule, "deny") for rule in rules],
         )
         self.journal = MemoryJournal()
@@ -116,7 +116,7 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
     source = Source("hub", "deploy", held=True)
     toolsets = Toolsets([source], allow=AllowList((("read", "deploy", "deplyo", "zzz"),)))
     catalog = catalog_of(toolsets)
-    builder, journal = PromptBuilder(catalog, lambda tools: "", rules=()), MemoryJournal()
+    builder, journal = PromptBuilder(catalog, lambda tools, *, small=False: "", rules=()), MemoryJournal()
     emitter = Emitter(journal)
     toolsets.begin()
     await builder.at_boundary(emitter)
@@ -137,7 +137,7 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
 async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_before_it(tmp_path: Path) -> None:
     toolsets = Toolsets([Source("hub", "one", "two")])
     catalog = Setting(tmp_path).catalog(toolsets=toolsets)
-    builder = PromptBuilder(catalog, lambda tools: " ".join(tool.name for tool in tools))
+    builder = PromptBuilder(catalog, lambda tools, *, small=False: " ".join(tool.name for tool in tools))
     emitter = Emitter(MemoryJournal())
     await builder.at_boundary(emitter)
     prompt, tools = builder.system_prompt, builder.tools

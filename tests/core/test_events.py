@@ -70,7 +70,7 @@ CONTRACT = {
     "limit.reached",
     "notice",
 }
-DELTAS = {"text.delta", "reasoning.delta", "tool.updated", "tool.progress", "job.updated"}
+DELTAS = {"text.delta", "reasoning.delta", "tool.arguments", "tool.updated", "tool.progress", "job.updated"}
 
 
 NOTICES = (

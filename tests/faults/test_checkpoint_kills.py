@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import CheckpointError
+from codeagent.disk import atomic
+from codeagent.disk.confined import Location
 from codeagent.workspace.checkpoints import GitCheckpoints
-from codeagent.workspace.snapshots.nodes import FileWriter
 from tests.effort import SEED, times
 
 KILLS = times(5)
@@ -19,19 +20,21 @@ class Crash(BaseException):
     """Stands for the end of the process in the middle of a restore."""
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The given file is not put any more, nor anything done afterwards."""
-    put = FileWriter.put
-    calls = 0
+def crash_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The file with this name does not get it any more, nor is anything done afterwards."""
+    fail_at(monkeypatch, name, Crash())
 
-    def counted(*arguments: object, **named: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            raise Crash
-        put(*arguments, **named)  # type: ignore[arg-type]  # handed on as they came
 
-    monkeypatch.setattr(FileWriter, "put", counted)
+def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) -> None:
+    """No written file gets this name; the files before it have theirs already."""
+    give_name = atomic.give_name
+
+    def given(location: Location, draft: str, *, replacing: bool, folder: int | None = None) -> None:
+        if location.name == name:
+            raise failure
+        give_name(location, draft, replacing=replacing, folder=folder)
+
+    monkeypatch.setattr(atomic, "give_name", given)
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ async def half_restored(
         (root / name).write_text("two")
     present = (await first.take()).id
     with monkeypatch.context() as patch:
-        crash_at(patch, 2)
+        crash_at(patch, "b")
         with pytest.raises(Crash):
             await first.restore(target, present=present)
     first.close()
@@ -98,15 +101,8 @@ async def test_a_broken_off_restore_that_cannot_be_finished_is_taken_back(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints, (_, present) = await half_restored(tmp_path, root, monkeypatch)
-    put = FileWriter.put
-
-    def refuses(self: FileWriter, path: str, *arguments: object, **named: object) -> None:
-        if path == "b":
-            raise OSError(28, "No space left on device")
-        put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
-
     with monkeypatch.context() as patch:
-        patch.setattr(FileWriter, "put", refuses)
+        fail_at(patch, "b", OSError(28, "No space left on device"))
         said = await checkpoints.recover()
     assert said == "going back, which a crash had interrupted, was undone: 3 files are as they were before it"
     assert [(root / name).read_text() for name in "abc"] == ["two", "two", "two"]
@@ -137,14 +133,7 @@ async def test_a_disk_that_fills_up_midway_takes_back_what_was_done(
     (root / "b").write_text("two")
     (root / "c").write_text("two")
     present = (await checkpoints.take()).id
-    put = FileWriter.put
-
-    def full(self: FileWriter, path: str, *arguments: object, **named: object) -> None:
-        if path == "c":
-            raise OSError(28, "No space left on device")
-        put(self, path, *arguments, **named)  # type: ignore[arg-type]  # handed on as they came
-
-    monkeypatch.setattr(FileWriter, "put", full)
+    fail_at(monkeypatch, "c", OSError(28, "No space left on device"))
     with pytest.raises(CheckpointError, match="going back failed: No space left on device; nothing was changed"):
         await checkpoints.restore(target, present=present)
     assert ((root / "a").exists(), (root / "b").read_text(), (root / "c").read_text()) == (False, "two", "two")

@@ -10,7 +10,7 @@ from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.learned import Learned
-from codeagent.llm.server_facts import ServerFacts, ask_server
+from codeagent.llm.server_facts import ServedModel, ask_server
 from tests.llm.asking import ask, request, result
 from tests.llm.protocols.reading import JSON, call
 from tests.llm.protocols.text_server import text_server
@@ -26,13 +26,13 @@ LLAMA: Facts = {
     "/v1/models": {"data": [{"id": "gemma.gguf", "meta": {"n_ctx_train": 32768}}]},
 }
 OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072}
-SAID: list[tuple[Facts, ServerFacts]] = [
-    (LLAMA, ServerFacts(4096, tools=False)),
+SAID: list[tuple[Facts, ServedModel]] = [
+    (LLAMA, ServedModel(4096, tools=False)),
     (
         {"/props": {"default_generation_settings": {"n_ctx": 8192}, "chat_template_caps": {"supports_tools": True}}},
-        ServerFacts(8192, tools=True),
+        ServedModel(8192, tools=True),
     ),
-    ({"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}}, ServerFacts(2048)),
+    ({"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}}, ServedModel(2048)),
     (
         {
             "/v1/models": {"data": [{"id": "m"}]},
@@ -47,28 +47,28 @@ SAID: list[tuple[Facts, ServerFacts]] = [
                 ]
             },
         },
-        ServerFacts(4096, tools=True),
+        ServedModel(4096, tools=True),
     ),
     (
         {"/api/show": {"capabilities": ["completion"], "model_info": OLLAMA_INFO, "parameters": "num_ctx      4096"}},
-        ServerFacts(4096, tools=False),
+        ServedModel(4096, tools=False),
     ),
     (
         {
             "/api/show": {"capabilities": ["completion", "tools"], "model_info": OLLAMA_INFO},
             "/api/ps": {"models": [{"name": "m", "context_length": 16384}]},
         },
-        ServerFacts(16384, tools=True),
+        ServedModel(16384, tools=True),
     ),
-    ({"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}}, ServerFacts(131072, tools=True)),
-    ({}, ServerFacts()),
-    ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServerFacts()),
-    ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ServerFacts()),
+    ({"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}}, ServedModel(131072, tools=True)),
+    ({}, ServedModel()),
+    ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServedModel()),
+    ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ServedModel()),
 ]
 
 
 @for_each(("facts", "known"), SAID)
-async def test_each_server_is_understood(facts: Facts, known: ServerFacts) -> None:
+async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> None:
     async with openai_server([]) as fake:
         fake.facts |= facts
         assert await ask_server(fake.base_url, {}, "m") == known

@@ -18,6 +18,12 @@ _ENOUGH = 0.5
 """The share of the room to which pruning has to get, so that nothing is summarized."""
 _BEARABLE = 0.65
 """The share of the room to which pruning has to get, so that no turn is left out."""
+_GROWN = 0.05
+"""The share of the window that must be added after an attempt before the next one is made unasked."""
+_HELPED = 0.1
+"""The share of the window that a compaction has to free to be of any help."""
+_LONGEST_PAUSE = 5
+"""How often the pause before the next paid attempt doubles, if one after the other is of no help."""
 _PREVIEW = 300
 """Characters that stay of a pruned result; of one that the model has not seen yet, `_PREVIEW_UNSEEN`."""
 _PREVIEW_UNSEEN = 1_500
@@ -40,6 +46,51 @@ class CompactionPlan:
     """The results at the end of which only the beginning is kept."""
     unseen: bool = False
     """The pruned results are the newest: the model has not read them yet."""
+
+
+class Attempts:
+    """Decides when a conversation is compacted unasked, and whether a summary is paid for. Sizes are in tokens."""
+
+    def __init__(self) -> None:
+        self._rested_at = 0
+        """The size after the last attempt; a smaller conversation was taken back."""
+        self._quiet_until = 0
+        """The size below which nothing is tried."""
+        self._unpaid_until = 0
+        """The size below which no summary is paid for: it is larger after an attempt that was of no help."""
+        self._helpless = 0
+        """How many attempts in a row were of no help."""
+        self._fits = True
+        """Whether a request was answered since the last one that was refused as too long."""
+
+    def answered(self) -> None:
+        """Take note that a request was answered."""
+        self._fits = True
+
+    def refused(self) -> None:
+        """Take note that a request was refused as too long."""
+        self._helpless += not self._fits
+        self._fits = False
+
+    def is_due(self, size: int, window: int, share: float) -> bool:
+        """Whether to compact now: from this share of the window on, and if it has grown since the last attempt."""
+        if size < self._rested_at:
+            self._quiet_until = self._unpaid_until = 0
+        quiet = self._quiet_until if size >= window else self._unpaid_until
+        return size >= max(window * share, quiet)
+
+    def pays(self, size: int) -> bool:
+        """Whether a summary is worth its price."""
+        return not self._helpless or size >= self._unpaid_until
+
+    def made(self, before: int, after: int, window: int, *, summarized: bool) -> None:
+        """Try nothing until the request has grown, and pay for nothing until it has grown well beyond."""
+        helped = summarized and before - after >= window * _HELPED and self._fits
+        self._helpless = 0 if helped else self._helpless + 1
+        pause = 2 ** min(self._helpless, _LONGEST_PAUSE) if self._helpless else 1
+        self._rested_at = after
+        self._quiet_until = after + round(window * _GROWN)
+        self._unpaid_until = after + round(window * _GROWN * pause)
 
 
 class TokenGauge:

@@ -9,6 +9,7 @@ from typing import assert_never
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.facts import FileFacts
 from codeagent.agent.compaction.plan import (
+    Attempts,
     CompactionPlan,
     GrowingLength,
     KeptFacts,
@@ -22,7 +23,6 @@ from codeagent.agent.compaction.plan import (
     request_characters,
     to_summarize,
 )
-from codeagent.agent.compaction.summary import unsummarized, wanted, wrong_with
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -62,16 +62,10 @@ from codeagent.session.fold import History, ToolDetails
 _HANDLE = re.compile(r'output_read\(id="([^"]+)"\)')
 _SAME = 200
 """How many characters have to be equal for a result to be the beginning of what its handle holds."""
-_GROWN = 0.05
-"""The share of the window that must be added after an attempt before the next one is made unasked."""
 _REFUSED_SHARE = 0.75
 """The share that is kept at most of a conversation that was refused as too long."""
 _NEAR = 0.85
 """The share of the window from which a refusal for no known reason counts as one for the length."""
-_HELPED = 0.1
-"""The share of the window that a compaction has to free to be of any help."""
-_LONGEST_PAUSE = 5
-"""How often the pause before the next paid attempt doubles, if one after the other is of no help."""
 _PAID_ATTEMPTS = 2
 """Requests for a summary in one compaction."""
 _UNANSWERABLE = ("auth", "rate_limit", "connection")
@@ -124,16 +118,7 @@ class Compaction:
         """Characters of the smallest request that was refused as too long, by model."""
         self._own_text_fills = history.own_text_fills
         """The user was told so: their next prompt sends it as a file."""
-        self._rested_at = 0
-        """The size in tokens after the last attempt; a smaller conversation was taken back."""
-        self._quiet_until = 0
-        """The size in tokens below which nothing is tried unasked, set after an attempt."""
-        self._unpaid_until = 0
-        """The size below which no summary is paid for unasked: it is larger after an attempt that was of no help."""
-        self._helpless = 0
-        """How many attempts in a row were of no help."""
-        self._fits = True
-        """Whether a request was answered since the last one that was refused as too long."""
+        self._attempts = Attempts()
         self._asked: str | None = None
         """The hint of a compaction that the user wants at the next boundary."""
         self._review: asyncio.Future[str | None] | None = None
@@ -180,7 +165,7 @@ class Compaction:
     def answered(self, request: ModelRequest, usage: Usage) -> None:
         """Learn from an answered request how many characters a token has."""
         self._gauge.learn(self._length.of(self._line.items, request), usage)
-        self._fits = True
+        self._attempts.answered()
 
     def is_too_long(self, error: ModelError, asking: Asking) -> bool:
         """Whether the provider refused the request as too long, or for no known reason when it was near the window."""
@@ -193,8 +178,7 @@ class Compaction:
         """Take note that the provider refused the request as too long: the window is smaller than that."""
         length, model = request_characters(asking.request), asking.model.name
         self._refused[model] = min(length, self._refused.get(model, length))
-        self._helpless += not self._fits
-        self._fits = False
+        self._attempts.refused()
 
     def explain(self, asking: Asking) -> None:
         """Say what fills the window, now that nothing can be left out, and what the user can do."""
@@ -210,10 +194,7 @@ class Compaction:
         if hint is not None:
             return await self.compact("user", asking, token, hint)
         window, size = self._window(asking), self._gauge.tokens(self._length.of(self._line.items, asking.request))
-        if size < self._rested_at:
-            self._quiet_until = self._unpaid_until = 0
-        quiet = self._quiet_until if window is None or size >= window else self._unpaid_until
-        if window is None or size < max(window * self._around.context.compact_at, quiet):
+        if window is None or not self._attempts.is_due(size, window, self._around.context.compact_at):
             return False
         return await self.compact("window", asking, token)
 
@@ -232,20 +213,12 @@ class Compaction:
         except Exception as error:
             self._failed(cause, f"internal error: {type(error).__name__}: {error}")
         finally:
-            self._rest(asking, size, event)
+            summarized = event is not None and bool(event.summary or not event.note)
+            after = size if event is None else event.after_tokens
+            self._attempts.made(size, after, self._window(asking) or size, summarized=summarized)
         if event is not None:
             self._apply(self._emitter.emit(event))
         return event is not None
-
-    def _rest(self, asking: Asking, size: int, event: ContextCompacted | None) -> None:
-        """Try nothing unasked until the request has grown, and pay for nothing until it has grown well beyond."""
-        window, after = self._window(asking) or size, size if event is None else event.after_tokens
-        summarized = event is not None and (event.summary or not event.note)
-        self._helpless = 0 if summarized and size - after >= window * _HELPED and self._fits else self._helpless + 1
-        pause = 2 ** min(self._helpless, _LONGEST_PAUSE) if self._helpless else 1
-        self._rested_at = after
-        self._quiet_until = after + round(window * _GROWN)
-        self._unpaid_until = after + round(window * _GROWN * pause)
 
     def _failed(self, cause: CompactionCause, why: str) -> None:
         self._emitter.emit(CompactionFailed(text=f"not compacted: {why}; the conversation is as it was", cause=cause))
@@ -277,6 +250,8 @@ class Compaction:
         if gaining is None and cause != "user" and (cut := make_cut(messages, room)) is not None:
             gaining = await self._left_by(cut, cause, asking)
             if gaining is not None and gaining.note:
+                from codeagent.agent.compaction.summary import unsummarized  # most summaries can be used
+
                 self._emitter.emit(unsummarized(why, gaining))
         if gaining is None and cause != "user" and self._own_text_fills:
             gaining = self._as_files(cause, asking, room)
@@ -341,8 +316,10 @@ class Compaction:
 
         Raises _NoSummary, CodeagentError, RunCancelled.
         """
+        from codeagent.agent.compaction.summary import wanted  # most conversations are never summarized
+
         size = self._gauge.tokens(request_characters(asking.request))
-        if cause != "user" and self._helpless and size < self._unpaid_until:
+        if cause != "user" and not self._attempts.pays(size):
             raise _NoSummary("the last one was of no help")
         made = self._event(plan, cause, asking, await self._facts(asking.request.messages))
         room, wrong = self._room(cause, asking), ""
@@ -385,6 +362,8 @@ class Compaction:
         made: Callable[[str], ContextCompacted | None],
     ) -> str:
         """Count and report the answer to a request for a summary; return why it cannot be used, empty if it can."""
+        from codeagent.agent.compaction.summary import wrong_with  # as above
+
         asking.meter.add_request(answer.usage)
         self._spending.add_request(answer.usage)
         summary = answer.message.text.strip()
