@@ -96,7 +96,7 @@ class JobWaitTool(_JobTool[JobWaitArgs]):
 
     name = JOB_WAIT
     label = "Wait"
-    description = "Wait for the end of a job, at most timeout seconds."
+    description = "Wait for a job's end, at most timeout seconds."
     Args = JobWaitArgs
     concurrency = "shared"
     effect = "nothing"

@@ -249,7 +249,7 @@ class Definitions:
 def terse(node: Any) -> Any:
     """Return the schema of a built-in tool for the model, short because it is sent with every request: without bounds.
 
-    Arguments are still checked against the full schema.
+    A default that is the first of an enum's values goes without saying. Arguments are still checked against the full schema.
     """
     if isinstance(node, list):
         return [terse(item) for item in node]
@@ -259,6 +259,8 @@ def terse(node: Any) -> Any:
     for key, value in node.items():
         if key == "properties":
             plain[key] = {name: terse(one) for name, one in value.items()}
+        elif key == "default" and value in node.get("enum", ())[:1]:
+            continue
         elif not (key in _SEEN_IN_ERRORS or (key, value) in _UNSAID):
             plain[key] = terse(value)
     return plain

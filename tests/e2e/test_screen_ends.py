@@ -89,5 +89,7 @@ def test_what_is_sent_while_it_starts_survives_kill_9(product: Product) -> None:
         screen.wait_for("“and the second”")
         screen.signal(signal.SIGKILL)
         screen.exit_code()
-    with open_screen(product, "--model", model, shows="the first thing") as screen:
+    with open_screen(product, "--model", model, shows="“the first thing” +1 line") as screen:
+        screen.send("up")
+        screen.wait_for("❯ the first thing")
         screen.wait_for("and the second")

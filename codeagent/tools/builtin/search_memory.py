@@ -26,7 +26,7 @@ class SearchMemory(Tool[SearchMemoryArgs]):
 
     name = "search_memory"
     label = "Memory"
-    description = "Search prompts, answers and commands of earlier sessions here for all these words."
+    description = "Search earlier sessions here (prompts, answers, commands) for all these words."
     Args = SearchMemoryArgs
     permission = "auto"
     concurrency = "shared"

@@ -17,7 +17,7 @@ _PAGE = 40
 _WIDTH = 160
 _SECONDS = 3.0
 """Seconds that a list of all toolsets waits for those that are starting."""
-_NAMED = 80
+_NAMED = 50
 """Characters for the names of toolsets in the description."""
 
 

@@ -32,7 +32,7 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
 
     name = "toolset_use"
     label = "Use toolset"
-    description = "Turn a toolset or some of its tools on or off; they work from your next answer on."
+    description = "Turn a toolset, or some of its tools, on or off from your next answer on."
     Args = ToolsetUseArgs
     permission = "auto"
     concurrency = "shared"
