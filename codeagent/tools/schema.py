@@ -249,7 +249,8 @@ class Definitions:
 def terse(node: Any) -> Any:
     """Return the schema of a built-in tool for the model, short because it is sent with every request: without bounds.
 
-    A default that is the first of an enum's values goes without saying. Arguments are still checked against the full schema.
+    A default that is the first of an enum's values goes without saying. Arguments are still checked against the full
+    schema.
     """
     if isinstance(node, list):
         return [terse(item) for item in node]

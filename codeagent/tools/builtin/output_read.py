@@ -32,8 +32,7 @@ class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
     description = (
-        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: read on in that "
-        "line."
+        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: read on in that line."
     )
     Args = OutputReadArgs
     permission = "auto"
