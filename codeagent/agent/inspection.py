@@ -21,7 +21,7 @@ from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.notes import LEFT, framed
 from codeagent.core.policy import SAID_NO, Decision, Permission, Verdict
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import on_one_line, spelled, unspelled
 from codeagent.core.tool import Preview
 from codeagent.tools.shell.rules import path_key
 
@@ -123,7 +123,7 @@ class Inspection:
         """Remember what an allowed call wrote, so that it is not mistaken for something a command left."""
         match details:
             case {"path": str(path), "sha256": str(sha256)} if self._needed:
-                self._written[path] = sha256
+                self._written[unspelled(path)] = sha256
             case {"changed_files": list(files)}:
                 for one in files:
                     if isinstance(one, dict):
@@ -308,7 +308,7 @@ class Inspection:
             self._warn(f"deleted by a command, and would have run by itself: {named(gone)}")
         for one, verdict in verdicts:
             if verdict.permission == "auto" and not one.gone:
-                text = f"changed by a command, {verdict.reason}: {on_one_line(one.path)}"
+                text = f"changed by a command, {verdict.reason}: {spelled(one.path)}"
                 self._emitter.notice("workspace.left", text)
         return refused, tuple(one for one, verdict in verdicts if verdict.permission == "prompt")
 
@@ -371,13 +371,10 @@ class Inspection:
                 try:
                     aside.append(f"{one.path} to {await self._sandbox.set_aside(one.path)}")
                 except OSError as error:
-                    stuck.append(
-                        f"{on_one_line(one.path)} could not be moved away ({error.strerror}): look at it first"
-                    )
+                    stuck.append(f"{spelled(one.path)} could not be moved away ({error.strerror}): look at it first")
             failed = await self._restore(self._store, self._baseline, [one.path for one in found])
         stuck += [
-            f"{on_one_line(path)} could not be taken back ({reason}): look at it first"
-            for path, reason in failed.items()
+            f"{spelled(path)} could not be taken back ({reason}): look at it first" for path, reason in failed.items()
         ]
         because = f": {why}" if why else ""
         done = []

@@ -19,7 +19,7 @@ from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
 from codeagent.core.paths import GIT_RUNS, holds_back, host_reason, installed_in, plain_name, watched
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.tools.edit.diff import diff_block
 from codeagent.tools.edit.encoding import NotText, read_text
 from codeagent.tools.edit.reads import digest
@@ -106,7 +106,7 @@ def _holds(node: Node | None, sha256: str) -> bool:
 def named(found: Sequence[Leftover]) -> str:
     """Return the first few paths in one line."""
     more = len(found) - MOST_NAMED
-    return ", ".join(on_one_line(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(spelled(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 async def leftover_blocks(
@@ -120,7 +120,7 @@ async def leftover_blocks(
         if one.held and not one.gone and len(blocks) < _MOST_DIFFS:
             texts = _texts(await store.node(before.id, one.path), await store.node(now.id, one.path))
         if texts is None:
-            listed.append(on_one_line(one.path) + " (deleted)" * one.gone)
+            listed.append(spelled(one.path) + " (deleted)" * one.gone)
         else:
             blocks.append(diff_block(one.path, *texts))
     return (*blocks, *((FilesBlock(paths=tuple(listed)),) if listed else ()))

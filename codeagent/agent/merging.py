@@ -25,7 +25,7 @@ from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
 from codeagent.core.ports import OutputStore, Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.encoding import NotText, TextFile, read_text
@@ -154,11 +154,11 @@ class Merge:
         """Sort a file into what can be offered, conflicts, and what cannot be taken; blocks on a large file."""
         before, after = _bytes(file.before), _bytes(file.after)
         if any(node is not None and node.kind == "link" for node in (file.before, file.after)):
-            self._left.append(f"{on_one_line(file.path)} (a link)")
+            self._left.append(f"{spelled(file.path)} (a link)")
             return
         could, can = (node is not None and node.kind == "executable" for node in (file.before, file.after))
         if could != can and after is not None:
-            self._left.append(f"{on_one_line(file.path)} (that it can {'' if can else 'no longer '}be run)")
+            self._left.append(f"{spelled(file.path)} (that it can {'' if can else 'no longer '}be run)")
         if before == after:
             return
         try:
@@ -183,21 +183,19 @@ class Merge:
         for number, change in enumerate(self._changes, start=1):
             path, all_of = change.step.path, len(self._changes)
             if objection := await self._objection(change):
-                self._left.append(f"{on_one_line(path)} ({objection})")
+                self._left.append(f"{spelled(path)} ({objection})")
                 continue
             key, verdict = self._judged(path)
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
             match verdict.permission:
                 case "deny":
-                    self._left.append(f"{on_one_line(path)} ({verdict.reason})")
+                    self._left.append(f"{spelled(path)} ({verdict.reason})")
                 case "prompt" if not may_follow:
                     place = f" ({number} of {all_of}; a yes for the session takes the rest)" if number < all_of else ""
                     about = f"changed by {self._agent} in its worktree{place}"
                     rest = await self._ask(change, f"{about}: {key.sensitive}" if key.sensitive else about) or rest
                 case _:
-                    self._unasked[on_one_line(path)] = (
-                        verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
-                    )
+                    self._unasked[spelled(path)] = verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
                     self._taken.append(change.step)
 
     async def _objection(self, change: _Change) -> str:
@@ -207,7 +205,7 @@ class Merge:
         """
         if not self._to.hooks.may_modify(_WRITE):
             return ""
-        arguments = {"path": change.step.path}
+        arguments = {"path": spelled(change.step.path)}
         if change.diff is not None and isinstance(change.step, Edited):
             arguments["content"] = change.step.after
         call = ToolCall(id=self._context.call_id, name=_WRITE, arguments=json.dumps(arguments))
@@ -231,7 +229,7 @@ class Merge:
             match decision.answer:
                 case "deny":
                     said = decision.reason or SAID_NO
-                    self._left.append(f"{on_one_line(path)} ({said})")
+                    self._left.append(f"{spelled(path)} ({said})")
                     return False
                 case "edit" | "rule":
                     why = f"{_EDITED if decision.answer == 'edit' else _RULE}; {reason}"
@@ -253,7 +251,7 @@ class Merge:
             return
         took = as_answered(step, hunks)
         if took.after != step.after:
-            self._left.append(f"{on_one_line(step.path)} (in part)")
+            self._left.append(f"{spelled(step.path)} (in part)")
         if took.after != step.before:
             self._taken.append(took)
 
@@ -269,16 +267,16 @@ class Merge:
             self._to.lock.leave(alone=False)
         for step in self._taken:
             written = "" if isinstance(step, Removal) else digest(step.data)
-            self._to.inspection.wrote({"path": step.path, "sha256": written})
+            self._to.inspection.wrote({"path": spelled(step.path), "sha256": written})
 
     def _do(self, changes: ChangeSet) -> None:
         """Apply the changes unless the files differ from what was allowed. Raises Failed; blocks."""
         for step in changes.steps:
             _, verdict = self._judged(step.path)
             if verdict.permission == "deny":
-                raise Failed(f"{on_one_line(step.path)}: {verdict.reason}")
+                raise Failed(f"{spelled(step.path)}: {verdict.reason}")
             if self._to.workspace.key(step.path) != step.path:
-                raise Failed(f"{on_one_line(step.path)} has become a link, or is behind one")
+                raise Failed(f"{spelled(step.path)} has become a link, or is behind one")
         changes.apply(self._context)
 
     def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
@@ -291,7 +289,7 @@ class Merge:
         shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
         shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
         details: dict[str, JsonValue] = {
-            "taken": [on_one_line(step.path) for step in self._taken] if error is None else [],
+            "taken": [spelled(step.path) for step in self._taken] if error is None else [],
             "unasked": self._unasked if error is None else {},
             "diff": self._handle,
         }
@@ -312,12 +310,12 @@ def _told(
 
 def _line(step: _Step) -> str:
     letter = "D" if isinstance(step, Removal) else "A" if step.old is None else "M"
-    return f"{letter} {on_one_line(step.path)}"
+    return f"{letter} {spelled(step.path)}"
 
 
 def _diff(file: CopiedFile, hidden: bool) -> str:
     """Return the change as a `git diff -U0`, or a line that there is one; slow for a large file."""
-    path, old, new = on_one_line(file.path), _text(file.before), _text(file.after)
+    path, old, new = spelled(file.path), _text(file.before), _text(file.after)
     if hidden:
         return f"{path}: changed, and not for the model to read without a question\n"
     if old is None or new is None:
@@ -342,13 +340,13 @@ def _change(file: CopiedFile) -> _Change:
     if new is None:
         diff = None if before is None else diff_block(path, before, "")
         step = Removal(path, old or b"", before or "")
-        said = TextBlock(text=f"{on_one_line(path)} is removed")
-        return _Change(step, Preview(on_one_line(path), (said,) if diff is None else (said, diff)), diff)
+        said = TextBlock(text=f"{spelled(path)} is removed")
+        return _Change(step, Preview(spelled(path), (said,) if diff is None else (said, diff)), diff)
     if before is None or after is None or (before == after and old is not None):
         edited = Edited(path, old, _NO_TEXT, "", new, NOTHING, (), (), 1)
         what = "which is not text" if before is None or after is None else "whose text stays the same"
-        said = TextBlock(text=f"{on_one_line(path)}, {what}, becomes {count(len(new), 'byte')}")
-        return _Change(edited, Preview(on_one_line(path), (said,), base=edited.binding), None)
+        said = TextBlock(text=f"{spelled(path)}, {what}, becomes {count(len(new), 'byte')}")
+        return _Change(edited, Preview(spelled(path), (said,), base=edited.binding), None)
     edited = Edited(path, old, read_text(old or b""), after, new, NOTHING, (), (), 1)
     return _Change(edited, edited.preview(), diff_block(path, before, after))
 

@@ -112,5 +112,5 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     more = [f"and {len(event.files) - _MOST_FILES} more"] if len(event.files) > _MOST_FILES else []
     return framed(
         f"The user {did}. These files are no longer as you left them; read them again before you change them:",
-        "\n".join([*map(on_one_line, event.files[:_MOST_FILES]), *more]),
+        "\n".join([*map(spelled, event.files[:_MOST_FILES]), *more]),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from codeagent.core import host_files
+from codeagent.core.sanitize import spelled
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
 _SECRET = re.compile(
@@ -64,9 +65,9 @@ def secret_reason(path: str) -> str | None:
     """Return why the file may hold secrets, as a phrase; None if its name does not say so."""
     *folders, name = _plain(path)
     if any(folder in _SECRET_FOLDERS for folder in folders):
-        return f"{path} is in a folder that usually holds credentials"
+        return f"{spelled(path)} is in a folder that usually holds credentials"
     if (*folders[-1:], name) in _SECRET_PLACES or (_SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name)):
-        return f"{path} looks like a file of secrets"
+        return f"{spelled(path)} looks like a file of secrets"
     return None
 
 
@@ -74,7 +75,7 @@ def host_reason(path: str) -> str | None:
     """Return why a change to the file may run something outside the sandbox, as a phrase; None if it will not."""
     *folders, name = _plain(path)
     when = host_files.runs(folders, name)
-    return f"{path} {when}" if when else None
+    return f"{spelled(path)} {when}" if when else None
 
 
 def runs_by_folder(path: str) -> bool:

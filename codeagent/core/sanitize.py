@@ -1,5 +1,6 @@
 """Makes text from models, tools and files safe for a terminal: control characters are shown as escapes."""
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -20,6 +21,8 @@ BLANKS = r"(?:(?<=\n)|\A)(?:[^\S\n]*\n){9,}|[^\S\n]{9,}"
 _BLANKS = re.compile(BLANKS)
 _BREAKS = re.compile("[\n\t]")
 _STRAY = re.compile("[\udc80-\udcff]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\xad]")
+_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 
 
 def visible(text: str) -> str:
@@ -63,6 +66,23 @@ def on_one_line(text: str) -> str:
     return _BREAKS.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", visible(_STRAY.sub(_byte, text)))
 
 
+def spelled(path: str) -> str:
+    """Return a path on one line of UTF-8 from which `unspelled` makes the same path again.
+
+    A byte that is not UTF-8 is `\\xNN`, every other character that would act or not show is `\\uNNNN` (below 0x80 also
+    `\\xNN`). So is a backslash that begins what looks like one of these; any other is as it is.
+    """
+    if path.isascii() and path.isprintable() and "\\" not in path:
+        return path
+    escaped = _ESCAPE.sub(lambda match: f"\\x5c{match[0][1:]}", path)
+    return on_one_line(_CONTROLS.sub(lambda match: _control(match[0]), escaped))
+
+
+def unspelled(text: str) -> str:
+    """Return the path that `spelled` wrote like this; each part that it would have written otherwise stays as it is."""
+    return "/".join(map(_unspelled_part, text.split("/"))) if "\\" in text else text
+
+
 def folded(text: str) -> str:
     """Return `visible` text with long runs of blanks as their count, for a user who is asked about it."""
     return _BLANKS.sub(lambda run: counted_blanks(run[0]), visible(text))
@@ -81,6 +101,24 @@ def counted_blanks(run: str) -> str:
 def quoted(text: str) -> str:
     """Return `visible` text with `> ` before each line, so that no line of it can be taken for anything but a quote."""
     return "\n".join(f"> {line}" for line in visible(text).split("\n"))
+
+
+def _unspelled_part(part: str) -> str:
+    try:
+        name = os.fsdecode(os.fsencode(_ESCAPE.sub(lambda match: _unescaped(match[0]), part)))
+    except ValueError:  # no file can have that name
+        return part
+    return name if "\0" not in name and spelled(name) == part else part
+
+
+def _unescaped(escape: str) -> str:
+    code = int(escape[2:], 16)
+    return chr(code + 0xDC00) if escape[1] == "x" and code >= 0x80 else chr(code)
+
+
+def _control(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"
 
 
 def _byte(stray: re.Match[str]) -> str:

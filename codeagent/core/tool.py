@@ -15,6 +15,7 @@ from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Permission
 from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
+from codeagent.core.sanitize import spelled
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
@@ -344,7 +345,8 @@ class Tool(ABC, Generic[ArgsT]):
 
     def target(self, args: ArgsT) -> str:
         """Say in one line, for a list, what the call is about; must not raise."""
-        return " ".join(self.approval_key(args).parts)
+        key = self.approval_key(args)
+        return " ".join(map(spelled, key.parts) if key.kind == "path" else key.parts)
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         """Return what rules are matched against; must not raise."""

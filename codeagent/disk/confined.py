@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.paths import protected_part
+from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import open_folder
 
 _SYS_OPENAT2 = 437
@@ -230,15 +231,16 @@ def _openat2(root: int, path: str, flags: int) -> int | None:
 @contextmanager
 def _named(path: str) -> Iterator[None]:
     """Turn the system's errors into ours, with the path as the user knows it."""
+    shown = spelled(path)
     try:
         yield
     except FileNotFoundError:
-        raise MissingPath(f"{path} does not exist") from None
+        raise MissingPath(f"{shown} does not exist") from None
     except NotADirectoryError:
-        raise NotAFile(f"a part of {path} is not a directory") from None
+        raise NotAFile(f"a part of {shown} is not a directory") from None
     except UnicodeEncodeError:
         raise WorkspaceError(f"{path!r} is not a path") from None
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise NotAFile(f"{path} is a socket or pipe, not a regular file") from None
-        raise WorkspaceError(f"cannot open {path}: {os.strerror(error.errno or 0)}; nothing was touched") from None
+            raise NotAFile(f"{shown} is a socket or pipe, not a regular file") from None
+        raise WorkspaceError(f"cannot open {shown}: {os.strerror(error.errno or 0)}; nothing was touched") from None

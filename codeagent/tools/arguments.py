@@ -3,15 +3,17 @@
 import copy
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
     LONGEST_QUOTE,
@@ -52,13 +54,16 @@ def written(what: str, instead_of_nul: str = "") -> AfterValidator:
 
 
 def _short_enough(value: str) -> str:
-    if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in value.split("/")):
+    name = os.fsencode(value)
+    if len(name) > _LONGEST_PATH or any(len(part) > 255 for part in name.split(b"/")):
         raise ValueError("the path is too long")
     return value
 
 
-PathText = Annotated[str, written("path"), AfterValidator(_short_enough)]
-"""Relative to the workspace, or absolute inside it."""
+PathText = Annotated[
+    str, written("path"), AfterValidator(unspelled), AfterValidator(_short_enough), PlainSerializer(spelled)
+]
+"""Relative to the workspace, or absolute inside it; written as `spelled` does, and read as the path itself."""
 
 
 class _Unreadable(Exception):

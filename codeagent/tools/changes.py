@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from codeagent.core.errors import MissingPath
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Access, Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.hunks import PendingChange, is_bound, taken_by_hunk
@@ -56,7 +57,7 @@ class FileTool(Tool[AnyArgsT]):
         path = ctx.workspace.resolve(asked)
         old = self._present(path, ctx)
         if old is None and not makes:
-            raise MissingPath(f"{path} does not exist")
+            raise MissingPath(f"{spelled(path)} does not exist")
         return Replacing(path, old, self._known(path, old, ctx, again=again) if old else NOTHING)
 
 
@@ -96,5 +97,5 @@ def whole_content(path: str, workspace: Workspace, otherwise: str) -> bytes:
     with workspace.open(path) as file:
         data = content(file)
     if data is None:
-        raise Failed(f"{path} is larger than {LARGEST_FILE >> 20} MiB; {otherwise}")
+        raise Failed(f"{spelled(path)} is larger than {LARGEST_FILE >> 20} MiB; {otherwise}")
     return data

@@ -11,11 +11,10 @@ from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject
 from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolResult
 from codeagent.core.wildmatch import IgnoreLine
 from codeagent.tools.edit.diff import count
-from codeagent.tools.edit.encoding import shown
 
 DEEPEST = 64
 """Levels."""
@@ -51,10 +50,10 @@ class TreeWalk:
         await asyncio.to_thread(self.list, path)
         self.cancel.raise_if_cancelled()
         lines = [*self.lines, *self.notes()] or ["[The directory is empty.]"]
-        text = f"{on_one_line(path)}/\n" + "\n".join(lines)
+        text = f"{spelled(path)}/\n" + "\n".join(lines)
         blocks = (FilesBlock(paths=tuple(self.files)),) if self.files and self.globs else ()
         details: JsonObject = {
-            "path": shown(path),
+            "path": spelled(path),
             "files": len(self.files),
             "ignored": self.ignored,
             "left_out": self.left_out,
@@ -106,7 +105,7 @@ class TreeWalk:
     def _enter(self, path: str, entry: DirEntry, level: int) -> None:
         closed = entry.name == ".git"
         if not self.globs:
-            self._add(f"{_indent(level)}{on_one_line(entry.name)}/{' (not listed)' if closed else ''}")
+            self._add(f"{_indent(level)}{spelled(entry.name)}/{' (not listed)' if closed else ''}")
         if closed or len(self.lines) >= self.most_lines:
             return
         if level >= self.depth:
@@ -131,14 +130,14 @@ class TreeWalk:
         if not self._wanted(path):
             return
         if self.only_folders:
-            self.files.append(shown(path))
+            self.files.append(spelled(path))
             return
-        name = on_one_line(path if self.globs else entry.name)
+        name = spelled(path if self.globs else entry.name)
         what = _size(entry.size) if entry.kind == "file" else entry.kind
         if entry.link_target is not None:
-            what = "link" if self._leads_to_denied(path, entry.link_target) else f"-> {on_one_line(entry.link_target)}"
+            what = "link" if self._leads_to_denied(path, entry.link_target) else f"-> {spelled(entry.link_target)}"
         if self._add(f"{_indent(level) if not self.globs else ''}{name}  {what}"):
-            self.files.append(shown(path))
+            self.files.append(spelled(path))
 
     def _leads_to_denied(self, path: str, target: str) -> bool:
         try:

@@ -1,12 +1,13 @@
 """What reaches a terminal: nothing in it acts."""
 
 import json
+import os
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.sanitize import one_line, visible, visible_json
+from codeagent.core.sanitize import one_line, spelled, unspelled, visible, visible_json
 from tests.table import for_each
 
 ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -65,3 +66,38 @@ def test_one_line_is_one_line_of_at_most_its_width(text: str, width: int) -> Non
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs",))))
 def test_making_visible_twice_changes_nothing_more(text: str) -> None:
     assert visible(visible(text)) == visible(text)
+
+
+BYTES = st.lists(
+    st.sampled_from(
+        [b"a", b"0", b"\\", b"\\x", b"\\u00", b"\n", b"\r", b"\xff", b"\x85", b"/", "é\x85\u202e\U000e0041".encode()]
+    )
+    | st.binary(min_size=1, max_size=3)
+).map(b"".join)
+
+
+@given(BYTES.map(lambda name: name.replace(b"\0", b"")))
+def test_every_path_is_spelled_on_one_line_of_utf8_and_read_back_as_the_same_bytes(name: bytes) -> None:
+    path = os.fsdecode(name)
+    text = spelled(path)
+    assert text.splitlines() in ([text], []) and visible(text).encode() == text.encode()
+    assert os.fsencode(unspelled(text)) == name
+
+
+@for_each(
+    "text",
+    [
+        "a\\x41",
+        ".\\x67it",
+        "a\\x2fb",
+        "\\x00",
+        "\\xc3\\xa9",
+        "\\U99999999",
+        "\\ud800",
+        "\\uFFFD",
+        "C:\\users\\new",
+        "\\",
+    ],
+)
+def test_a_text_that_no_path_is_spelled_like_is_the_path_itself(text: str) -> None:
+    assert unspelled(text) == text

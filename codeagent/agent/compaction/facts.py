@@ -43,10 +43,10 @@ class FileFacts:
 
     def _line(self, path: str, known: _KnownFile) -> str:
         if known.state is None:
-            return f"{path}: changed by you"
+            return f"{spelled(path)}: changed by you"
         runs = ", ".join(f"{first}-{last}" for first, last in known.state.lines[:5])
         read = "read" if known.state.whole or not runs else f"read in part (lines {runs})"
-        return f"{path}: {'changed by you' if known.changed else read}, {self._since(path, known.state)}"
+        return f"{spelled(path)}: {'changed by you' if known.changed else read}, {self._since(path, known.state)}"
 
     def _since(self, path: str, state: ReadState) -> str:
         try:

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
@@ -50,7 +50,7 @@ class Edit(ChangeTool[EditArgs, Edited]):
         details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = "Created" if change.old is None else "Edited"
         what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
-        text = "\n".join([f"{did} {on_one_line(change.path)}{what}.", *change.told, *change.notes])
+        text = "\n".join([f"{did} {spelled(change.path)}{what}.", *change.told, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult.from_text(text, blocks=(block,), details=details)
 

@@ -12,7 +12,7 @@ from codeagent.core.json_types import JsonObject
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText, written
 from codeagent.tools.edit.diff import count, diff_block
@@ -86,7 +86,7 @@ class GitCommit(Tool[GitCommitArgs]):
 
     def _answer(self, args: GitCommitArgs, done: Committed) -> ToolResult:
         plan = done.plan
-        named = [f"{change.kind} {on_one_line(change.path)}{_note(change)}" for change in plan.changes[:_MOST_NAMED]]
+        named = [f"{change.kind} {spelled(change.path)}{_note(change)}" for change in plan.changes[:_MOST_NAMED]]
         rest = len(plan.changes) - len(named)
         lines = [
             f"Committed {done.commit[:_SHORT]} on {shown(plan.branch)}: {self.target(args)}",
@@ -97,7 +97,7 @@ class GitCommit(Tool[GitCommitArgs]):
             *(f"Note: {shown(notice)}." for notice in done.notices),
         ]
         text = "\n".join(lines)
-        files = FilesBlock(paths=tuple(shown(change.path) for change in plan.changes))
+        files = FilesBlock(paths=tuple(spelled(change.path) for change in plan.changes))
         details: JsonObject = {
             "commit": done.commit,
             "branch": plan.branch,
@@ -137,7 +137,7 @@ def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
             blocks.append(diff_block(f"{change.path}{_note(change)}", *texts))
         else:
             why = f" ({change.left_out})" if change.left_out else ""
-            listed.append(f"{change.kind} {on_one_line(change.path)}{_note(change)}{why}")
+            listed.append(f"{change.kind} {spelled(change.path)}{_note(change)}{why}")
     return [*blocks, FilesBlock(paths=tuple(listed))] if listed else blocks
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import Count, PathText
@@ -40,7 +41,7 @@ class List(Tool[ListArgs]):
         return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: ListArgs) -> str:
-        return f"{args.path} {args.glob}" if args.glob else args.path
+        return f"{spelled(args.path)} {args.glob}" if args.glob else spelled(args.path)
 
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)

@@ -11,7 +11,7 @@ from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
@@ -76,7 +76,7 @@ class Read(Tool[ReadArgs]):
 
     async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
         path = ctx.workspace.relative(args.path)
-        return Preview(on_one_line(path), (TextBlock(text=f"Read {on_one_line(path)} and show it to the model."),))
+        return Preview(spelled(path), (TextBlock(text=f"Read {spelled(path)} and show it to the model."),))
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
@@ -117,13 +117,13 @@ class Read(Tool[ReadArgs]):
             raise _not_text(path, str(error), head, file.seek(0, 2)) from None
         except TimeoutError:
             raise Failed(
-                f"line {args.offset} of {path} was not found in {_SECONDS:g} s; use sed or tail in bash"
+                f"line {args.offset} of {spelled(path)} was not found in {_SECONDS:g} s; use sed or tail in bash"
             ) from None
         if not page.lines:
             _check_offset(path, args.offset, page.total or 0)
         text, _ = _numbered(page, args.offset)
         text += f"\n[The file is larger than {LARGEST_FILE >> 20} MiB: it can be paged through, not edited.]"
-        return ToolResult.from_text(text, details={"path": path})
+        return ToolResult.from_text(text, details={"path": spelled(path)})
 
 
 def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
@@ -186,16 +186,16 @@ def _text_of(piece: bytes, deadline: float) -> bytes:
 
 def _check_offset(path: str, offset: int, total: int) -> None:
     if offset > max(total, 1):
-        raise InvalidArgs(f"{path} has {total} lines; offset {offset} is past its end")
+        raise InvalidArgs(f"{spelled(path)} has {total} lines; offset {offset} is past its end")
 
 
 def _image(path: str, media_type: str, file: BinaryIO) -> ToolResult:
     data = file.read(_LARGEST_IMAGE + 1)
     if len(data) > _LARGEST_IMAGE:
-        raise Failed(f"{path} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
+        raise Failed(f"{spelled(path)} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
     part = ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
-    text = TextPart(text=f"{on_one_line(path)}: {media_type}, {len(data)} bytes")
-    return ToolResult(content=(text, part), blocks=(ImageBlock(path=shown(path), media_type=media_type),))
+    text = TextPart(text=f"{spelled(path)}: {media_type}, {len(data)} bytes")
+    return ToolResult(content=(text, part), blocks=(ImageBlock(path=spelled(path), media_type=media_type),))
 
 
 def _image_type(head: bytes) -> str | None:
@@ -206,4 +206,4 @@ def _image_type(head: bytes) -> str | None:
 
 def _not_text(path: str, what: str, head: bytes, size: int) -> Failed:
     guess = next((f"{what} ({kind})" for magic, kind in _BINARIES if head.startswith(magic)), what)
-    return Failed(f"{path} is {guess} of {size} bytes; it cannot be shown as text")
+    return Failed(f"{spelled(path)} is {guess} of {size} bytes; it cannot be shown as text")

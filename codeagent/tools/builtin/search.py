@@ -16,7 +16,7 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.diff import count
@@ -78,7 +78,7 @@ class Search(Tool[SearchArgs]):
         return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: SearchArgs) -> str:
-        where = "" if args.path == "." else f" in {args.path}"
+        where = "" if args.path == "." else f" in {spelled(args.path)}"
         return f"{args.pattern}{where}"
 
     async def run(self, args: SearchArgs, ctx: ToolContext) -> ToolResult:
@@ -87,12 +87,12 @@ class Search(Tool[SearchArgs]):
         path = ctx.workspace.resolve(args.path)
         status = ctx.workspace.stat(path)
         if status.kind not in ("file", "directory"):
-            raise NotFound(f"{args.path} is neither a file nor a directory")
+            raise NotFound(f"{spelled(args.path)} is neither a file nor a directory")
         if secret_reason(path) is not None and secret_reason(args.path) is None:
-            raise Denied(f"{args.path} is a link, and {secret_reason(path)}")
+            raise Denied(f"{spelled(args.path)} is a link, and {secret_reason(path)}")
         if status.kind == "file" and status.size > LARGEST_FILE:
             raise Failed(
-                f"{args.path} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "
+                f"{spelled(args.path)} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "
                 "page through it with read, or use grep in bash"
             )
         query = Query(
@@ -146,7 +146,7 @@ class _Results:
         notes = [*self._notes(more, limit), *self._left_out(left_out)]
         lines = self.lines if self.lines or self.unseen.total() else ["No matches."]
         text = "\n".join([*lines, *notes])
-        blocks = (FilesBlock(paths=tuple(map(shown, self.files))),) if self.files and not self.lines else ()
+        blocks = (FilesBlock(paths=tuple(map(spelled, self.files))),) if self.files and not self.lines else ()
         details: dict[str, JsonValue] = {
             "matches": self.matches,
             "files": len(self.files),
@@ -203,7 +203,7 @@ class _Results:
             mark = ":" if hit is not None else "-"
             whole = lines[number - 1].removesuffix("\r")
             piece = _around(whole, hit)
-            line = f"{on_one_line(path)}{mark}{number}{mark}{shown(piece)}"
+            line = f"{spelled(path)}{mark}{number}{mark}{shown(piece)}"
             self.size += len(line) + 1
             if self.size > _MOST_CHARACTERS:
                 self.unseen["cut"] += hit is not None
@@ -225,7 +225,7 @@ class _Results:
         if left_out.large:
             named = [name for name in left_out.names if secret_reason(name) is None and not self.withheld(name)]
             rest = left_out.large - len(named)
-            listed = ", ".join([*map(shown, named), *([f"{rest} more"] if named and rest else [])])
+            listed = ", ".join([*map(spelled, named), *([f"{rest} more"] if named and rest else [])])
             files = count(left_out.large, "file")
             yield f"[Not searched: {files} over {LARGEST_FILE >> 20} MiB{f' ({listed})' if listed else ''}.]"
         if left_out.records:

@@ -1,6 +1,6 @@
 """The `write` tool: creates a file, replaces all of it, or adds to its end."""
 
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed, ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
 from codeagent.tools.edit.diff import count, diff_block
@@ -30,7 +30,7 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
         whole = change.known.whole or not args.append
         details = self._reads.wrote(change.path, change.data, known, whole=whole)
         did = "Created" if change.old is None else "Added to" if args.append else "Replaced"
-        facts = f"{did} {on_one_line(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
+        facts = f"{did} {spelled(change.path)}: {count(lines, 'line')}, {count(len(change.data), 'byte')}."
         text = "\n".join([facts, *change.notes])
         block = diff_block(change.path, change.before, change.after)
         return ToolResult.from_text(text, blocks=(block,), details=details)
@@ -42,12 +42,14 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
             return PendingChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
         seen = self._known(path, old, ctx, again=again)
         if not args.append and not (seen.whole or seen.stale):
-            reason = f"{path} was read only in part; nothing was written."
+            reason = f"{spelled(path)} was read only in part; nothing was written."
             raise self._reads.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
         try:
             there = read_text(old)
         except NotText as error:
-            raise Failed(f"{path} is {error}; it is not replaced by text. Remove it first if that is meant.") from None
+            raise Failed(
+                f"{spelled(path)} is {error}; it is not replaced by text. Remove it first if that is meant."
+            ) from None
         if args.append:
             added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
             return PendingChange(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
@@ -65,7 +67,7 @@ def _encoded(file: TextFile, text: str, path: str) -> bytes:
     try:
         return file.encode(text)
     except NotEncodable as error:
-        raise Failed(f"{path} was not written: {error}") from None
+        raise Failed(f"{spelled(path)} was not written: {error}") from None
 
 
 def _with_newlines_of(file: TextFile, text: str) -> str:

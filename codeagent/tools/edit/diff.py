@@ -6,6 +6,7 @@ from difflib import unified_diff
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
+from codeagent.core.sanitize import spelled
 from codeagent.tools.edit.encoding import shown
 
 _CONTEXT = 8
@@ -41,7 +42,7 @@ def region(before: str, after: str) -> Region:
 def diff_block(path: str, before: str, after: str) -> DiffBlock:
     """Return the part of the file that changes, as the user sees it."""
     part = region(before, after)
-    return DiffBlock(path=shown(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
+    return DiffBlock(path=spelled(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
 
 
 def unified(before: str, after: str) -> str:

@@ -9,7 +9,7 @@ from codeagent.core.display import Hunk, HunkAnswer, cut, landed
 from codeagent.core.errors import ContentChanged
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import TextPart
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.edit.diff import LEFT_OUT, Region, count, diff_block, region, unified
 from codeagent.tools.edit.encoding import NotEncodable, TextFile
@@ -59,7 +59,7 @@ class PendingChange:
         part = self.region
         by_hunk = part.before != part.after and part.is_shown_whole
         block = diff_block(self.path, self.before, self.after)
-        return Preview(on_one_line(self.path), (block,), base=self.binding, by_hunk=by_hunk)
+        return Preview(spelled(self.path), (block,), base=self.binding, by_hunk=by_hunk)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 def binding(path: str, content: bytes | None) -> str:
     """Return a text that identifies a file and its content; `content` is None if the file does not exist."""
-    return f"{path}\n{'new' if content is None else digest(content)}"
+    return f"{spelled(path)}\n{'new' if content is None else digest(content)}"
 
 
 BETWEEN = "\n\n"
@@ -110,7 +110,7 @@ def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -
     answered = Answered.of(change, ctx.hunks if ctx.base is not None else ())
     if answered.left_out:
         hunks = count(len(answered.hunks), "hunk")
-        raise Denied(f"the user took none of the {hunks}; {on_one_line(change.path)} was not changed")
+        raise Denied(f"the user took none of the {hunks}; {spelled(change.path)} was not changed")
     if answered.whole:
         return None
     answered.took.apply(ctx)
@@ -145,7 +145,7 @@ class Answered(Generic[ChangeT]):
         """Return, for a change that was written, a text for the model, and what the model now knows of the file."""
         change, took = self.change, self.took
         changed = unified(took.before, took.after)
-        text = f"What changed in {on_one_line(change.path)}:\n{changed}\n"
+        text = f"What changed in {spelled(change.path)}:\n{changed}\n"
         text += f"Not applied, from the file as it is now to what you proposed:\n{unified(took.after, change.after)}"
         if self.left_out:
             return "\n".join([text, *change.notes]), {}
@@ -185,7 +185,7 @@ def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer])
     try:
         return replace(change, after=after, data=change.file.bom + change.file.encode(after))
     except NotEncodable as error:
-        raise Failed(f"{on_one_line(change.path)} was not changed: the user changed a hunk, but {error}") from None
+        raise Failed(f"{spelled(change.path)} was not changed: the user changed a hunk, but {error}") from None
 
 
 def hunks_of(change: PendingChange) -> list[Hunk]:
@@ -200,7 +200,7 @@ def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
     if not hunks or not change.region.is_shown_whole or len(answers) != len(hunks):
         raise Failed(
             f"the answer does not fit this change ({count(len(answers), 'answer')}, {count(len(hunks), 'hunk')}); "
-            f"{on_one_line(change.path)} was not changed. Make the same call again."
+            f"{spelled(change.path)} was not changed. Make the same call again."
         )
     return hunks
 

@@ -12,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import Failed
 from codeagent.tools.edit.diff import LEFT_OUT, unified
 from codeagent.tools.edit.encoding import NotText, read_text
@@ -121,16 +122,16 @@ class ReadTracker:
         seen = self._files.get(path)
         if seen is None and path in self._forgotten:
             raise Failed(
-                f"{path} is no longer in front of you since the conversation was compacted; nothing was "
+                f"{spelled(path)} is no longer in front of you since the conversation was compacted; nothing was "
                 f"changed. {_AGAIN}"
             )
         if seen is None:
-            raise Failed(f"{path} was not read in this session; nothing was changed. Read it first.")
+            raise Failed(f"{spelled(path)} was not read in this session; nothing was changed. Read it first.")
         if seen.sha256 == digest(data):
             return seen
         if shown:
             return ReadState(digest(data), (), whole=False, stale=True)
-        raise self.refusal(path, data, f"{path} has changed since you read it; nothing was written.", _AGAIN)
+        raise self.refusal(path, data, f"{spelled(path)} has changed since you read it; nothing was written.", _AGAIN)
 
     def refusal(self, path: str, data: bytes, reason: str, otherwise: str) -> Failed:
         """Return the error that says why `path` is not changed, with what has changed since the model read it.
@@ -183,7 +184,7 @@ class ReadTracker:
             while self._copied_bytes > self._kept_bytes:
                 self._copied_bytes -= len(self._copies.popitem(last=False)[1].data)
         return {
-            "path": path,
+            "path": spelled(path),
             "sha256": seen.sha256,
             "seen": [[first, last] for first, last in seen.lines],
             "whole": seen.whole,
@@ -219,7 +220,7 @@ def read_states(details: Mapping[str, JsonValue]) -> Iterator[tuple[str, ReadSta
     """Yield path and state of each file in the details of a result."""
     match details:
         case {"path": str(path), "sha256": str(sha256), "seen": list(runs), "whole": bool(whole)}:
-            yield path, ReadState(sha256, joined(_pairs(runs)), whole)
+            yield unspelled(path), ReadState(sha256, joined(_pairs(runs)), whole)
         case {"shown_files": list(files)} | {"changed_files": list(files)}:
             for one in files:
                 if isinstance(one, dict):
@@ -276,7 +277,7 @@ def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]
 
 def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
     """Return the line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line differs."""
-    match = _NUMBERED.match(shown.removeprefix(f"{path}:").removeprefix(f"./{path}:"))
+    match = _NUMBERED.match(shown.removeprefix(f"{spelled(path)}:").removeprefix(f"./{spelled(path)}:"))
     if match is None or len(match[1]) > 9:
         return None
     number = int(match[1])

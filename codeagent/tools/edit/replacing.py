@@ -1,6 +1,7 @@
 """Applies replacements to the text of one file, one after the other, either all or none."""
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs
 from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
 from codeagent.tools.edit.hunks import PendingChange
@@ -38,7 +39,7 @@ class Replacing:
         try:
             self._begun = self.file = read_text(old or b"")
         except NotText as error:
-            raise Failed(f"{path} is {error}; it is not edited") from None
+            raise Failed(f"{spelled(path)} is {error}; it is not edited") from None
         self._seen = known.lines
         self._replaced = 0
         self.notes: list[str] = []

@@ -6,6 +6,7 @@ from typing import Annotated, assert_never
 from pydantic import AfterValidator
 
 from codeagent.core.errors import MissingPath
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext
 from codeagent.tools.edit.encoding import NotText, read_text
 from codeagent.tools.edit.reads import NOTHING, ReadState
@@ -53,7 +54,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         for path in paths_of(patches):
             resolved = ctx.workspace.resolve(path)
             if resolved in used:
-                raise InvalidArgs(f"the patch names {path} twice; put all its changes under one name")
+                raise InvalidArgs(f"the patch names {spelled(path)} twice; put all its changes under one name")
             used.add(resolved)
         return ChangeSet(tuple(self._step(patch, ctx, again=again) for patch in patches))
 
@@ -83,7 +84,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         try:
             before = read_text(data).text
         except NotText as error:
-            raise Failed(f"{path} is {error}; remove it with a command") from None
+            raise Failed(f"{spelled(path)} is {error}; remove it with a command") from None
         if data:
             self._known(resolved, data, ctx, again=again)
         return Removal(resolved, data, before)
@@ -109,10 +110,12 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         """Return a file and its content. Raises MissingPath, or Failed if the path goes through a link."""
         resolved = ctx.workspace.resolve(path)
         if resolved != ctx.workspace.relative(path):
-            raise Failed(f"{path} leads through a link to {resolved}; name that, or remove the link with a command")
+            raise Failed(
+                f"{spelled(path)} leads through a link to {resolved}; name that, or remove the link with a command"
+            )
         data = self._present(resolved, ctx)
         if data is None:
-            raise MissingPath(f"{path} does not exist; no file was changed")
+            raise MissingPath(f"{spelled(path)} does not exist; no file was changed")
         return resolved, data
 
     def _free(self, path: str, ctx: ToolContext) -> str:
@@ -122,4 +125,4 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
             ctx.workspace.stat(resolved)
         except MissingPath:
             return resolved
-        raise Failed(f"{path} exists already; use '*** Update File: ' to change it. No file was changed")
+        raise Failed(f"{spelled(path)} exists already; use '*** Update File: ' to change it. No file was changed")

@@ -12,7 +12,7 @@ from codeagent.core.errors import ContentChanged, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import AnyArgsT, FileTool
 from codeagent.tools.edit.diff import count, diff_block
@@ -129,7 +129,7 @@ class ChangeSet:
         known: list[JsonValue] = []
         for step in self.steps:
             if not isinstance(step, Edited):
-                known.append({"path": step.path, "sha256": ""})
+                known.append({"path": spelled(step.path), "sha256": ""})
             match step:
                 case (Edited() as edited) | Move(edited=Edited() as edited):
                     known.append(reads.wrote(edited.path, edited.data, edited.seen, whole=edited.known.whole))
@@ -192,7 +192,7 @@ def paths_key(workspace: Workspace, paths: Sequence[str]) -> ApprovalKey:
 
 def named(paths: Sequence[str]) -> str:
     """Return the first few files and the number of others, in one line."""
-    unique = [on_one_line(path) for path in dict.fromkeys(paths)]
+    unique = [spelled(path) for path in dict.fromkeys(paths)]
     more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
     return ", ".join(unique[:_MOST_NAMED]) + more
 
@@ -200,12 +200,12 @@ def named(paths: Sequence[str]) -> str:
 def _line(step: FileStep) -> str:
     match step:
         case Removal():
-            return f"D {on_one_line(step.path)}"
+            return f"D {spelled(step.path)}"
         case Move():
-            return f"M {on_one_line(step.to)} (moved from {on_one_line(step.path)})"
+            return f"M {spelled(step.to)} (moved from {spelled(step.path)})"
         case Edited():
             many = "" if step.old is None else f": {count(step.replaced, 'replacement')}"
-            return f"{'A' if step.old is None else 'M'} {on_one_line(step.path)}{many}"
+            return f"{'A' if step.old is None else 'M'} {spelled(step.path)}{many}"
         case _:
             assert_never(step)
 
@@ -225,7 +225,7 @@ def _blocks(step: FileStep) -> tuple[DisplayBlock, ...]:
 def _notes(step: FileStep) -> tuple[str, ...]:
     match step:
         case (Edited() as edited) | Move(edited=Edited() as edited):
-            return (*(f"{on_one_line(edited.path)}: {note}" for note in edited.told), *edited.notes)
+            return (*(f"{spelled(edited.path)}: {note}" for note in edited.told), *edited.notes)
         case Move() | Removal():
             return ()
         case _:

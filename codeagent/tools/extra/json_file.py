@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import on_one_line
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Access, Failed, NotFound, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
 from codeagent.tools.changes import ChangeTool, PathArgs, whole_content
@@ -80,7 +80,7 @@ class JsonRead(Tool[JsonReadArgs]):
         return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: JsonReadArgs) -> str:
-        return f"{args.path} {args.at}".rstrip()
+        return f"{spelled(args.path)} {args.at}".rstrip()
 
     async def run(self, args: JsonReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
@@ -123,7 +123,7 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
     def _answer(self, args: JsonWriteArgs, change: Edited) -> ToolResult:
         details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
         did = [f"set {_named(place)}" for place in args.set] + [f"removed {_named(place)}" for place in args.remove]
-        text = "\n".join([f"{on_one_line(change.path)}: {', '.join(did)}.", *change.notes])
+        text = "\n".join([f"{spelled(change.path)}: {', '.join(did)}.", *change.notes])
         return ToolResult.from_text(
             text, blocks=(diff_block(change.path, change.before, change.after),), details=details
         )
@@ -131,7 +131,7 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
     def _change(self, args: JsonWriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
         """Compute the change; call it in a thread, as the document is parsed again for each place."""
         work = self._replacing(args.path, ctx, again=again)
-        path = on_one_line(args.path)
+        path = spelled(args.path)
         # A text with escapes and only ASCII letters keeps using escapes, and Latin-1 cannot have other letters.
         text = work.file.text
         ascii_only = work.file.encoding == "latin-1" or (text.isascii() and "\\u" in text)

@@ -9,6 +9,7 @@ from operator import add
 from typing import assert_never
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import unspelled
 from codeagent.core.tool import Failed
 from codeagent.tools.edit.encoding import Splice
 from codeagent.tools.edit.match import nearest, newlines_as_there
@@ -118,7 +119,7 @@ class _Reader:
         if not path or "\0" in path:
             raise self._fault("a path")
         self._at += 1
-        return path
+        return unspelled(path)
 
     def _added(self) -> Iterator[str]:
         while (line := self._next()) is not None:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import Count, PathText
@@ -49,7 +50,7 @@ class Glob(Tool[GlobArgs]):
         return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: GlobArgs) -> str:
-        return f"{args.path} {' '.join(args.patterns)}"
+        return f"{spelled(args.path)} {' '.join(args.patterns)}"
 
     async def run(self, args: GlobArgs, ctx: ToolContext) -> ToolResult:
         globs = [(pattern, ignore_line(pattern)) for pattern in args.patterns]

@@ -16,6 +16,7 @@ from codeagent.core.host_files import kind_of
 from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
 from codeagent.tools.shell.read_only import judge
@@ -135,7 +136,8 @@ def path_proposal(tool: str, key: ApprovalKey) -> str:
     if key.opaque or not key.parts:
         return ""
     path = PurePosixPath(key.parts[0])
-    if re.search(r"[*?\s()]", str(path)) or path.is_absolute() or ".." in path.parts:
+    plain = spelled(str(path)) == str(path) and not re.search(r"[*?\s()]", str(path))
+    if not plain or path.is_absolute() or ".." in path.parts:
         return ""
     if key.sensitive is not None:
         kind = kind_of(path.name)
@@ -246,7 +248,7 @@ def refuse_hidden_secret(asked: str, resolved: str) -> None:
     """Raise Failed if a link with a harmless name leads to a file of secrets."""
     reason = secret_reason(resolved)
     if reason is not None and secret_reason(asked) is None:
-        raise Failed(f"{asked} is a link, and {reason}; ask for {resolved} by its own name")
+        raise Failed(f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name")
 
 
 def _git_reason(workspace: Workspace, path: str) -> str | None:
