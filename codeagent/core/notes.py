@@ -11,7 +11,7 @@ from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.sanitize import on_one_line, quoted, visible
+from codeagent.core.sanitize import on_one_line, quoted, spelled, visible
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"

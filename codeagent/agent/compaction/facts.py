@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import spelled
 from codeagent.session.fold import ToolDetails
 from codeagent.tools.edit.reads import ReadState, content, digest, read_states
 
