@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import processor_time
+from codeagent.sandbox.git_view import GitPlace, GitView, index_state, tracks
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -44,6 +46,8 @@ class RepositoryMounts:
     """The work tree that the workspace is a folder of."""
     git: OutsideGit | None = None
     """A git directory elsewhere that the user has agreed to share."""
+    place: GitPlace | None = None
+    """The repository that git in commands finds; None if there is none."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -177,7 +181,11 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
         top = None if why else PinnedRoot(repository.top)
         said = f"not visible: {why}" if why else "read-only; only this folder can be changed"
         warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
-    return RepositoryMounts(top, git, tuple(warnings))
+    seen = not repository.problem and (repository.top == root or top is not None)
+    place = None
+    if seen and (repository.outside is None or git is not None):
+        place = GitPlace(repository.top, repository.top / ".git" if git is None else git.own)
+    return RepositoryMounts(top, git, place, tuple(warnings))
 
 
 def _refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
@@ -217,11 +225,18 @@ class Container:
     """What is shown besides when the user looks."""
     path: str
     """PATH of commands."""
+    git_view: GitView | None
+    """What is mounted in place of the git directory; None if that is mounted itself."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:
         """Names or paths, and inodes, of what must be the same inside."""
-        return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+        view = self.git_view
+        if view is None:
+            return (*((found.name, found.inode) for found in self.protected), *self.mounts)
+        inodes = ((found.name, view.inode if found.path == view.directory else found.inode) for found in self.protected)
+        mounts = ((path, view.inode if path == view.directory else inode) for path, inode in self.mounts)
+        return (*inodes, *mounts)
 
     @property
     def moment(self) -> tuple[str, int] | None:
@@ -246,6 +261,8 @@ class ContainerGuard:
         self._exposed: frozenset[PinnedEntry] = frozenset()
         """Files that look like secrets and could not be masked."""
         self._complete = True
+        self._index: tuple[int, int, int] | None = None
+        """The index in which git was last seen to track none of the masked files."""
 
     @property
     def exposed(self) -> str:
@@ -258,6 +275,7 @@ class ContainerGuard:
         """Start guarding a new container, which masks all that was found."""
         self._exposed = frozenset()
         self._complete = container.secrets.complete
+        self._index = None
 
     async def outdated(self, container: Container, *, busy: bool) -> list[str]:
         """Return names that are no longer protected or masked as they should be: the container must be replaced.
@@ -268,10 +286,10 @@ class ContainerGuard:
         if not root.unmoved():
             raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
         names = sorted({each.name for each in {*container.protected} ^ {*root.protected()}})
-        found = await in_thread(self._resources.secrets)
+        found, tracked = await in_thread(partial(self._look, container))
         self._complete = found.complete
         if not busy:
-            return names + sorted({each.name for each in found.masked ^ container.secrets.masked})
+            return names + sorted({each.name for each in found.masked ^ container.secrets.masked}) + tracked
         new = found.masked - container.secrets.masked - self._exposed
         self._exposed |= new
         if new and not names:
@@ -281,6 +299,34 @@ class ContainerGuard:
                 problem, "run it again: until then, commands that read more than single files need your approval"
             )
         return names
+
+    def _look(self, container: Container) -> tuple[Secrets, list[str]]:
+        """Search for the files to mask, and show git the repository as it is now. Raises SandboxUnavailable.
+
+        Also returns the name of the index if git tracks a masked file, and the container was made before it did.
+        """
+        found = self._resources.secrets()
+        if container.git_view is None:
+            return found, [".git/index"] if self._tracked(found) else []
+        try:
+            container.git_view.refresh(found.masked)
+        except OSError as error:
+            problem = f"git's view of the repository cannot be kept in {container.git_view.folder}"
+            raise SandboxUnavailable(f"{problem} ({error.strerror})", "make it writable") from error
+        return found, []
+
+    def _tracked(self, found: Secrets) -> bool:
+        place = self._resources.around.place
+        if place is None or not found.masked:
+            return False
+        try:
+            state = index_state(place)
+            if state == self._index:
+                return False
+            self._index = state
+            return tracks(place, found.masked)
+        except (OSError, ValueError):  # said when the container was made
+            return False
 
     def quarantined(self, container: Container) -> list[str]:
         """Move away what commands planted; return one sentence for each."""

@@ -21,6 +21,7 @@ from codeagent.sandbox import packages
 from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.freeze import process_list
+from codeagent.sandbox.git_view import view_of
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
@@ -64,17 +65,20 @@ def launch(
         image = choose_image(engine, spec, on_progress)
         protected = _mountable(root.protected())
         hidden = resources.secrets()
+        view, unviewed = view_of(resources.around.place, hidden.masked, spec.state_dir, (root.uid, root.gid))
         cache = _package_cache(spec, root.uid, image)
         links = python_links(spec.virtual_env, image.python)
         python = (start_scripts(spec.state_dir, links),) if links else ()
         path = search_path(image.path, links, spec.virtual_env)
+        binds = _binds(spec, own, resources, image, protected, hidden)
+        binds = binds if view is None else view.over(binds)
         arguments = create_arguments(
             ContainerSpec(
                 image=image.reference,
                 root=str(root.path),
                 uid=root.uid,
                 gid=root.gid,
-                binds=_nameable(_binds(spec, own, resources, image, protected, hidden) + cache.binds) + python,
+                binds=_nameable(binds + cache.binds) + python,
                 path=path,
                 variables=_variables(spec) + cache.variables,
                 seccomp_file=_filter_file(spec.state_dir) if podman else "",
@@ -95,8 +99,8 @@ def launch(
         raise SandboxUnavailable(f"the engine refused the sandbox: {refusal}", remedy) from refusal
     mounts = resources.around.mounts + cache.mounts
     told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
-    warnings = (*_warnings(hidden), *cache.warnings)
-    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path)
+    warnings = (*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings)
+    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path, view)
     return Container(container_id, stdin, processes, *made)
 
 
