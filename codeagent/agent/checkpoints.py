@@ -31,7 +31,7 @@ from codeagent.core.history import PROMPT, BranchingHistory, CheckpointTimeline
 from codeagent.core.messages import Message
 from codeagent.core.notes import restored_note
 from codeagent.core.ports import Sandbox
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
@@ -319,7 +319,7 @@ class SessionRewind:
         restored = {change.path for change in await self._store.changes(target, present)}
         if unseen := sorted(since & (restored if paths is None else restored & set(paths))):
             more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            text = f"{visible(unseen[0])}{more} changed after it was shown; nothing was changed: look at it again"
+            text = f"{spelled(unseen[0])}{more} changed after it was shown; nothing was changed: look at it again"
             raise CheckpointError(text)
 
     async def _restore_file(self, act: RestoreFile) -> None:
@@ -343,7 +343,7 @@ class SessionRewind:
         restored = CheckpointRestored(
             checkpoint_id=point,
             kind=kind,
-            files=tuple(visible(change.path) for change in changed),
+            files=tuple(spelled(change.path) for change in changed),
             conversation=conversation,
             before=before,
         )

@@ -11,7 +11,7 @@ from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.sanitize import on_one_line, quoted, spelled, visible
+from codeagent.core.sanitize import on_one_line, quoted, visible
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
@@ -112,5 +112,5 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     more = [f"and {len(event.files) - _MOST_FILES} more"] if len(event.files) > _MOST_FILES else []
     return framed(
         f"The user {did}. These files are no longer as you left them; read them again before you change them:",
-        "\n".join([*map(spelled, event.files[:_MOST_FILES]), *more]),
+        "\n".join([*map(on_one_line, event.files[:_MOST_FILES]), *more]),
     )

@@ -11,7 +11,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.paths import secret_reason
 from codeagent.core.ports import Skill, SkillText, Workspace
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import one_line, spelled, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.workspace.files import LocalWorkspace
@@ -144,7 +144,7 @@ class SkillFolders:
         files = islice(_files(source, folder, _DEEPEST), _MOST_FILES)
         inside = len(folder) + 1
         named = (source.path(path) if source.place == "project" else path[inside:] for path in files)
-        return SkillText(visible(body), tuple(visible(path) for path in named))
+        return SkillText(visible(body), tuple(map(spelled, named)))
 
 
 def open_skills(project: Workspace, folder: Path | None) -> SkillFolders:

@@ -155,9 +155,11 @@ def test_the_other_files_are_named_as_they_are_opened(shelves: Shelves) -> None:
         shelves.write(name, skill(name), user=user)
         put(root, f"{name}/scripts/run.sh", "x")
         put(root, f"{name}/.hidden", "x")
+        put(root, os.fsdecode(f"{name}/scripts/".encode() + b"\xff\n"), "x")
     found = shelves.load()
-    assert found.read("ours").files == (".codeagent/skills/ours/scripts/run.sh",)
-    assert found.read("mine").files == ("scripts/run.sh",)
+    folder = ".codeagent/skills/ours/scripts"
+    assert found.read("ours").files == (f"{folder}/run.sh", f"{folder}/\\xff\\x0a")
+    assert found.read("mine").files == ("scripts/run.sh", "scripts/\\xff\\x0a")
 
 
 def test_a_look_says_whether_anything_changed(shelves: Shelves) -> None:

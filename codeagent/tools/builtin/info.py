@@ -10,7 +10,7 @@ from pydantic import Field
 from codeagent.core.errors import MissingPath
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Skill, Skills, Workspace
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import spelled, unspelled, visible
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.schema import nearest_or_all, tool_schema
 
@@ -50,7 +50,7 @@ class Info(Tool[InfoArgs]):
         return ApprovalKey(kind="text", parts=(args.name,))
 
     async def run(self, args: InfoArgs, ctx: ToolContext) -> ToolResult:
-        name, _, file = args.name.strip().partition("/")
+        name, _, file = unspelled(args.name.strip()).partition("/")
         tool = None if file else next((tool for tool in self._tools() if tool.name == name), None)
         skill = next((skill for skill in self._skills.listed if skill.name == name), None)
         parts: list[str] = []
@@ -67,11 +67,11 @@ class Info(Tool[InfoArgs]):
     def _about_skill(self, skill: Skill, file: str | None) -> str:
         if file is not None and skill.place == "project":
             folder = skill.where.rpartition("/")[0]
-            raise NotFound(f"the files of {skill.name} are in this workspace: read {folder}/{visible(file)}")
+            raise NotFound(f"the files of {skill.name} are in this workspace: read {folder}/{spelled(file)}")
         try:
             found = self._skills.read(skill.name, file)
         except (KeyError, MissingPath):
-            what = f"file {visible(file)!r} in the skill {skill.name}" if file is not None else f"skill {skill.name!r}"
+            what = f"file '{spelled(file)}' in the skill {skill.name}" if file is not None else f"skill {skill.name!r}"
             raise NotFound(f"there is no {what}; it may have been removed") from None
         if file is not None:
             return found.text

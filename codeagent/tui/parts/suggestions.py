@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import spelled
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import rank
 from codeagent.tui.parts.line_input import types_text
@@ -85,7 +86,7 @@ def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Complet
 
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
     """Return completions for paths: a file ends with a space; a directory does not, so its files are offered next."""
-    return tuple(Completion(path, _mention(path)) for path in paths)
+    return tuple(Completion(path, _mention(path)) for path in map(spelled, paths))
 
 
 def _mention(path: str) -> str:

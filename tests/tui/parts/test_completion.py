@@ -59,3 +59,7 @@ def test_without_letters_every_command_is_offered_once_in_its_order() -> None:
 def test_a_file_closes_the_word_a_directory_does_not_and_spaces_are_quoted() -> None:
     inserted = [choice.insert for choice in file_choices(("a.py", "src/", "my notes.md"))]
     assert inserted == ["@a.py ", "@src/", '@"my notes.md" ']
+
+
+def test_a_file_is_mentioned_on_one_line_as_the_tools_read_its_name() -> None:
+    assert [choice.insert for choice in file_choices(("two\nlines", "bad\udcff"))] == ["@two\\x0alines ", "@bad\\xff "]
