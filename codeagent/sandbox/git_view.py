@@ -22,8 +22,8 @@ from codeagent.sandbox.profile import Bind
 _REAL = "codeagent-git"
 """Where the real git directory is in the view."""
 _OWN = frozenset({_REAL, "HEAD", "index"})
-_MOUNTED = "modules"
-"""A submodule finds its work tree by going up from its git directory, so that has to be a folder and not a link."""
+_MOUNTED = ("modules", "objects")
+"""Submodules and alternates are found by going up from here, so these have to be folders and not links."""
 _MOST_NAMES = 1000
 _LARGEST_HEAD = 4096
 _LARGEST_INDEX = 256 << 20
@@ -63,8 +63,8 @@ class GitView:
         """What the index was made of."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o755)
-        self._mounted = (_REAL, *([_MOUNTED] if (place.directory / _MOUNTED).is_dir() else []))
-        for name in self._mounted:
+        self._mounted = tuple(name for name in _MOUNTED if (place.directory / name).is_dir())
+        for name in (_REAL, *self._mounted):
             if (folder / name).is_symlink():
                 (folder / name).unlink()
             (folder / name).mkdir(exist_ok=True)
@@ -84,9 +84,8 @@ class GitView:
         """Return the mounts with the view in place of the git directory. Read-only, as that is."""
         kept = [bind for bind in binds if bind.target != self.directory]
         last = max((at for at, bind in enumerate(kept) if self.directory.startswith(f"{bind.target}/")), default=-1) + 1
-        inside = f"{self.directory}/{_MOUNTED}"
-        modules = (Bind(inside, inside),) if _MOUNTED in self._mounted else ()
-        inner = (Bind(self.directory, f"{self.directory}/{_REAL}"), *modules)
+        folders = (f"{self.directory}/{name}" for name in self._mounted)
+        inner = (Bind(self.directory, f"{self.directory}/{_REAL}"), *(Bind(folder, folder) for folder in folders))
         return (*kept[:last], Bind(str(self.folder), self.directory), *inner, *kept[last:])
 
     def refresh(self, masked: Iterable[PinnedEntry]) -> None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -262,7 +262,7 @@ class ContainerGuard:
         """Files that look like secrets and could not be masked."""
         self._complete = True
         self._index: tuple[int, int, int] | None = None
-        """The index in which git was last seen to track none of the masked files."""
+        """The index that was last looked at for masked files, or that the container was made with."""
 
     @property
     def exposed(self) -> str:
@@ -275,7 +275,9 @@ class ContainerGuard:
         """Start guarding a new container, which masks all that was found."""
         self._exposed = frozenset()
         self._complete = container.secrets.complete
-        self._index = None
+        place = self._resources.around.place
+        with suppress(OSError):
+            self._index = None if place is None else index_state(place)
 
     async def outdated(self, container: Container, *, busy: bool) -> list[str]:
         """Return names that are no longer protected or masked as they should be: the container must be replaced.
@@ -303,16 +305,16 @@ class ContainerGuard:
     def _look(self, container: Container) -> tuple[Secrets, list[str]]:
         """Search for the files to mask, and show git the repository as it is now. Raises SandboxUnavailable.
 
-        Also returns the name of the index if git tracks a masked file, and the container was made before it did.
+        Also returns the name of the index if git cannot be shown it as it is now: it is not as when the container was
+        made.
         """
         found = self._resources.secrets()
         if container.git_view is None:
             return found, [".git/index"] if self._tracked(found) else []
         try:
             container.git_view.refresh(found.masked)
-        except OSError as error:
-            problem = f"git's view of the repository cannot be kept in {container.git_view.folder}"
-            raise SandboxUnavailable(f"{problem} ({error.strerror})", "make it writable") from error
+        except OSError:  # the container that replaces this one says why
+            return found, [".git/index"]
         return found, []
 
     def _tracked(self, found: Secrets) -> bool:

@@ -1,5 +1,6 @@
 """Git in a container does not call a file changed because it is masked there, and nothing else about git differs."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -206,6 +207,50 @@ async def test_a_submodule_in_the_workspace_keeps_working(make_sandbox: MakeSand
         sandbox, "git status --porcelain; git -C lib rev-parse --show-toplevel; git -C lib status --porcelain"
     )
     assert (ran.stdout, ran.stderr) == (f"{root}/lib\n".encode(), b"")
+
+
+@pytest.mark.docker
+async def test_objects_that_are_borrowed_from_elsewhere_in_the_workspace_are_found(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
+    root = with_tracked_secret(tmp_path / "project")
+    git(root, "clone", "-q", "--bare", ".", "store")
+    (root / ".gitignore").write_text("store\n")
+    (root / ".git/objects/info/alternates").write_text("../../store/objects\n")
+    git(root, "repack", "-qadl")
+    sandbox = await make_sandbox(root)
+    ran = await run(sandbox, "git log --oneline | wc -l; git status --porcelain")
+    assert (ran.stdout, ran.stderr) == (b"2\n?? .gitignore\n", b"")
+
+
+@pytest.mark.docker
+async def test_the_sandbox_stays_usable_when_the_repository_is_removed_or_made_again(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
+    root = with_tracked_secret(tmp_path / "project")
+    sandbox = await make_sandbox(root)
+    (root / ".git").rename(tmp_path / "away")
+    ran = await run(sandbox, "cat etc/store.p12; echo still here")
+    assert ran.stdout == b"still here\n"
+    (tmp_path / "away").rename(root / ".git")
+    await sandbox.sweep()
+    assert (await run(sandbox, "git status --porcelain")).stdout == b""
+
+
+@pytest.mark.docker
+async def test_a_view_that_cannot_be_kept_is_said_and_the_container_stays(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
+    root = with_tracked_secret(tmp_path / "project")
+    sandbox = await make_sandbox(root)
+    views = sandbox.spec.state_dir / "sandbox/git"
+    shutil.rmtree(views)
+    views.touch()  # in place of the folder
+    assert "replaced because .git/index changed" in (await run(sandbox, "touch /tmp/kept")).result.notices[0]
+    warnings = (await sandbox.start(lambda _: None)).warnings
+    assert any("may show files as changed that are only hidden" in each for each in warnings), warnings
+    ran = await run(sandbox, "ls /tmp/kept; cat etc/store.p12; git status --porcelain")
+    assert (ran.stdout, ran.result.notices) == (b"/tmp/kept\n M etc/store.p12\n", ())
 
 
 @pytest.mark.docker
