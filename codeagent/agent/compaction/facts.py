@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import spelled, unspelled
 from codeagent.session.fold import ToolDetails
 from codeagent.tools.edit.reads import ReadState, content, digest, read_states
 
@@ -31,10 +31,10 @@ class FileFacts:
 
     def add(self, item: ToolDetails) -> None:
         """Record what a finished call read and changed."""
-        states = dict(read_states(item.details))
-        for path in dict.fromkeys((*states, *item.changed)):
+        states, changed = dict(read_states(item.details)), tuple(map(unspelled, item.changed))
+        for path in dict.fromkeys((*states, *changed)):
             before = self._files.pop(path, _KnownFile())
-            self._files[path] = _KnownFile(states.get(path, before.state), before.changed or path in item.changed)
+            self._files[path] = _KnownFile(states.get(path, before.state), before.changed or path in changed)
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each file, the newest last. Reads every listed file: not for the event loop."""

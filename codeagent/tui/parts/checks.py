@@ -130,7 +130,7 @@ def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
     if waiting.name == HOSTS:
         return tuple(waiting.target.split(", ")), "host"
     paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]
-    if paths and all(path.isascii() and path.isprintable() for path in paths):
+    if paths and all(path.isascii() and path.isprintable() and "\\" not in path for path in paths):
         return tuple(paths), "path"
     commands = [block.command for block in waiting.blocks if isinstance(block, TerminalBlock)]
     if waiting.name == "bash" and len(commands) == 1 and _PLAIN.fullmatch(commands[0].strip(" ")):
