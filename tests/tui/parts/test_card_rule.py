@@ -84,6 +84,11 @@ def test_of_several_files_one_has_to_fit_and_then_the_engine_checks_the_rest() -
     assert problem("edit(c/*)", both) == "it does not match this call: a/x"
 
 
+def test_of_a_file_whose_name_is_spelled_only_the_engine_knows_whether_the_rule_fits() -> None:
+    odd = replace(edit(), blocks=(DiffBlock(path="bad\\xff", before="", after="1"),))
+    assert check_rule("edit(bad*)", odd, keep=False).says[2:] == ("checked again when sent",)
+
+
 @given(st.text(max_size=40) | st.builds("bash({})".format, st.text(max_size=30)))
 def test_what_is_not_refused_is_a_narrow_rule_for_this_call_that_can_be_seen(text: str) -> None:
     if check_rule(text, PYTEST, keep=False).problem:
