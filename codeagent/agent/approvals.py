@@ -15,7 +15,7 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.work_time import WorkTime
 from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import QuestionBlock
+from codeagent.core.display import QuestionBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
@@ -144,22 +144,23 @@ class Approvals:
         ToolError if the preview shows that the call cannot work.
         """
         known = self.permissions.known
-        if (
-            not again
-            and self.permissions.bound(prepared.tool, prepared.arguments, prepared.args, known) in self.granted
-        ):
-            return prepared, Permit("user", (await show(prepared, None)).base)
+        call = self.permissions.bound(prepared.tool, prepared.arguments, prepared.args, known)
+        if not again and call in self.granted:
+            named = self.permissions.hosts_asked_with(prepared.tool, prepared.args)
+            agreed = tuple(host for host in named if _with_host(call, host) in self.granted)
+            return prepared, Permit("user", (await show(prepared, None)).base, hosts=agreed)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
             tool, known = prepared.tool, self.permissions.known
+            hosts = self.permissions.hosts_asked_with(tool, prepared.args)
             decision = await self.ask(
                 prepared.call.id,
                 tool.name,
-                preview,
+                _naming(hosts, preview),
                 reason,
                 token,
-                binding=fingerprint(tool.name, prepared.arguments, preview.base or ""),
+                binding=fingerprint(tool.name, prepared.arguments, preview.base or "", *hosts),
                 arguments=prepared.json,
                 proposal=tool.proposal(prepared.args),
                 whose=tool.whose,
@@ -183,8 +184,9 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    self.granted.add(self.permissions.bound(tool, prepared.arguments, prepared.args, known))
-                return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None)
+                    call = self.permissions.bound(tool, prepared.arguments, prepared.args, known)
+                    self.granted |= {call, *(_with_host(call, host) for host in hosts)}
+                return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None, hosts)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
 
@@ -223,6 +225,19 @@ class Approvals:
         except ConfigError as error:
             return str(error)
         return None
+
+
+def _naming(hosts: tuple[str, ...], preview: Preview) -> Preview:
+    """Return the preview of a call with the hosts that are allowed with it."""
+    if not hosts:
+        return preview
+    text = f"It may reach {', '.join(hosts)}. You are asked about every other host."
+    return replace(preview, blocks=(*preview.blocks, TextBlock(text=text)))
+
+
+def _with_host(call: str, host: str) -> str:
+    """Fingerprint a host that was allowed with a call; `call` is the fingerprint of that."""
+    return fingerprint(host, {}, call)
 
 
 def _in_words(denial: Decision) -> str:

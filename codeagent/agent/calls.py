@@ -147,6 +147,10 @@ class Permit:
     base: str | None = None
     hunks: tuple[HunkAnswer, ...] | None = None
     rule: str | None = None
+    hosts: tuple[str, ...] = ()
+    """The hosts that the user allowed with the call, whose question named them."""
+    later: str = ""
+    """See `Verdict.later`."""
 
 
 class CallRefused(Exception):

@@ -261,7 +261,7 @@ class Executor:
                 "same. Do something else, or say what keeps you from it."
             )
         if verdict.permission == "auto" and not too_often:
-            return prepared, Permit(verdict.source, rule=verdict.rule)
+            return prepared, Permit(verdict.source, rule=verdict.rule, later=verdict.later)
         if too_often:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 
@@ -277,7 +277,7 @@ class Executor:
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
-            reaching(environment.sandbox, prepared.call.id, self._approvals, token),
+            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
             token,
             withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
             denied=partial(self._permissions.denies_path, acts_as),

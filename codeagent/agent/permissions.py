@@ -13,7 +13,7 @@ from codeagent.core.acts import SetMode, SetNetwork
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
-from codeagent.core.policy import ApprovalKey, Mode, NetworkLevel, Policy, Rule, Verdict, narrower, tighter
+from codeagent.core.policy import ApprovalKey, Effect, Mode, NetworkLevel, Policy, Rule, Verdict, narrower, tighter
 from codeagent.core.tool import Tool
 from codeagent.tools.changes import FileTool
 
@@ -48,6 +48,7 @@ class Permissions:
         """Whose text the model reads with its next request."""
         self._own: tuple[Mode, NetworkLevel] | None = None
         """The session's own, while a run has others."""
+        self._attended = environment.attended
         self._unconfined = environment.sandbox_kind == "host"
         self.programs: WritingPrograms | None = None
 
@@ -156,8 +157,16 @@ class Permissions:
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
         """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
-        effect = "nothing" if confined or tool.says_it_reads else tool.effect
-        return self.policy.check(tool.name, tool.approval_key(args), tool.permission, effect)
+        effect: Effect = "nothing" if confined or tool.says_it_reads else tool.effect
+        judge = self.policy.asking_later if self._attended else self.policy.check
+        return judge(tool.name, tool.approval_key(args), tool.permission, effect)
+
+    def hosts_asked_with(self, tool: Tool[Any], args: Any) -> tuple[str, ...]:
+        """Return the hosts that the question about a call names: those it needs and would ask about by themselves."""
+        if self._unconfined:
+            return ()
+        needs = tool.approval_key(args).needs
+        return tuple(host for host in needs if self.policy.reach(host).permission == "prompt")
 
     def denies(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool."""

@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, UserQuestions
+from codeagent.agent.calls import Permit
 from codeagent.agent.permissions import fingerprint
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.core.approval_events import HostDecided
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import TextBlock
+from codeagent.core.display import DisplayBlock, TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
-from codeagent.core.hosts import WEB_PORTS
+from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS
 from codeagent.core.policy import HOSTS, SAID_NO, Decision, Policy, Rule, Verdict
 from codeagent.core.ports import (
     Command,
@@ -34,23 +35,15 @@ _GATHER_SECONDS = 0.2
 _MOST_ON_CARD = 16
 _MOST_ASKED = 64
 """The most hosts that the user is asked about for one command."""
-_TOGETHER = (
-    ("pypi.org", "files.pythonhosted.org"),
-    ("index.crates.io", "static.crates.io", "crates.io"),
-    ("proxy.golang.org", "sum.golang.org"),
-    ("deb.debian.org", "security.debian.org"),
-    ("archive.ubuntu.com", "security.ubuntu.com"),
-)
-"""Hosts that only work together, such as a package index and its files: asking about one asks about all.
-
-npm needs only one host, registry.npmjs.org.
-"""
 _TOO_MANY = f"{_MOST_ON_CARD} other hosts wait for the user's answer"
 _TOO_MANY_ASKED = f"the user was asked about {_MOST_ASKED} hosts of this command already"
 _UNANSWERED = f"the user has not answered within {ANSWER_SECONDS:g} s; the question is still open, so try again later"
 _OFF = "the network is off"
 _ENDED = "the command has ended"
 _LONGEST_COMMAND = 200
+_WAITS = "it could send there what it reads; the command waits for your answer"
+_AGREED = "allowed with the call, whose question named it"
+_NOT_ASKED = "nobody was asked about this command"
 
 
 class CallReach:
@@ -60,9 +53,16 @@ class CallReach:
     it is open are listed on the next one.
     """
 
-    def __init__(self, call_id: str, command: str, approvals: Approvals, token: CancelToken) -> None:
+    def __init__(
+        self, call_id: str, command: str, approvals: Approvals, token: CancelToken, permit: Permit | None = None
+    ) -> None:
+        """`permit`: what the user has allowed with the call. With `later`, every host is asked about until one is
+        allowed, also those that rules allow: its first card is the question about the command.
+        """
         self._call_id = call_id
-        self._command = one_line(command, _LONGEST_COMMAND)
+        self._command = command
+        self._agreed = frozenset() if permit is None else frozenset(permit.hosts)
+        self._later = "" if permit is None else permit.later
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._token = token.child()
@@ -85,7 +85,7 @@ class CallReach:
 
     async def admit(self, name: str, port: int, *, named: bool) -> str | None:
         host = _label(name, port)
-        verdict = self._verdicts[host] = self._permissions.policy.reach(f"{name}:{port}", named=named)
+        verdict = self._verdicts[host] = self._judge(host, f"{name}:{port}", named=named)
         if verdict.permission != "prompt":
             return None if verdict.permission == "auto" else verdict.reason
         why = self._answered[host] if host in self._answered else await self._answer(host)
@@ -99,6 +99,15 @@ class CallReach:
         """Refuse what still waits, and take its card away; idempotent."""
         self._token.cancel(_ENDED)
         self._token.close()
+
+    def _judge(self, host: str, at: str, *, named: bool = False) -> Verdict:
+        """Judge by the level, the rules and what the user has allowed with the call; `at` is the host with its port."""
+        verdict = self._permissions.policy.reach(at, named=named)
+        if self._later and verdict.permission == "auto":
+            return Verdict("prompt", "auto", _NOT_ASKED)
+        if host in self._agreed and verdict.permission == "prompt":
+            return Verdict("auto", "user", _AGREED)
+        return verdict
 
     async def _answer(self, host: str) -> str | None:
         """Wait for the user's answer about a host; return why it is refused, None if it is allowed."""
@@ -135,6 +144,8 @@ class CallReach:
                     reason = str(error)
                     continue
                 reason = ""
+                if refused is None:
+                    self._later = ""
                 self._answered |= dict.fromkeys(hosts, refused)
                 self._settle(hosts, refused)
         except RunCancelled:
@@ -148,24 +159,29 @@ class CallReach:
         A rule may have been added since they were asked for.
         """
         for host in tuple(self._wanted):
-            verdict = self._permissions.policy.reach(host)
+            verdict = self._judge(host, host)
             if verdict.permission != "prompt":
                 self._verdicts[host] = verdict
                 self._settle((host,), None if verdict.permission == "auto" else verdict.reason)
-        together = (host for group in _TOGETHER if not self._wanted.keys().isdisjoint(group) for host in group)
-        beside = (host for host in together if self._permissions.policy.reach(host).permission == "prompt")
+        groups = (group for group in PACKAGE_REGISTRIES.values() if not self._wanted.keys().isdisjoint(group))
+        beside = (host for group in groups for host in group if self._judge(host, host).permission == "prompt")
         return tuple(dict.fromkeys((*self._wanted, *beside))) if self._wanted else ()
 
     async def _card(self, hosts: tuple[str, ...], problem: str) -> Decision:
         listed = ", ".join(hosts)
-        said = f"{self._command}\n\nwants to reach\n" + "".join(f"\n  {host}" for host in hosts)
+        command, wants = one_line(self._command, _LONGEST_COMMAND), "wants to reach\n"
+        wants += "".join(f"\n  {host}" for host in hosts)
+        blocks: tuple[DisplayBlock, ...] = (TextBlock(text=f"{command}\n\n{wants}"),)
+        if self._later:
+            blocks = TerminalBlock(command=self._command), TextBlock(text=wants)
+        why = f"{self._later}; it waits for your answer" if self._later else _WAITS
         return await self._approvals.ask(
             self._call_id,
             HOSTS,
-            Preview(listed, (TextBlock(text=said),)),
-            problem or "it could send there what it reads; the command waits for your answer",
+            Preview(listed, blocks),
+            problem or why,
             self._token,
-            binding=fingerprint(HOSTS, {"hosts": hosts}, self._command),
+            binding=fingerprint(HOSTS, {"hosts": hosts}, self._command if self._later else command),
             proposal=f"{HOSTS}({listed})",
         )
 
@@ -205,22 +221,27 @@ class ReachingSandbox:
 
     sandbox: Sandbox
     make: Callable[[str], CallReach]
+    alone: bool = False
+    """See `Command.alone`."""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if not command.hosts:
             return await self.sandbox.run(command, on_output)
         reach = self.make(command.text)
         try:
-            return await self.sandbox.run(replace(command, reach=reach), on_output)
+            return await self.sandbox.run(replace(command, reach=reach, alone=self.alone), on_output)
         finally:
             reach.close()
 
 
-def reaching(sandbox: Sandbox | None, call_id: str, approvals: Approvals, token: CancelToken) -> RunsCommands | None:
+def reaching(
+    sandbox: Sandbox | None, call_id: str, approvals: Approvals, token: CancelToken, permit: Permit | None
+) -> RunsCommands | None:
     """Wrap the sandbox for the commands of a call; None if there is none."""
     if sandbox is None:
         return None
-    return ReachingSandbox(sandbox, lambda command: CallReach(call_id, command, approvals, token))
+    alone = permit is not None and bool(permit.later)
+    return ReachingSandbox(sandbox, lambda command: CallReach(call_id, command, approvals, token, permit), alone)
 
 
 class ServerReach:

@@ -65,7 +65,7 @@ class ApprovalResolved(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostDecided(BaseEvent):
-    """What became of a command's requests to a host that no answer of the user decided; once for each reason."""
+    """What became of a command's requests to a host that no card about hosts decided; once for each reason."""
 
     type: Literal["host.decided"] = "host.decided"
     call_id: str

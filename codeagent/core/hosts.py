@@ -16,6 +16,16 @@ NETWORK_MEANS = {
     "open": "every public host",
 }
 """What commands with network access may reach at each level."""
+PACKAGE_REGISTRIES = {
+    "python": ("pypi.org", "files.pythonhosted.org"),
+    "npm": ("registry.npmjs.org",),
+    "yarn": ("registry.yarnpkg.com",),
+    "rust": ("index.crates.io", "static.crates.io", "crates.io"),
+    "go": ("proxy.golang.org", "sum.golang.org"),
+    "debian": ("deb.debian.org", "security.debian.org"),
+    "ubuntu": ("archive.ubuntu.com", "security.ubuntu.com"),
+}
+"""Hosts that only work together, such as a package index and its files: asking about one asks about all."""
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253

@@ -93,6 +93,10 @@ class ApprovalKey:
     """Further spellings of what the call does, only for rules that deny or ask; `HOLE` is unknown text."""
     host: str = ""
     """The host that the call reaches, as `example.org:443`; empty if there is none, or there may be several."""
+    needs: tuple[str, ...] = ()
+    """The hosts that a command with network access is known to need, as `example.org`: its question names them."""
+    offline: "ApprovalKey | None" = None
+    """The same call without network access, if a question about each host can take the place of one about the call."""
     perhaps: tuple[str, ...] = ()
     """What the call may do, as far as can be seen: a rule that denies or asks and matches one of these asks."""
     unseen: str = ""
@@ -212,6 +216,8 @@ class Verdict:
     reason: str
     """A phrase for the user and, on a denial, for the model."""
     rule: str | None = None
+    later: str = ""
+    """With `auto`: the user is asked once the call wants to reach a host, whichever it is, for this reason."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +276,19 @@ class Policy:
             return doubt
         rules = _having("auto", [rule for rule in self.rules if rule.covers(tool)])
         return self._by_rules_or_mode(key, rules, default, effect)
+
+    def asking_later(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
+        """Judge as `check` does, but for a call that asks only because of hosts that nobody knows yet.
+
+        Such a call runs; nothing that it wants to reach is reached before the user has answered.
+        """
+        verdict = self.check(tool, key, default, effect)
+        if verdict.permission != "prompt" or self.network != "ask" or key.offline is None or key.needs:
+            return verdict
+        if _having("prompt", self._stopping(tool, key)) or self._doubt(tool, key) is not None:
+            return verdict
+        offline = self.check(tool, key.offline, default, effect)
+        return replace(offline, later=verdict.reason) if offline.permission == "auto" else verdict
 
     def _by_rules_or_mode(self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect) -> Verdict:
         """Judge by the allowing rules and, if they leave something open, by the call and the mode.

@@ -162,6 +162,8 @@ class Command:
     """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
     reach: "Reach | None" = None
     """Decides about each of these hosts while the command runs; None: all of them may be reached."""
+    alone: bool = False
+    """Whether no other command may share its way out, because nobody has been asked about it yet."""
     apart: bool = False
     """Whether standard output and standard error are told apart, at the cost of their order.
 

@@ -3,18 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from codeagent.core.display import TerminalBlock
 from codeagent.core.hosts import HostRule
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, CommandResult, OnOutput
-from codeagent.core.tool import Tool, ToolContext, ToolResult
+from codeagent.core.tool import Preview, Tool, ToolContext, ToolResult
 from codeagent.sandbox.egress.grant import Grant
 from tests.agent.doubles import Do
 from tests.fakes import FakeSandbox
 from tests.sandbox.egress.proxying import Ground, Origin, get, listening, proxying
 from tests.sandbox.egress.test_egress_proxy import ToOrigin
+
+REASON = "network access: it could send what it reads"
+"""Why a command with network access asks, whatever the mode."""
 
 
 class Fetch(Tool[Do]):
@@ -42,6 +47,20 @@ class Fetch(Tool[Do]):
         return ToolResult.from_text("\n".join(result.notices))
 
 
+class Network(Fetch):
+    """As bash with network access: it asks because of that, or as the mode says; it is known to need the hosts in
+    `key`."""
+
+    permission: ClassVar[Literal["auto", "prompt", "deny"]] = "prompt"
+
+    def approval_key(self, args: Do) -> ApprovalKey:
+        offline = ApprovalKey("text", (args.what,))
+        return replace(offline, sensitive=REASON, network=True, needs=tuple(args.key.split()), offline=offline)
+
+    async def preview(self, args: Do, ctx: ToolContext) -> Preview:
+        return Preview(args.what, (TerminalBlock(command=args.what),))
+
+
 class ProxiedSandbox(FakeSandbox):
     """A command is the hosts it asks for."""
 
@@ -50,8 +69,10 @@ class ProxiedSandbox(FakeSandbox):
         self._ground = ground
         self.origin = origin
         self.answers: list[bytes] = []
+        self.ran: list[Command] = []
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        self.ran.append(command)
         grant = self._ground.proxy.grant(tuple(map(HostRule.parse, command.hosts)), command.reach)
         try:
             for batch in command.text.split(";"):

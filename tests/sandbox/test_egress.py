@@ -159,6 +159,24 @@ async def test_commands_with_other_hosts_are_in_another_container(box: DockerSan
     await task
 
 
+@pytest.mark.parametrize("first", [False, True])
+async def test_a_command_that_nobody_was_asked_about_shares_its_container_with_no_other(
+    box: DockerSandbox, origin: Origin, allowed: str, first: bool
+) -> None:
+    running, alone = Ran(), Ran()
+    text = "echo $http_proxy; echo ready; sleep 100"
+    task = asyncio.create_task(box.run(Command(text, "a", hosts=(allowed,), alone=first), running))
+    await running.printed(b"ready")
+    credential = running.stdout.split()[0].decode()
+    look = f"cat /proc/[0-9]*/environ | grep -azcF {credential}; ps -e | grep -c sleep; "
+    text = look + fetch(f"http://{allowed}/")
+    await box.run(Command(text, "b", hosts=(allowed,), alone=True, apart=True), alone)
+    assert alone.stdout.split()[:2] == [b"0", b"0"]
+    assert origin.connections == 1, "the allow test: it has a way out of its own"
+    task.cancel()
+    await task
+
+
 async def test_it_works_on_the_same_workspace_which_may_be_read_only(
     box: DockerSandbox, project: Path, allowed: str
 ) -> None:

@@ -25,8 +25,8 @@ _LONGEST_WORD = 4096
 _NOT_PROXIED = "localhost,127.0.0.1,::1"
 """Loopback inside is the container's own."""
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_Scope = tuple[frozenset[str], bool]
-"""Hosts, and whether the workspace is read-only."""
+_Scope = tuple[frozenset[str], bool, str]
+"""Hosts, whether the workspace is read-only, and the one call that it is for; empty: any."""
 
 
 class Forwarder:
@@ -142,25 +142,28 @@ class EgressContainers:
         except ValueError as error:
             raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
         await self._proxy.open()
-        entry = await self._entry((frozenset(command.hosts), command.read_only))
+        entry, unused = self._take((frozenset(command.hosts), command.read_only, command.call_id * command.alone))
         grant = self._proxy.grant(rules, command.reach)
+        notices: tuple[str, ...] = ()
 
         async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
             return proxy_variables(await entry.forwarder.ready(engine, container.container_id), grant)
 
-        entry.users += 1
         try:
-            result = await entry.container.run(command, on_output, environment)
+            for other in unused:
+                await run_to_end(self._drop(other))
+            try:
+                result = await entry.container.run(command, on_output, environment)
+            finally:
+                self._proxy.end(grant)
+            # A process left running could wait for the next command's credential; the command itself may lie about it.
+            if entry.users == 1 and not await entry.container.is_empty(beside=entry.forwarder.processes):
+                await run_to_end(self._drop(entry))
+                notices = ("what the command left running was stopped: nothing keeps network access",)
+                result = replace(result, left_running=0)
         finally:
-            self._proxy.end(grant)
             entry.users -= 1
-        notices = (*result.notices, grant.notice())
-        # A process left running could wait for the next command's credential; the command itself may lie about it.
-        if not entry.users and not await entry.container.is_empty(beside=entry.forwarder.processes):
-            await run_to_end(self._drop(entry))
-            notices += ("what the command left running was stopped: nothing keeps network access",)
-            result = replace(result, left_running=0)
-        return replace(result, notices=notices)
+        return replace(result, notices=(*result.notices, grant.notice(), *notices))
 
     @property
     def busy(self) -> bool:
@@ -178,16 +181,21 @@ class EgressContainers:
         """Close; the session's resources are shut before, and closed after this."""
         await all_done(self._proxy.close(), *(self._drop(entry) for entry in tuple(self._containers.values())))
 
-    async def _entry(self, scope: _Scope) -> _EgressContainer:
-        """Return the container of this scope; a new one replaces those of other scopes that nobody uses."""
-        if scope in self._containers:
-            return self._containers[scope]
+    def _take(self, scope: _Scope) -> tuple[_EgressContainer, list[_EgressContainer]]:
+        """Return the container of this scope, and those to drop first: a new one replaces all that nobody uses.
+
+        What nobody uses holds no process of an earlier command, so another scope with the same hosts can have it.
+        """
+        idle = (other for other, entry in self._containers.items() if other[:2] == scope[:2] and not entry.users)
+        known = scope if scope in self._containers else next(idle, None)
+        if known is not None:
+            entry = self._containers[scope] = self._containers.pop(known)
+            entry.users += 1
+            return entry, []
         spec = replace(self._spec, read_only_workspace=scope[1], egress_folder=self._proxy.folder)
         unused = [entry for entry in self._containers.values() if not entry.users]
-        entry = self._containers[scope] = _EgressContainer(self._make(spec))
-        for other in unused:
-            await run_to_end(self._drop(other))
-        return entry
+        entry = self._containers[scope] = _EgressContainer(self._make(spec), users=1)
+        return entry, unused
 
     async def _drop(self, entry: _EgressContainer) -> None:
         self._containers = {scope: other for scope, other in self._containers.items() if other is not entry}

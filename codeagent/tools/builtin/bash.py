@@ -74,13 +74,16 @@ class Bash(Tool[BashArgs]):
         return args.run_in_background
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
-        from codeagent.tools.shell.syntax import command_key  # not before the first command
+        from codeagent.tools.shell.hosts import hosts_needed  # not before the first command
+        from codeagent.tools.shell.syntax import command_key
 
         key = command_key(args.command)
         if args.network:
             reasons = (self._always_ask, _NETWORKED, key.sensitive)
             why = "; ".join(reason for reason in reasons if reason)
-            return replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
+            offline = self.approval_key(args.model_copy(update={"network": False}))
+            key = replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
+            return replace(key, needs=hosts_needed(key.parts), offline=offline)
         if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
             key = replace(key, reads_only=False, reading=frozenset())
         unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""

@@ -17,6 +17,7 @@ from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.shell.hosts import hosts_needed
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
@@ -197,14 +198,20 @@ class CommandTool(Tool[OpenArgs]):
             words.pop()
         parts = (" ".join("''" if word is None else shlex.quote(word) for word in words),)
         does: tuple[EquivalentCall, ...] = ()
+        commands: tuple[str, ...] = ()
         try:
             key = command_key(self._template.command_line(values))
             does = (EquivalentCall("bash", key), *key.does)
+            commands = key.parts
         except InvalidArgs:
             pass
         why = [self._always_ask] if self._always_ask else []
-        why += [f"with network access to {', '.join(hosts)}"] if hosts else []
-        return ApprovalKey("command", parts, sensitive="; ".join(why) or None, network=bool(hosts), does=does)
+        offline = ApprovalKey("command", parts, sensitive=self._always_ask or None, does=does)
+        if not hosts:
+            return offline
+        why.append(f"with network access to {', '.join(hosts)}")
+        key = replace(offline, sensitive="; ".join(why), network=True)
+        return replace(key, needs=hosts_needed(commands), offline=offline) if "*" in hosts else key
 
     def proposal(self, args: OpenArgs) -> str:
         """Return a rule for exactly this call."""

@@ -9,12 +9,13 @@ import pytest
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.messages import text_of
-from codeagent.core.policy import Policy
+from codeagent.core.policy import Mode, Policy
 from codeagent.core.ports import CommandResult
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Failed, InvalidArgs, ToolError
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from tests.fakes import FakeSandbox, put, tool_context
+from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 
@@ -291,6 +292,26 @@ async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public
     await box.call("bash", command="cat a", network=True)
     await box.call("bash", command="cat a")
     assert [command.hosts for command in box.sandbox.commands] == [("*",), ()]
+
+
+def test_a_call_with_network_says_what_it_needs_and_what_it_would_be_without(box: Toolbox) -> None:
+    tool = box.tool("bash")
+    key = tool.approval_key(tool.Args(command="pip install x", network=True))
+    assert key.needs == ("pypi.org", "files.pythonhosted.org")
+    assert key.offline == tool.approval_key(tool.Args(command="pip install x"))
+
+
+@for_each(
+    ("command", "mode", "later"),
+    [("make x", "auto", True), ("make x", "ask", False), ("cat a", "ask", True), ("cat .env", "auto", False)],
+)
+def test_a_call_with_network_is_asked_about_later_only_if_it_would_run_without_a_question(
+    box: Toolbox, command: str, mode: Mode, later: bool
+) -> None:
+    tool = box.tool("bash")
+    key = tool.approval_key(tool.Args(command=command, network=True))
+    verdict = Policy(mode=mode).asking_later("bash", key, tool.permission, tool.effect)
+    assert (verdict.permission, bool(verdict.later)) == (("auto", True) if later else ("prompt", False))
 
 
 async def test_a_call_with_network_still_says_that_it_would_read_a_secret(box: Toolbox) -> None:

@@ -217,6 +217,14 @@ async def test_network_is_what_is_declared(box: Box, network: str, hosts: tuple[
     assert key(tool).network is bool(hosts)
 
 
+def test_a_tool_that_may_reach_any_host_is_asked_about_once_with_what_it_needs_or_when_it_connects(box: Box) -> None:
+    anywhere = key(box.tool(HEAD + "argv: [make, x]\nnetwork: true\n"))
+    assert (anywhere.needs, anywhere.offline) == ((), replace(anywhere, sensitive=None, network=False, offline=None))
+    assert key(box.tool(HEAD + "argv: [npm, ci]\nnetwork: true\n")).needs == ("registry.npmjs.org",)
+    listed = key(box.tool(HEAD + "argv: [npm, ci]\nnetwork: [a.org]\n"))
+    assert (listed.needs, listed.offline) == ((), None), "its question names the list, which is never asked about again"
+
+
 def test_network_asks_in_every_mode_unless_a_rule_names_it(box: Box) -> None:
     tool = box.tool(HEAD + "argv: [p]\nnetwork: [a.org]\napproval: auto\n", "user")
     verdict = Policy(mode="auto").check("deploy", key(tool), tool.permission, tool.effect)
