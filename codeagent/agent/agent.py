@@ -315,8 +315,8 @@ class Agent:
                 return _done(self._jobs.send(self._job(job_id), text), f"{job_id} accepts no text; it was not sent")
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
                 return self._runs.act_on_context(act)
-            case acts.TrustTools():
-                return self._trust_tools(act)
+            case acts.TrustTools() | acts.SetToolset():
+                return self._change_tools(act)
             case acts.TrustServers() | acts.GiveVariables() | acts.RestartServer() | acts.AgreeToServer():
                 return self._begin(change_servers(self.servers, act))
             case acts.Restore() | acts.RestoreFile():
@@ -368,8 +368,12 @@ class Agent:
         except KeyError:
             raise CodeagentError(f"{job_id} is not a job of this session; /jobs lists them") from None
 
-    def _trust_tools(self, act: acts.TrustTools) -> Outcome:
+    def _change_tools(self, act: acts.TrustTools | acts.SetToolset) -> Outcome:
         builder = self._runs.conversation.prompt_builder
+        if isinstance(act, acts.SetToolset):
+            if builder is None:
+                return Refused("there are no toolsets here; nothing was changed")
+            return self._begin(builder.choose(act, self._emitter, running=lambda: self.running))
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
         return self._begin(builder.trust(act.trusted, self._emitter, running=self.running, seen=act.seen))

@@ -6,17 +6,20 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from codeagent.agent.emitter import Emitter
+from codeagent.core.acts import SetToolset
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
+from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Mode, Rule
 from codeagent.core.ports import Skill
 from codeagent.core.sanitize import on_one_line, one_line, visible
-from codeagent.core.tool import Tool, ToolDefinition
+from codeagent.core.tool import Tool, ToolDefinition, ToolError
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 
 _NO_SANDBOX = "There is no sandbox, so you cannot run commands; say so when a command would be needed."
@@ -202,6 +205,22 @@ class PromptBuilder:
         finally:
             if not running:
                 await self.at_boundary(emitter)
+
+    async def choose(self, act: SetToolset, emitter: Emitter, *, running: Callable[[], bool]) -> None:
+        """Turn a toolset on or off for the user, at once if nothing is running, and log it. Raises CodeagentError."""
+        toolsets = self.catalog.toolsets
+        try:
+            if act.on:
+                await toolsets.use(act.name, act.tools)
+            else:
+                toolsets.turn_off(act.name, act.tools)
+        except ToolError as error:
+            raise CodeagentError(str(error)) from error
+        what = f"{', '.join(act.tools)} of {act.name}" if act.tools else act.name
+        text = f"turned {'on' if act.on else 'off'} from the next request on: {what}"
+        emitter.emit(ToolsetChosen(text=text, toolset=act.name, tools=act.tools, on=act.on))
+        if not running():
+            await self.at_boundary(emitter)
 
     def _tell_unknown(self, emitter: Emitter) -> None:
         """Report each rule and each allowed tool that does not exist, once that is certain."""

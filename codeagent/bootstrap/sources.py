@@ -25,6 +25,7 @@ from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.groups import Group
 from codeagent.core.model import PROVIDER_TOOLS
+from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.opens import may_exist
@@ -222,7 +223,7 @@ def _toolsets(settings: Settings, dependencies: ToolDependencies, history: Histo
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
     toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
     for item in () if history is None else history.details:
-        if item.name == "toolset_use":
+        if item.name == TOOLSET_USE:
             toolsets.restore(item.details)
     return toolsets
 

@@ -263,6 +263,16 @@ class TrustTools:
 
 
 @dataclass(frozen=True)
+class SetToolset:
+    """Turn a toolset on or off, or some of its tools; during a run from the next boundary on."""
+
+    name: str
+    on: bool
+    tools: tuple[str, ...] = ()
+    """Empty: all of them."""
+
+
+@dataclass(frozen=True)
 class TrustServers:
     """Start the MCP servers of the project's `.mcp.json` as it is now, or stop trusting it."""
 
@@ -391,6 +401,7 @@ Act = (
     | SendToJob
     | StopTrigger
     | TrustTools
+    | SetToolset
     | TrustServers
     | GiveVariables
     | RestartServer

@@ -15,6 +15,8 @@ from codeagent.core.policy import Mode, NetworkLevel, Permission
 
 OWN_TEXT_FILLS = "context.own_text"
 """The code of the notice that the user's own text fills the window; their next prompt sends it as a file."""
+TOOLSET_USE = "toolset_use"
+"""The tool with which the model turns toolsets on and off."""
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
 
@@ -326,6 +328,17 @@ class PinsChanged(TypedNotice):
     """The new line; empty if one was removed."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolsetChosen(TypedNotice):
+    """The user turned a toolset on or off, or some of its tools."""
+
+    code: Literal["toolset.chosen"] = "toolset.chosen"
+    toolset: str
+    tools: tuple[str, ...]
+    """Empty: all of them."""
+    on: bool
+
+
 AnyNotice = (
     ModeChanged
     | NetworkChanged
@@ -353,4 +366,5 @@ AnyNotice = (
     | SummaryWritten
     | CompactionFailed
     | PinsChanged
+    | ToolsetChosen
 )

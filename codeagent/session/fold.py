@@ -39,6 +39,7 @@ from codeagent.core.notes import (
 )
 from codeagent.core.notices import (
     OWN_TEXT_FILLS,
+    TOOLSET_USE,
     JobListens,
     MessageReceived,
     ModeChanged,
@@ -48,6 +49,7 @@ from codeagent.core.notices import (
     QueueOrdered,
     RecipeStepBegun,
     TextRead,
+    ToolsetChosen,
 )
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
@@ -179,7 +181,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         mode=last_mode(own),
         network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
         server=next((event.server for event in reversed(own) if isinstance(event, RunStarted)), ""),
-        details=tuple(_details(results.values(), told)),
+        details=tuple(_details(own, results, told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)
         | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
@@ -194,12 +196,21 @@ def fold(events: Sequence[AnyEvent]) -> History:
     )
 
 
-def _details(results: Iterable[ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
-    """Yield what the calls that ran read and changed; after a compaction, what is left of the earlier ones is known."""
+def _details(events: Iterable[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
+    """Yield what the calls that ran read and changed; after a compaction, what is left of the earlier ones is known.
+
+    What the user chose of toolsets is among them, as if the model had done it.
+    """
     left = {message.call_id for message in told.messages if isinstance(message, ToolMessage)} - told.pruned
-    for result in results:
-        if result.executed and (details := ToolDetails.of(result.call_id, result.name, result)) is not None:
-            yield replace(details, in_context=result.seq > told.compacted_at or result.call_id in left)
+    for event in events:
+        match event:
+            case ToolsetChosen(toolset=name, tools=tools, on=on):
+                yield ToolDetails(TOOLSET_USE, {"toolset": name, "tools": list(tools), "on": on})
+            case ToolResultAdded() if event is results[event.call_id] and event.executed:
+                if (details := ToolDetails.of(event.call_id, event.name, event)) is not None:
+                    yield replace(details, in_context=event.seq > told.compacted_at or event.call_id in left)
+            case _:
+                pass
 
 
 def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:

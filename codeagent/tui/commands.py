@@ -183,7 +183,7 @@ _WITHOUT_KEYS = (
         "command.tools",
         "what the agent can do, and the tool files of the project",
         group="about",
-        arguments="[trust|distrust]",
+        arguments="[trust|distrust|on SET|off SET]",
         needs_conversation=True,
     ),
     Action(

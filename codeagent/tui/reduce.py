@@ -153,6 +153,8 @@ class Reducer:
                 self._document.remark(event.text, event.level)
             case TodoChanged():
                 status.set(todo=event.items)
+            case notices.ToolsetChosen():
+                self._document.remark(event.text, event.level)
             case notices.PinsChanged():
                 status.set(pins=event.pins, notice=event.text)
             case notices.RecipeStepBegun():

@@ -38,6 +38,7 @@ from codeagent.core.acts import (
     SetMode,
     SetModel,
     SetNetwork,
+    SetToolset,
     SkipCall,
     Steer,
     Step,
@@ -86,6 +87,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (StopJob("job-1"), "job-1 is not a job of this session; /jobs lists them"),
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
     (StopTrigger("trigger-1"), "trigger-1 is no longer set; nothing was stopped"),
+    (SetToolset("web", on=False), "there are no toolsets here; nothing was changed"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *(
         (act, NO_SERVER)

@@ -37,6 +37,7 @@ from codeagent.core.notices import (
     StepModeChanged,
     SummaryWritten,
     TextRead,
+    ToolsetChosen,
 )
 from codeagent.core.redact import Redactor
 from tests.table import for_each
@@ -78,6 +79,7 @@ NOTICES = (
     SummaryWritten(text="x", summary="s", usage=Usage(input_tokens=3), asked=True, replaces=4),
     CompactionFailed(text="x", cause="overflow"),
     PinsChanged(text="x", pins=("a",), added="a"),
+    ToolsetChosen(text="x", toolset="web", tools=("fetch",), on=False),
     ModeChanged(text="x", mode="plan"),
     NetworkChanged(text="x", network="none"),
     ModelChanged(text="x", model="demo", api_base=None, effort="high"),
@@ -126,6 +128,7 @@ DATA: dict[str, dict[str, object]] = {
     "model.fallback": {"reason": "overloaded", "model": "other"},
     "budget.changed": {"budget": "$2", "left": "$1 of $2 left"},
     "step.changed": {"on": True},
+    "toolset.chosen": {"toolset": "web", "tools": ["fetch"], "on": False},
     "queue.ordered": {"ids": ["q2", "q1"]},
     "call.edited": {"call_id": "c", "arguments": "{}", "target": "t", "permission": "auto", "reason": "why"},
     "run.pausing": {},

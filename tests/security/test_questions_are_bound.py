@@ -191,6 +191,7 @@ NOT_ANSWERS = {
     "SetMode",
     "SetModel",
     "SetNetwork",
+    "SetToolset",
     "SkipCall",
     "Steer",
     "Step",

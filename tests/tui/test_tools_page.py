@@ -7,12 +7,13 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from codeagent.core.acts import TrustTools
+from codeagent.core.acts import SetToolset, TrustTools
 from codeagent.core.toolbox import Toolbox, ToolsetFacts
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.tools import ToolsScreen, tools_pieces, trust_text
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.rendering.palette import Palette
+from tests.table import for_each
 from tests.tui.guards import long_enough
 from tests.tui.job_scenes import TOOLBOX
 from tests.tui.replay import ReplayApp, enter, settled, until
@@ -118,6 +119,27 @@ async def test_d_trusts_them_no_more(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app):
         await pilot.press("d")
         await until(pilot, lambda: app.told == [TrustTools(False)])
+
+
+@for_each(
+    ("line", "act"),
+    [
+        ("/tools off web", SetToolset("web", on=False)),
+        ("/tools on web", SetToolset("web", on=True)),
+        ("/tools off github search  issues", SetToolset("github", False, ("search", "issues"))),
+    ],
+)
+async def test_a_set_or_some_of_its_tools_are_turned_off_and_on_by_name(
+    tmp_path: Path, line: str, act: SetToolset
+) -> None:
+    async with typed(line, tmp_path) as (pilot, app):
+        await until(pilot, lambda: app.told == [act])
+
+
+async def test_off_without_a_name_says_what_it_needs(tmp_path: Path) -> None:
+    async with typed("/tools off", tmp_path) as (pilot, app):
+        await until(pilot, lambda: "/tools off needs the name of a toolset" in shown(app))
+        assert app.told == []
 
 
 async def test_where_nothing_waits_t_says_so(tmp_path: Path) -> None:

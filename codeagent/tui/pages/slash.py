@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
-from codeagent.core.acts import SetEffort, SetModel, SetNetwork, TrustTools
+from codeagent.core.acts import SetEffort, SetModel, SetNetwork, SetToolset, TrustTools
 from codeagent.core.budget import parse_effort, said_effort
 from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse, same_provider
@@ -177,9 +177,17 @@ async def permissions(chat: ChatScreen, argument: str) -> None:
 
 
 async def tools(chat: ChatScreen, argument: str) -> None:
-    """Handle `/tools [trust|distrust]`; the page asks before it trusts."""
+    """Handle `/tools [trust|distrust|on SET [TOOL...]|off SET [TOOL...]]`; the page asks before it trusts."""
     client = await chat.outbox.ready()
     toolbox = client.toolbox
+    match argument.split():
+        case ["on" | "off" as word, name, *names]:
+            refused = await client.finish(SetToolset(name, word == "on", tuple(names)))
+            chat.tell("" if refused is None else refused.reason)
+            return
+        case ["on" | "off" as word]:
+            chat.tell(f"/tools {word} needs the name of a toolset; /tools lists them")
+            return
     match argument:
         case "" if toolbox is None:
             await info_page("tools", chat)
@@ -189,7 +197,7 @@ async def tools(chat: ChatScreen, argument: str) -> None:
             refused = await client.finish(TrustTools(argument == "trust"))
             chat.tell(DISTRUSTED if refused is None else refused.reason)
         case _:
-            chat.tell(f"/tools takes nothing, trust or distrust, not '{one_line(argument, 40)}'")
+            chat.tell(f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'")
 
 
 async def mcp(chat: ChatScreen, argument: str) -> None:
