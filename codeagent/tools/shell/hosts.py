@@ -9,7 +9,7 @@ from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS, host_name, is_ad
 
 _MOST = 16
 """Hosts that one question names; the others are asked about when the command wants to reach them."""
-_ADDRESS = re.compile(r"(?:^|[\s=])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s]|$)")
+_ADDRESS = re.compile(r"(?:^|[\s='\"(])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s'\")]|$)")
 _OWN_INDEX = frozenset({"-i", "--index-url", "--index", "--default-index", "--registry", "--no-index", "--offline"})
 """Flags with which a package manager does not use its usual registry."""
 _BEFORE = re.compile(r"^(?:\w+=\S*\s+)*(?:\S*venv)?(?:(?:\S*/)?python[0-9.]* -m (?=pip ))?")

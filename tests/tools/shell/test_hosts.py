@@ -30,6 +30,7 @@ def known(command: str) -> tuple[str, ...]:
         ("pip install x && cargo fetch", PYPI + CRATES),
         ("sh -c 'pip install x'", PYPI),
         ('curl -sS "https://example.org/a?b=c" -o x', ("example.org",)),
+        ("python3 -c \"open_it('https://example.org')\"", ("example.org",)),
         ("git clone https://Example.org:443/x.git", ("example.org",)),
         ("pip install git+https://example.org/x", ("example.org", *PYPI)),
         ("pip install --index-url=https://mirror.org/simple x", ("mirror.org",)),
