@@ -157,7 +157,7 @@ class Approvals:
             decision = await self.ask(
                 prepared.call.id,
                 tool.name,
-                _naming(hosts, preview),
+                self._with_hosts(hosts, prepared, preview),
                 reason,
                 token,
                 binding=fingerprint(tool.name, prepared.arguments, preview.base or "", *hosts),
@@ -189,6 +189,14 @@ class Approvals:
                 return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None, hosts)
             changed += 1
         raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
+
+    def _with_hosts(self, hosts: tuple[str, ...], prepared: PreparedCall, preview: Preview) -> Preview:
+        """Return the preview of a call that says which hosts are allowed with it, and that others are asked about."""
+        if not hosts and not self.permissions.asks_about_hosts(prepared.tool, prepared.args):
+            return preview
+        other = "every other host" if hosts else "each host"
+        text = f"It may reach {', '.join(hosts)}. " * bool(hosts) + f"You are asked about {other} that no rule decides."
+        return replace(preview, blocks=(*preview.blocks, TextBlock(text=text)))
 
     async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
         """Return the call with the user's arguments, or unchanged if they do not fit; and why the user is asked again.
@@ -225,14 +233,6 @@ class Approvals:
         except ConfigError as error:
             return str(error)
         return None
-
-
-def _naming(hosts: tuple[str, ...], preview: Preview) -> Preview:
-    """Return the preview of a call with the hosts that are allowed with it."""
-    if not hosts:
-        return preview
-    text = f"It may reach {', '.join(hosts)}. You are asked about every other host."
-    return replace(preview, blocks=(*preview.blocks, TextBlock(text=text)))
 
 
 def _with_host(call: str, host: str) -> str:

@@ -168,6 +168,11 @@ class Permissions:
         needs = tool.approval_key(args).needs
         return tuple(host for host in needs if self.policy.reach(host).permission == "prompt")
 
+    def asks_about_hosts(self, tool: Tool[Any], args: Any) -> bool:
+        """Whether the call may reach any host, as far as the user allows each."""
+        any_host = tool.approval_key(args).offline is not None
+        return any_host and not self._unconfined and self.policy.network == "ask"
+
     def denies(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool."""
         return any(rule.permission == "deny" and rule.pattern is None and rule.covers(tool) for rule in self.rules)

@@ -16,6 +16,7 @@ from tests.agent.test_reach import answering, cards, results
 from tests.table import for_each
 
 PYPI = "pypi.org files.pythonhosted.org"
+EACH = "You are asked about each host that no rule decides."
 AGAIN = ("a.org", "a.org", "", "a.org")
 """The second is asked about since the model has read from the network; one between keeps it from being a repetition."""
 
@@ -60,7 +61,10 @@ async def test_the_question_about_a_command_names_the_hosts_it_needs_and_a_yes_a
         events = await s.run(on_event=answering(s, Decision("once")))
         (card,) = asked(events)
         assert (card.name, card.reason) == ("fetch", REASON)
-        assert named(card) == "It may reach pypi.org, files.pythonhosted.org. You are asked about every other host."
+        assert (
+            named(card)
+            == "It may reach pypi.org, files.pythonhosted.org. You are asked about every other host that no rule decides."
+        )
         assert sandbox.origin.connections == 2
         reached = [row for row in decisions(events) if row.tool == "network"]
         assert [(row.target, decided_by(row)) for row in reached] == [
@@ -87,9 +91,9 @@ async def test_a_no_to_the_command_reaches_nothing(tmp_path: Path) -> None:
 @for_each(
     ("rules", "level", "said"),
     [
-        ("-network(a.org)", "ask", "It may reach b.org. You are asked about every other host."),
-        ("-network(a.org)\n-network(b.org)", "ask", ""),
-        ("+network(a.org)\n+network(b.org)", "ask", ""),
+        ("-network(a.org)", "ask", "It may reach b.org. You are asked about every other host that no rule decides."),
+        ("-network(a.org)\n-network(b.org)", "ask", EACH),
+        ("+network(a.org)\n+network(b.org)", "ask", EACH),
         ("", "open", ""),
         ("", "allow-list", ""),
     ],
@@ -102,7 +106,7 @@ async def test_the_question_names_no_host_that_is_decided_without_it(
         events = await s.run(on_event=answering(s, Decision("once")))
         (card,) = asked(events)
         assert named(card) == said
-        allowed = 2 * (level == "open" or "+" in rules) or bool(said)
+        allowed = 2 * (level == "open" or "+" in rules) or said.startswith("It may")
         assert sandbox.origin.connections == allowed
 
 
