@@ -6,7 +6,7 @@ from collections import OrderedDict
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, unspelled
 from codeagent.core.tool import Failed
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.walk import DEEPEST, TreeWalk
@@ -66,7 +66,7 @@ class FileWatch:
         found: Seen = {}
         for path in walk.files:
             try:
-                status = self._workspace.stat(path)
+                status = self._workspace.stat(unspelled(path))
             except WorkspaceError:
                 continue
             found[path] = (status.size, status.modified_ns)

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 HOLE = "\0"
 """Stands for text that is unknown before a call runs."""
-SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/")
+SYSTEM_FOLDER = re.compile(r"\A/(?:usr/(?:local/)?)?s?bin/")
 """A program in one of these folders counts as the program of that name."""
 
 

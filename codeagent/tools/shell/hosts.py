@@ -12,8 +12,8 @@ _MOST = 16
 _ADDRESS = re.compile(r"(?:^|[\s='\"(])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s'\")]|$)")
 _OWN_INDEX = frozenset({"-i", "--index-url", "--index", "--default-index", "--registry", "--no-index", "--offline"})
 """Flags with which a package manager does not use its usual registry."""
-_BEFORE = re.compile(r"^(?:\w+=\S*\s+)*(?:\S*venv)?(?:(?:\S*/)?python[0-9.]* -m (?=pip ))?")
-"""What may stand before the name of a package manager; `ApprovalKey.parts` has `.venvpip` for `.venv/bin/pip`."""
+_BEFORE = re.compile(r"^(?:\w+=\S*\s+)*(?:\S*/)?(?:python[0-9.]* -m (?=pip ))?")
+"""What may stand before the name of a package manager."""
 
 
 @dataclass(frozen=True)
