@@ -109,6 +109,12 @@ def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:
     assert FileSettings().experimental.partial_results is None
 
 
+def test_the_settings_of_the_page_about_the_queue_are_the_other_ones() -> None:
+    [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/steer-and-stop.md").read_text(), re.DOTALL)
+    found, default = FileSettings.model_validate(tomllib.loads(settings)).queue, FileSettings().queue
+    assert (found.steer, found.follow_up) == (default.follow_up, default.steer) == ("one", "all")
+
+
 def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
     [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL)
     found = FileSettings.model_validate(tomllib.loads(settings))

@@ -79,7 +79,7 @@ class Agent:
         self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
         self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
         emitter, lock = shared.emitter, shared.lock
-        self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes)
+        self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes, around.delivery)
         self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
         (questions or UserQuestions()).connect(self._approvals)
         self._gate = PauseGate(emitter, self._spending, stepping=origin is not None and origin.parent.stepping)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
@@ -76,6 +77,8 @@ class ToolEnvironment:
     context: ContextLimits = ContextLimits()
     forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
     """Called after a compaction with the results that are left: the model no longer has the others."""
+    delivery: Delivery = Delivery()
+    """How much of what is queued is delivered at one boundary."""
     partial_results: float | None = None
     """Seconds after which a call that shows its output while it runs becomes a job; None: never by itself."""
 

@@ -175,7 +175,7 @@ class Loop:
             if self._compaction.asked:
                 await self._compaction.at_boundary(self._asking(), token)
             await self._queue.admit(token, follow_up=True)
-            queued = self._queue.deliver_steering() or self._queue.deliver_follow_up()
+            queued = self._queue.deliver_steering() or self._queue.deliver_follow_ups()
             if not queued and not self._queue.wakes:
                 await self._triggers.at_rest(token)
             if not queued and not self._queue.wakes:
@@ -235,6 +235,7 @@ class Loop:
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
+        self._queue.begin_boundary()
         streamed = StreamedAnswer(self._emitter, self._executor, self._call_ids, self._permissions)
         stop: AssistantMessage | None = None
         try:

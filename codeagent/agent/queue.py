@@ -2,15 +2,25 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Literal
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPrompt
 from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass
 from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import ADDED, framed
 from codeagent.core.notices import QueueOrdered
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How many of the queued texts of each group are delivered at one boundary."""
+
+    steer: Literal["all", "one"] = "all"
+    follow_up: Literal["all", "one"] = "one"
 
 
 class MessageQueue:
@@ -20,8 +30,16 @@ class MessageQueue:
     """
 
     def __init__(
-        self, emitter: Emitter, hooks: Hooks, waiting: tuple[Queued, ...] = (), notes: tuple[UserMessage, ...] = ()
+        self,
+        emitter: Emitter,
+        hooks: Hooks,
+        waiting: tuple[Queued, ...] = (),
+        notes: tuple[UserMessage, ...] = (),
+        delivery: Delivery | None = None,
     ) -> None:
+        self._delivery = delivery or Delivery()
+        self._steered = False
+        """Steering was delivered at this boundary."""
         self._emitter = emitter
         self._hooks = hooks
         self._waiting = list(waiting)
@@ -130,7 +148,7 @@ class MessageQueue:
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
 
-        `follow_up`: if nothing else is queued, the oldest follow-up is due. True if an interrupt was denied: it
+        `follow_up`: if nothing else is queued, follow-ups are due. True if an interrupt was denied: it
         still interrupts. Raises RunCancelled.
         """
         interrupted = False
@@ -155,20 +173,37 @@ class MessageQueue:
             self._emitter.emit(MessageAdded(message=note))
         return notes
 
+    def begin_boundary(self) -> None:
+        """Text may be delivered again; called when a run begins and with each request."""
+        self._steered = False
+
     def deliver_steering(self) -> list[UserMessage]:
-        """Deliver everything that is due at a boundary, in order."""
-        due = [item for item in self.waiting if item.kind != "follow_up" and self._may_go(item)]
+        """Deliver the steering and the interrupts that are due at a boundary, in order."""
+        due = self._due()
+        self._steered |= bool(due)
         return [message for item in due for message in self._deliver(item)]
 
-    def deliver_follow_up(self) -> list[UserMessage]:
-        """Deliver the oldest follow-up; each gets a turn of its own."""
-        item = next((item for item in self._waiting if item.kind == "follow_up"), None)
-        return self._deliver(item) if item and self._may_go(item) else []
+    def deliver_follow_ups(self) -> list[UserMessage]:
+        """Deliver the follow-ups that are due once the agent would stop, in order."""
+        due = self._first([item for item in self._waiting if item.kind == "follow_up"])
+        return [message for item in due if self._may_go(item) for message in self._deliver(item)]
+
+    def _due(self) -> list[Queued]:
+        """Return the texts to deliver at this boundary; an interrupt does not wait behind others, which go with it."""
+        due = [item for item in self._waiting if item.kind != "follow_up" and self._may_go(item)]
+        if self._delivery.steer == "all":
+            return due
+        if interrupts := [at for at, item in enumerate(due) if item.kind == "interrupt"]:
+            return due[: interrupts[-1] + 1]
+        return [] if self._steered else due[:1]
+
+    def _first(self, follow_ups: list[Queued]) -> list[Queued]:
+        return follow_ups if self._delivery.follow_up == "all" else follow_ups[:1]
 
     def _unasked(self, follow_up: bool) -> Queued | None:
         due = [item for item in self._waiting if item.kind != "follow_up"]
         if follow_up and not due:
-            due = self._waiting[:1]
+            due = self._first(self._waiting)
         return next((item for item in due if not self._may_go(item)), None)
 
     def _may_go(self, item: Queued) -> bool:

@@ -72,13 +72,14 @@ class Run:
             )
         )
         said = context.line.items
+        context.queue.begin_boundary()
         context.checkpoints.before_prompt(prompt or _first_queued(context.queue))
         said.extend(context.queue.deliver_notes())
         if (note := mode_note(said, context.permissions.mode)) is not None:
             said.append(note)
             context.emitter.emit(MessageAdded(message=note))
         if prompt is None:
-            said.extend(context.queue.deliver_steering() or context.queue.deliver_follow_up())
+            said.extend(context.queue.deliver_steering() or context.queue.deliver_follow_ups())
             return
         for message in (UserMessage.from_text(prompt), *self._notes):
             said.append(message)

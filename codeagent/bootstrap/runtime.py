@@ -19,6 +19,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
+from codeagent.agent.queue import Delivery
 from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
@@ -182,6 +183,7 @@ def _environment(
         servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
         context=ContextLimits(**settings.context.model_dump()),
+        delivery=Delivery(**settings.queue.model_dump()),
         forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
         partial_results=settings.experimental.partial_results,
     )

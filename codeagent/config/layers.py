@@ -22,6 +22,7 @@ from codeagent.config.settings import (
     HookSettings,
     LimitSettings,
     PriceSetting,
+    QueueSettings,
     RuleLayers,
     RuleSetting,
     RuleSettings,
@@ -53,6 +54,7 @@ ENVIRONMENT = {
 _SECTIONS: dict[str, type[Section]] = {
     "limits": LimitSettings,
     "context": ContextSettings,
+    "queue": QueueSettings,
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,

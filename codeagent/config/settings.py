@@ -92,6 +92,13 @@ class ContextSettings(Section):
 
 class RuleSetting(Section):
     """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
+class QueueSettings(Section):
+    """How many of the texts that you queue are delivered at one boundary; see docs/how-to/steer-and-stop.md."""
+
+    steer: Literal["all", "one"] = "all"
+    follow_up: Literal["all", "one"] = "one"
+
+
 
     rule: str
     """`tool` or `tool(pattern)`."""
@@ -316,6 +323,7 @@ class CommonSettings(Section):
     context: ContextSettings = ContextSettings()
     sandbox: SandboxSettings = SandboxSettings()
     network: NetworkSettings = NetworkSettings()
+    queue: QueueSettings = QueueSettings()
     text_tools: TextToolSettings = TextToolSettings()
     web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = Field(default_factory=dict)

@@ -15,6 +15,7 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
+from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act, Answer
@@ -329,6 +330,8 @@ def scene(
     context: ContextLimits | None = None,
     partial_results: float | None = None,
     todo: Todo | None = None,
+    server: str = "",
+    delivery: Delivery | None = None,
 ) -> Scene:
     tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
     questions = UserQuestions()
@@ -340,6 +343,7 @@ def scene(
     around = ToolEnvironment(
         registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended,
         context=context or ContextLimits(), partial_results=partial_results, todo=todo or Todo(),
+        delivery=delivery or Delivery(),
     )  # fmt: skip
     conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
     agent = Agent(

@@ -1,10 +1,13 @@
 """Steer, interrupt, follow-up, abort: when each is delivered and what is skipped (FEATURES F9)."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
-from codeagent.core.acts import FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
+from codeagent.agent.hooks.hook import Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
+from codeagent.agent.queue import Delivery
+from codeagent.core.acts import Act, FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
 from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ProviderContent, StopReason, UserMessage, text_of
 from codeagent.session.fold import History
@@ -146,3 +149,95 @@ async def test_what_a_dead_process_had_queued_is_delivered_by_the_next() -> None
     events = await s.run()
     assert of(events, SteerQueued) == []
     assert [e.id for e in of(events, SteerDelivered)] == ["q1"]
+
+
+def last_texts(s: Scene) -> list[list[str]]:
+    """What the user said at the end of each request."""
+    ends = []
+    for request in s.model.requests:
+        said: list[str] = []
+        for message in reversed(request.messages):
+            if not isinstance(message, UserMessage):
+                break
+            said.insert(0, text_of(message.content))
+        ends.append(said)
+    return ends
+
+
+def typing(s: Scene, *typed: Act) -> None:
+    at_first_start(s, lambda: [s.act(act) for act in typed])
+
+
+@pytest.mark.parametrize(
+    ("steer", "expected"), [("all", [["one", "two", "three"], []]), ("one", [["one"], ["two"], ["three"]])]
+)
+async def test_steering_is_delivered_all_at_once_or_one_text_at_each_boundary(
+    steer: Literal["all", "one"], expected: list[list[str]]
+) -> None:
+    s = scene(Turn("", THREE), Turn("", THREE), Turn("", THREE), delivery=Delivery(steer=steer))
+    typing(s, Steer("one"), Steer("two"), Steer("three"))
+    await s.run()
+    assert last_texts(s)[1 : 1 + len(expected)] == expected
+    assert not s.agent.queued
+
+
+async def test_one_text_at_a_time_is_also_one_for_each_answer_without_calls() -> None:
+    s = scene(Turn("", THREE), Turn("done"), Turn("that too"), delivery=Delivery(steer="one"))
+    typing(s, Steer("one"), Steer("two"))
+    await s.run()
+    assert last_texts(s)[1:] == [["one"], ["two"]]
+
+
+async def test_a_run_that_begins_with_the_queue_sends_one_text_if_one_is_delivered_at_a_time() -> None:
+    waiting = (Queued("q1", "steer", "one"), Queued("q2", "steer", "two"), Queued("q3", "follow_up", "three"))
+    s = scene(Turn("a"), Turn("b"), restored=History(undelivered=waiting), delivery=Delivery(steer="one"))
+    assert [event async for event in s.agent.run(None)]
+    assert last_texts(s) == [["one"], ["two"], ["three"]]
+
+
+async def test_an_interrupt_takes_what_was_typed_before_it_along_and_leaves_the_rest() -> None:
+    s = scene(Turn("", THREE), Turn("", THREE), strategy="sequential", delivery=Delivery(steer="one"))
+    typing(s, Steer("one"), Steer("two"), Interrupt("stop"), Steer("three"))
+    await s.run()
+    assert last_texts(s)[1:] == [["one", "two", "stop"], ["three"]]
+
+
+async def test_a_run_that_was_stopped_before_its_text_was_sent_delivers_the_next_one() -> None:
+    s = scene(Turn("", THREE), Turn("b"), delivery=Delivery(steer="one"))
+    delivered: list[str] = []
+
+    def stop_first(event: object) -> None:
+        if isinstance(event, SteerDelivered):
+            delivered.append(event.id)
+            if len(delivered) == 1:
+                s.act(Stop("enough"))
+
+    s.agent.observe(stop_first)
+    typing(s, Steer("one"))
+    await s.run()
+    s.act(Steer("two"))
+    assert [event async for event in s.agent.run(None)]
+    assert (len(delivered), last_texts(s)[-1][-1]) == (2, "two")
+
+
+@pytest.mark.parametrize(("follow_up", "expected"), [("one", [["one"], ["two"]]), ("all", [["one", "two"]])])
+async def test_follow_ups_get_a_turn_each_or_one_for_all(
+    follow_up: Literal["all", "one"], expected: list[list[str]]
+) -> None:
+    s = scene(Turn("", THREE[:1]), Turn("a"), Turn("b"), Turn("c"), delivery=Delivery(follow_up=follow_up))
+    typing(s, FollowUp("one"), FollowUp("two"))
+    await s.run()
+    assert last_texts(s)[2:] == expected
+
+
+async def test_hooks_judge_each_of_the_follow_ups_that_are_delivered_together() -> None:
+    async def judge(prompt: SubmittedPrompt) -> TextAnswer:
+        return Deny("not this") if prompt.text == "two" else True
+
+    s = scene(
+        Turn("", THREE[:1]), Turn("a"), Turn("b"),
+        hooks=Hooks((Hook("judge", prompt_submit=judge),)), delivery=Delivery(follow_up="all"),
+    )  # fmt: skip
+    typing(s, FollowUp("one"), FollowUp("two"), FollowUp("three"))
+    await s.run()
+    assert last_texts(s)[2:] == [["one", "three"]]
