@@ -353,7 +353,8 @@ class Agent:
         """Return what a child started by this call knows of its parent."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
         stepping, around = self._gate.stepping, self._environment
-        return Parent(shared, call_id, depth, self.model, self._executor.tools, self._approvals, around, stepping)
+        model = replace(self.model, server=self._runs.server)
+        return Parent(shared, call_id, depth, model, self._executor.tools, self._approvals, around, stepping)
 
     def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
         """Raises CodeagentError."""

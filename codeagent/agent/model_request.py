@@ -38,6 +38,7 @@ from codeagent.core.model import (
 )
 from codeagent.core.notices import ModelFellBack, ModelRetried
 from codeagent.core.ports import OutputStore
+    from_now_on,
 from codeagent.core.tool import Cancelled
 
 _OFFLINE = ("code_execution", "image_generation")
@@ -197,9 +198,8 @@ def retried(retry: Retrying) -> ModelRetried:
 
 def fell_back(change: FellBack) -> ModelFellBack:
     """Return the notice that another model took over."""
-    where = f"; from now on: {change.server}" if change.server else ""
-    text = f"{change.reason}; continuing with {change.model}{where}"
-    return ModelFellBack(text=text, reason=change.reason, model=change.model)
+    text = f"{change.reason}; continuing with {change.model}{from_now_on(change.server)}"
+    return ModelFellBack(text=text, reason=change.reason, model=change.model, server=change.server)
 
 
 def tools_left_out(event: ToolsLeftOut) -> Notice:

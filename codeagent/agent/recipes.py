@@ -13,7 +13,7 @@ from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import RunFinished
-from codeagent.core.model import Model
+from codeagent.core.model import Model, ModelInUse
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, narrower
 from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
@@ -21,7 +21,7 @@ from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import DoneStep
 
-OpenStepModel = Callable[[str], Awaitable[Model]]
+OpenStepModel = Callable[[str], Awaitable[tuple[Model, ModelInUse]]]
 """Opens the model of that name for one step. Raises CodeagentError."""
 
 
@@ -134,10 +134,10 @@ class StepScope:
         if step.model is None or step.model == conversation.model.name:
             return conversation
         try:
-            self._model = await self._opens(step.model)
+            self._model, in_use = await self._opens(step.model)
         except CodeagentError as error:
             raise CodeagentError(f"step {step.id} cannot have the model {step.model}: {error}") from error
-        return replace(conversation, model=self._model)
+        return replace(conversation, model=self._model, server=in_use.server)
 
     def enter(self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress) -> Conversation:
         """Put it in force; return the conversation for the step's run."""

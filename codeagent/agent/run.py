@@ -21,10 +21,10 @@ from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetMode
 from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
+from codeagent.core.events import KnownEvent, MessageAdded, Notice, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
-from codeagent.core.model import Model, ModelInUse, ModelOpener, same_provider
-from codeagent.core.notices import ModelChanged, RunNotBegun, SessionNotSaved
+from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on, same_provider
+from codeagent.core.notices import ModelChanged, ModelFellBack, RunNotBegun, SessionNotSaved
 
 if TYPE_CHECKING:  # most conversations run no recipe
     from codeagent.agent.recipes import RecipeProgress, StepScope
@@ -37,7 +37,7 @@ class Run:
     """One run; it always ends with `run.finished`."""
 
     def __init__(self, conversation: Conversation, context: RunContext, token: CancelToken) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
         self._context = context
         self.token = token
         self.meter: RunMeter | None = None
@@ -62,13 +62,13 @@ class Run:
         context = self._context
         context.emitter.emit(
             RunStarted(
-                model=self._conversation.model.name,
+                model=self.conversation.model.name,
                 workspace=str(context.workspace.root),
                 mode=context.permissions.own_mode,
-                strategy=str(self._conversation.strategy),
+                strategy=str(self.conversation.strategy),
                 codeagent=__version__,
                 resumed=bool(context.line.items),
-                server=self._conversation.server,
+                server=self.conversation.server,
             )
         )
         said = context.line.items
@@ -88,7 +88,7 @@ class Run:
     async def compact(self, hint: str) -> None:
         """Compact the conversation and do nothing else; a failure is reported. Raises nothing."""
         try:
-            await Loop(self._conversation, self._context).compact(hint, self.token)
+            await Loop(self.conversation, self._context).compact(hint, self.token)
         except (RunCancelled, asyncio.CancelledError):
             self._context.queue.take_back_all()
 
@@ -100,10 +100,10 @@ class Run:
     async def _worked(self) -> RunFinished:
         """Return the event without its duration."""
         context = self._context
-        loop = (self._conversation.begin_work or Loop)(self._conversation, context)
+        loop = (self.conversation.begin_work or Loop)(self.conversation, context)
         self.meter = loop.meter
-        attended = self._conversation.attended
-        deadline = Deadline(None if attended else self._conversation.limits.max_seconds, self.token, context.emitter)
+        attended = self.conversation.attended
+        deadline = Deadline(None if attended else self.conversation.limits.max_seconds, self.token, context.emitter)
         watch = WorkspaceWatch(context.workspace, self.token, context.emitter, attended=attended)
         reason: RunReason = "failed"
         error: str | None = None
@@ -153,6 +153,8 @@ class Runs:
     def __init__(self, conversation: Conversation, context: RunContext, hooks: Hooks, lock: WorkspaceLock) -> None:
         self.conversation = conversation
         """The model, prompt and limits of the next run."""
+        self.server = conversation.server
+        """The host that the conversation's text went to last; empty if it went nowhere."""
         self._context = context
         self._hooks = hooks
         self._lock = lock
@@ -163,6 +165,7 @@ class Runs:
         self._scope: StepScope | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
+        context.emitter.observe(self._follow_fallback)
 
     @property
     def going_on(self) -> bool:
@@ -221,6 +224,12 @@ class Runs:
         self._context.triggers.look()
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
+
+    def goes_to(self, server: str) -> str:
+        """Take note of where text goes from now on; return how to say so, empty if that is where it went before."""
+        where = from_now_on(server, self.server)
+        self.server = server or self.server
+        return where
 
     def close(self) -> None:
         """Cancel the run, and begin no other."""
@@ -302,12 +311,27 @@ class Runs:
         if scope is not None:
             scope.leave()
 
+    def _follow_fallback(self, event: KnownEvent) -> None:
+        """The model that takes over is asked at its own server, in later runs as well."""
+        if not isinstance(event, ModelFellBack) or event.agent != self._context.emitter.agent or not event.server:
+            return
+        self.server, run = event.server, self._current
+        if run is None or run.conversation.model is self.conversation.model:
+            self.conversation = replace(self.conversation, server=event.server)
+
     def _enter(self, run: Run, prompt: str | None) -> None:
+        self._tell_server(run.conversation)
         try:
             run.begin(prompt)
         except BaseException:
             self._current = None
             raise
+
+    def _tell_server(self, conversation: Conversation) -> None:
+        """Report that the text of the conversation goes to another host than before, as for a step of a recipe."""
+        if where := self.goes_to(conversation.server):
+            text = f"the model is {conversation.model.name}{where}"
+            self._context.emitter.emit(Notice(level="warning", code="model.server", text=text))
 
     async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
         """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and nothing is lost."""
@@ -378,7 +402,7 @@ class SessionModel:
             return self._use(self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}")
         return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
 
-    async def open_for_step(self, name: str) -> Model:
+    async def open_for_step(self, name: str) -> tuple[Model, ModelInUse]:
         """Open another model for one step, at the server of the present one if the provider is the same.
 
         Raises CodeagentError.
@@ -387,7 +411,7 @@ class SessionModel:
             raise CodeagentError(_KEPT)
         now = self.in_use
         api_base = now.api_base if same_provider(name, now.name) else None
-        return (await self._opener(name, api_base, now.effort))[0]
+        return await self._opener(name, api_base, now.effort)
 
     def _refuse(self) -> None:
         if self._runs.going_on or self._runs.closed:
@@ -402,8 +426,7 @@ class SessionModel:
             raise
         before = self._runs.conversation.model
         self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
-        if in_use.server not in ("", self.in_use.server):
-            said += f"; from now on: {in_use.server}"
+        said += self._runs.goes_to(in_use.server)
         self.in_use = in_use
         if (builder := self._runs.conversation.prompt_builder) is not None:
             builder.fit(in_use.context_window)

@@ -23,7 +23,8 @@ from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
-from codeagent.core.model import ModelInUse, ModelOpener
+from codeagent.core.events import Notice
+from codeagent.core.model import ModelInUse, ModelOpener, from_now_on, same_provider
 from codeagent.core.tool import Tool
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.store import SessionStore
@@ -98,7 +99,7 @@ class ChildOpener:
             around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
             around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
             conversation = Conversation(
-                model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits
+                model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits, server=in_use.server
             )
             name = f"{definition.name}.{log.session_id.rpartition('.')[2]}" if seat is None else seat.inbox.name
             inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
@@ -108,6 +109,7 @@ class ChildOpener:
                 triggers=Triggers(inbox=inbox),
             )  # fmt: skip
             closing.push_async_callback(agent.close)
+            _tell_server(parent, name, in_use)
             opened = OpenedChild(agent, closing.pop_all().aclose, worktree)
             stack.pop_all()
             return opened
@@ -199,10 +201,17 @@ def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -
             return tool
 
 
+def _tell_server(parent: Parent, name: str, in_use: ModelInUse) -> None:
+    """Report that what the agent is told goes to another host than the conversation."""
+    if where := from_now_on(in_use.server, parent.model.server):
+        text = f"the agent {name} has the model {in_use.name}{where}"
+        parent.shared.emitter.emit(Notice(level="warning", code="model.server", text=text))
+
+
 def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
-    """Name, address and thinking level; another provider's model is not at the address of the parent's."""
+    """Return name, address and thinking level; another provider's model is not at the address of the parent's."""
     effort = definition.thinking or parent.effort
     if definition.model is None:
         return parent.name, parent.api_base, effort
-    same = definition.model.partition("/")[0] == parent.name.partition("/")[0]
-    return definition.model, parent.api_base if same else None, effort
+    api_base = parent.api_base if same_provider(definition.model, parent.name) else None
+    return definition.model, api_base, effort

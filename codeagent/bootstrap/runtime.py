@@ -34,7 +34,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
 from codeagent.core.groups import Group
-from codeagent.core.model import Model, ModelOpener
+from codeagent.core.model import Model, ModelOpener, from_now_on
 from codeagent.core.policy import NetworkLevel, Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
 from codeagent.core.runtime import Runtime
@@ -228,8 +228,8 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
 
 def _other_server(before: str, now: str) -> Iterator[Told]:
     """Yield a notice if the text of a resumed conversation will go to another host than before."""
-    if before and now not in ("", before):
-        yield "model.server", f"this conversation went to {before}; from now on: {now}"
+    if before and (where := from_now_on(now, before)):
+        yield "model.server", f"this conversation went to {before}{where}"
 
 
 def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:

@@ -176,3 +176,8 @@ class ModelOpener(Protocol):
 
     async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
         """Raises CodeagentError: nothing is left open then."""
+def from_now_on(server: str, before: str = "") -> str:
+    """Return how a sentence ends after which text goes to `server`; empty if it goes to no other host than before."""
+    return f"; from now on: {server}" if server not in ("", before) else ""
+
+

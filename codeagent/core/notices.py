@@ -90,6 +90,8 @@ class ModelFellBack(TypedNotice):
     reason: str
     model: str
     """The one that takes over."""
+    server: str = ""
+    """The host that requests go to from now on; empty if that has not changed, and in older logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

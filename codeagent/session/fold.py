@@ -44,6 +44,7 @@ from codeagent.core.notices import (
     MessageReceived,
     ModeChanged,
     ModelChanged,
+    ModelFellBack,
     NetworkChanged,
     PinsChanged,
     QueueOrdered,
@@ -141,7 +142,7 @@ class History:
     own_text_fills: bool = False
     """The user was told that their own text fills the window, and nothing was compacted since."""
     server: str = ""
-    """The host that the last run's requests went to; empty if that is not known."""
+    """The host that the last requests went to; empty if that is not known."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -155,6 +156,13 @@ def _own_text_fills(events: Sequence[AnyEvent]) -> bool:
         if isinstance(event, Notice) and event.code == OWN_TEXT_FILLS:
             return True
     return False
+
+
+def _last_server(events: Sequence[AnyEvent]) -> str:
+    for event in reversed(events):
+        if isinstance(event, RunStarted | ModelFellBack) and event.server:
+            return event.server
+    return ""
 
 
 def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -180,7 +188,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
         triggers=_triggers(own),
         mode=last_mode(own),
         network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
-        server=next((event.server for event in reversed(own) if isinstance(event, RunStarted)), ""),
+        server=_last_server(own),
         details=tuple(_details(own, results, told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)

@@ -345,7 +345,9 @@ def scene(
         context=context or ContextLimits(), partial_results=partial_results, todo=todo or Todo(),
         delivery=delivery or Delivery(),
     )  # fmt: skip
-    conversation = Conversation(model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended)
+    conversation = Conversation(
+        model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended, server=server
+    )
     agent = Agent(
         conversation, around, journal, restored, questions, checkpoints, jobs,
         open_model=open_model, children=children, triggers=triggers,

@@ -10,6 +10,7 @@ from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.events import (
     KnownEvent,
     LimitReached,
+    Notice,
     RunFinished,
     RunStarted,
     ToolResultAdded,
@@ -147,6 +148,44 @@ async def test_a_step_has_its_own_model_and_the_next_one_that_of_the_session() -
     assert opened == [("other/m", None, None)]
     assert (len(other.requests), len(s.model.requests)) == (1, 1)
     assert prompts(s)[-1] == "Write about: said by another" and s.agent.model.name == "turns"
+
+
+async def test_the_host_of_a_steps_model_is_named_before_it_is_asked_and_so_is_the_way_back() -> None:
+    other = TurnsModel(Turn("said by another"))
+    other.name = "other/m"
+
+    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        return other, ModelInUse(name, server="api.example.org")
+
+    s = scene(Turn("written"), Turn("again"), open_model=open_model, server="127.0.0.1:8080")
+    asked: list[tuple[str, int, int]] = []
+
+    def note(event: KnownEvent) -> None:
+        if isinstance(event, Notice) and event.code == "model.server":
+            asked.append((event.text, len(other.requests), len(s.model.requests)))
+
+    s.agent.observe(note)
+    events = await run(s, act(RecipeStep("look", "x", model="other/m"), WRITE))
+    assert asked == [
+        ("the model is other/m; from now on: api.example.org", 0, 0),
+        ("the model is turns; from now on: 127.0.0.1:8080", 1, 0),
+    ]
+    assert [event.server for event in of(events, RunStarted)] == ["api.example.org", "127.0.0.1:8080"]
+    await s.run()
+    assert len(asked) == 2
+
+
+async def test_a_step_at_the_same_host_and_one_that_plays_a_script_are_not_announced() -> None:
+    for server in ("127.0.0.1:8080", ""):
+
+        async def open_model(
+            name: str, api_base: str | None, effort: Effort | None, server: str = server
+        ) -> tuple[Model, ModelInUse]:
+            return TurnsModel(Turn("looked")), ModelInUse(name, server=server)
+
+        s = scene(Turn("written"), open_model=open_model, server="127.0.0.1:8080")
+        events = await run(s, act(RecipeStep("look", "x", model="other"), WRITE))
+        assert not [event for event in of(events, Notice) if event.code == "model.server"]
 
 
 async def test_a_model_that_cannot_be_opened_stops_the_recipe_before_the_step() -> None:

@@ -28,7 +28,7 @@ from codeagent.tui.launcher import LaunchOptions, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.e2e.product import Product, calls, read, say
-from tests.servers import Turn, openai_server
+from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
 KEY = "sk-canary-0123456789"
 
@@ -530,3 +530,71 @@ async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_
         await same.close()
         codes = [event.code for event in here.recorded(session) if isinstance(event, Notice)]
         assert codes.count("model.server") == 1
+
+
+def host(server: FakeProvider) -> str:
+    return server.base_url.split("/")[2]
+
+
+def servers_told(events: list[Any]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice) and event.code == "model.server"]
+
+
+def write_agent(product: Product, model: str) -> None:
+    folder = product.home / "config/codeagent/agents"
+    folder.mkdir(parents=True)
+    (folder / "reader.md").write_text(f"---\nname: reader\ndescription: reads\nmodel: {model}\n---\nBe brief.\n")
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_an_agent_whose_model_is_elsewhere_is_announced_with_its_host_before_it_is_told_anything(
+    product: Product, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    write_agent(product, "anthropic/m" if elsewhere else "m")
+    ask = Turn(calls=(("agent", {"name": "reader", "task": "read it"}),))
+    here, at_announcement = launcher(product), list[int]()
+    async with openai_server([ask, Turn("read"), Turn("told")]) as first, anthropic_server([Turn("read")]) as second:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", second.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        runtime = await opened(launcher(product), model="openai/a", api_base=first.base_url)
+
+        def note(event: object) -> None:
+            if isinstance(event, Notice) and event.code == "model.server":
+                at_announcement.append(len(second.requests))
+
+        runtime.agent.observe(note)
+        assert [event async for event in runtime.agent.run("go")]
+        await runtime.close()
+        told = servers_told(list(here.recorded(runtime.agent.session_id)))
+        if elsewhere:
+            assert told == [f"the agent reader.1 has the model anthropic/m; from now on: {host(second)}"]
+            assert (at_announcement, len(second.requests)) == ([0], 1)
+        else:
+            assert (told, second.requests, len(first.requests)) == ([], [], 3)
+
+
+async def test_a_conversation_that_fell_back_to_another_host_says_so_when_it_goes_back(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = launcher(product)
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('fallback_model = "anthropic/m"\n')
+    refused = Turn(status=401)
+    async with openai_server([refused]) as first, anthropic_server([Turn("one"), Turn("two")]) as second:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", second.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        runtime = await opened(here, model="openai/a", api_base=first.base_url)
+        await to_the_end(runtime, "go")
+        again = await to_the_end(runtime, "on")
+        assert [event.server for event in again if isinstance(event, RunStarted)][-1] == host(second)
+        session = runtime.agent.session_id
+        assert servers_told(list(here.recorded(session))) == []
+        assert await runtime.agent.finish(SetModel("openai/b", first.base_url)) is None
+        changed = [event.text for event in here.recorded(session) if isinstance(event, ModelChanged)]
+        assert changed == [f"the model is openai/b; from now on: {host(first)}"]
+        await runtime.close()
+        resumed = await opened(here, resume=session, model="openai/a", api_base=first.base_url)
+        await resumed.close()
+        expected = f"this conversation went to {host(second)}; from now on: {host(first)}"
+        assert servers_told(list(here.recorded(session))) == [expected]

@@ -125,7 +125,7 @@ DATA: dict[str, dict[str, object]] = {
     "network.changed": {"network": "none"},
     "model.changed": {"model": "demo", "api_base": None, "effort": "high"},
     "model.retry": {"reason": "overloaded", "attempt": 2, "delay_s": 1.5},
-    "model.fallback": {"reason": "overloaded", "model": "other"},
+    "model.fallback": {"reason": "overloaded", "model": "other", "server": ""},
     "budget.changed": {"budget": "$2", "left": "$1 of $2 left"},
     "step.changed": {"on": True},
     "toolset.chosen": {"toolset": "web", "tools": ["fetch"], "on": False},

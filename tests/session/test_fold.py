@@ -14,12 +14,13 @@ from codeagent.core.events import (
     KnownEvent,
     MessageAdded,
     Notice,
+    RunStarted,
     SteerDelivered,
     SteerQueued,
     ToolResultAdded,
 )
 from codeagent.core.messages import AssistantMessage, ErrorInfo, ToolCall, ToolMessage, text_of, transcript_problems
-from codeagent.core.notices import ModeChanged, PinsChanged
+from codeagent.core.notices import ModeChanged, ModelFellBack, PinsChanged
 from codeagent.core.redact import Redactor
 from codeagent.core.triggers import Trigger, TriggerFired
 from codeagent.session.fold import fold
@@ -258,3 +259,12 @@ def test_notes_that_an_earlier_version_delivered_without_quoting_them_are_not_de
     assert fold(log.events).notes == ()
     log.shell("shell-2", shared=True, text="other")
     assert len(fold(log.events).notes) == 1
+
+
+def test_the_host_of_the_last_requests_is_known_after_a_run_that_asked_nobody() -> None:
+    started = RunStarted(model="a", workspace="/w", mode="ask", strategy="parallel", codeagent="1")
+    local = replace(started, server="127.0.0.1:8080")
+    fell = ModelFellBack(text="x", reason="overloaded", model="b", server="api.example.org")
+    assert fold([local, started]).server == "127.0.0.1:8080"
+    assert fold([local, fell]).server == fold([local, fell, started]).server == "api.example.org"
+    assert fold([local, replace(fell, server="")]).server == "127.0.0.1:8080"
