@@ -41,6 +41,8 @@ class Limits:
     """Input and output together."""
     max_seconds: float | None = None
     """Elapsed seconds, waiting for the user included."""
+    max_repeated_tokens: int = 500
+    """For how many tokens an answer may repeat the same span."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
@@ -23,28 +24,35 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from codeagent.core.model import (
     Adapted,
+    AnswerBegun,
     CallClosed,
     CallGrowing,
     FellBack,
     Heartbeat,
     Model,
     ModelAnswer,
+    ModelEvent,
     ModelRequest,
     ProviderUse,
     ReasoningPiece,
     Retrying,
     TextPiece,
     ToolsLeftOut,
+    from_now_on,
 )
 from codeagent.core.notices import ModelFellBack, ModelRetried
 from codeagent.core.ports import OutputStore
-    from_now_on,
 from codeagent.core.tool import Cancelled
+
+if TYPE_CHECKING:  # most answers are too short
+    from codeagent.agent.repetition import Part, RepetitionWatch
 
 _OFFLINE = ("code_execution", "image_generation")
 """The provider's tools that do not bring in text of others."""
 _CUT_CALLS = 3
 """How many answers in a row may break off within their calls; the results of the calls tell the model."""
+_READ_AT = 512
+"""Characters of an answer that are searched for repetition together."""
 _ELSEWHERE = "the provider's search"
 """Whose text the model has read, see `Policy.heard`."""
 
@@ -52,11 +60,77 @@ _ELSEWHERE = "the provider's search"
 _Piece = TextDelta | ReasoningDelta | ToolCallDelta
 
 
+class AnswerSoFar:
+    """What came of an answer: counts it if it is stopped, and notices if it repeats itself."""
+
+    def __init__(self, most_repeated: int, *, stops: bool) -> None:
+        """`most_repeated`: tokens that may repeat the same span; `stops`: then nobody is there to stop the answer."""
+        self._most, self._stops = most_repeated, stops
+        self._begun: AnswerBegun | None
+        self._void()
+
+    def take(self, event: ModelEvent) -> str:
+        """Read on; return what the user must be told, a line, or nothing.
+
+        Raises ModelError if the answer repeats itself and is to be stopped.
+        """
+        match event:
+            case AnswerBegun() as begun:
+                self._begun = begun
+            case TextPiece(text):
+                return self._read("text", text)
+            case ReasoningPiece(text):
+                return self._read("thinking", text)
+            case CallGrowing(_, _, text):
+                return self._read("arguments", text)
+            case Retrying() | FellBack() | Adapted():
+                self._void()
+        return ""
+
+    async def usage(self) -> Usage:
+        """Estimate what the answer used, if it is stopped here."""
+        if self._begun is None:
+            return Usage()
+        return await asyncio.to_thread(self._begun.count, AssistantMessage(text="".join(self._came)))
+
+    def _void(self) -> None:
+        self._begun = None
+        self._came: list[str] = []
+        self._unread: list[tuple[Part, str]] = []
+        self._length = 0
+        self._watch: RepetitionWatch | None = None
+        self._told = False
+
+    def _read(self, part: "Part", text: str) -> str:
+        self._came.append(text)
+        if self._told:
+            return ""
+        self._unread.append((part, text))
+        self._length += len(text)
+        if self._length < _READ_AT:
+            return ""
+        if self._watch is None:
+            from codeagent.agent.repetition import RepetitionWatch  # most answers are too short
+
+            self._watch = RepetitionWatch(self._most)
+        said = next(filter(None, (self._watch.add(*piece) for piece in self._unread)), None)
+        self._unread, self._length, self._told = [], 0, said is not None
+        if said is None:
+            return ""
+        if self._stops:
+            advice = "ask again, choose another model, or raise limits.max_repeated_tokens"
+            raise ModelError(f"{said}; it was stopped, and what came of it is kept: {advice}", kind="cut")
+        return f"{said}; stop it if it is of no use"
+
+
 class StreamedAnswer:
     """Receives one answer. Calls that were announced but are not part of it get a result, too."""
 
-    def __init__(self, emitter: Emitter, executor: Executor, known_ids: set[str], permissions: Permissions) -> None:
+    def __init__(
+        self, emitter: Emitter, executor: Executor, known_ids: set[str], permissions: Permissions, so_far: AnswerSoFar
+    ) -> None:
         """`known_ids`: the ids of every call so far; those of calls that are dropped here are added."""
+        self._so_far = so_far
         self._emitter = emitter
         self._executor = executor
         self._permissions = permissions
@@ -69,12 +143,14 @@ class StreamedAnswer:
         self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
+        """Of the whole answer; an estimate if it was stopped."""
 
     async def receive(self, model: Model, request: ModelRequest) -> AssistantMessage:
         """Send the request; return the answer, its call ids unique in the session. Raises ModelError."""
         answer: AssistantMessage | None = None
+        events = model.stream(request)
         try:
-            async for event in model.stream(request):
+            async for event in events:
                 match event:
                     case TextPiece(text):
                         self._keep(text)
@@ -90,8 +166,14 @@ class StreamedAnswer:
                         answer, self.usage = message, usage
                     case _:
                         self._take(event)
+                if said := self._so_far.take(event):
+                    self._emit_merged()
+                    self._emitter.emit(Notice(level="warning", code="model.repeats", text=said))
         finally:
             self._emit_merged()
+            if answer is None:
+                await close_stream(events)
+                self.usage = await self._so_far.usage()
         if answer is None:
             raise ModelError("the model's stream ended without an answer", kind="cut")
         calls = tuple(self._announce(call) for call in answer.calls)
@@ -126,7 +208,7 @@ class StreamedAnswer:
             self._merged.clear()
             self._emitter.emit(replace(self._shown, text=text))
 
-    def _take(self, event: CallClosed | ToolsLeftOut | Adapted | Heartbeat | Retrying | FellBack) -> None:
+    def _take(self, event: AnswerBegun | CallClosed | ToolsLeftOut | Adapted | Heartbeat | Retrying | FellBack) -> None:
         self._emit_merged()
         match event:
             case CallClosed(call):
@@ -135,7 +217,7 @@ class StreamedAnswer:
                 self._emitter.emit(tools_left_out(event))
             case Adapted(text):
                 self._emitter.notice("model.adapted", text)
-            case Heartbeat():
+            case AnswerBegun() | Heartbeat():
                 pass
             case Retrying():
                 self._forget(event)
@@ -182,6 +264,13 @@ class StreamedAnswer:
             self._executor.refuse(call, Cancelled("the answer broke off before it was complete; nothing ran"))
         self._known_ids.update(self._announced)
         self._announced.clear()
+
+
+async def close_stream(events: AsyncIterator[ModelEvent]) -> None:
+    """Close the stream of an answer; one that was left before its end would keep its connection."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def retried(retry: Retrying) -> ModelRetried:

@@ -73,6 +73,8 @@ class LimitSettings(Section):
     """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
     max_concurrency: PositiveInt = 8
     """Calls that run at the same time; further ones wait."""
+    max_repeated_tokens: PositiveInt = 500
+    """For how many tokens an answer may repeat the same span. Then you are told; without a screen it is stopped."""
     network_bytes: PositiveInt = 1024**3
     """What one command may send and receive, together."""
 
@@ -90,8 +92,6 @@ class ContextSettings(Section):
     """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
 
 
-class RuleSetting(Section):
-    """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
 class QueueSettings(Section):
     """How many of the texts that you queue are delivered at one boundary; see docs/how-to/steer-and-stop.md."""
 
@@ -99,6 +99,8 @@ class QueueSettings(Section):
     follow_up: Literal["all", "one"] = "one"
 
 
+class RuleSetting(Section):
+    """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
 
     rule: str
     """`tool` or `tool(pattern)`."""
@@ -321,9 +323,9 @@ class CommonSettings(Section):
     strategy: StrategyText = "parallel"
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
+    queue: QueueSettings = QueueSettings()
     sandbox: SandboxSettings = SandboxSettings()
     network: NetworkSettings = NetworkSettings()
-    queue: QueueSettings = QueueSettings()
     text_tools: TextToolSettings = TextToolSettings()
     web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = Field(default_factory=dict)

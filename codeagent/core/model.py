@@ -1,6 +1,6 @@
 """The model port: one request in, a stream of small events out."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Literal, Protocol
 
 from codeagent.core.budget import Effort
@@ -21,6 +21,14 @@ class ModelRequest:
     tools: tuple[ToolDefinition, ...]
     purpose: Literal["turn", "summary"] = "turn"
     """What the answer is for; providers are not told."""
+
+
+@dataclass(frozen=True)
+class AnswerBegun:
+    """The provider begins to answer."""
+
+    count: Callable[[AssistantMessage], Usage]
+    """Estimates what the request used if it is stopped once that much of its answer came. May take milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,8 @@ class ModelAnswer:
 
 
 ModelEvent = (
-    TextPiece
+    AnswerBegun
+    | TextPiece
     | ReasoningPiece
     | CallGrowing
     | CallClosed
@@ -171,13 +180,13 @@ def same_provider(name: str, other: str) -> bool:
     return not slash or provider == other.partition("/")[0]
 
 
-class ModelOpener(Protocol):
-    """Opens the model that a conversation continues with."""
-
-    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
-        """Raises CodeagentError: nothing is left open then."""
 def from_now_on(server: str, before: str = "") -> str:
     """Return how a sentence ends after which text goes to `server`; empty if it goes to no other host than before."""
     return f"; from now on: {server}" if server not in ("", before) else ""
 
 
+class ModelOpener(Protocol):
+    """Opens the model that a conversation continues with."""
+
+    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        """Raises CodeagentError: nothing is left open then."""

@@ -14,6 +14,7 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.model import (
     Adapted,
+    AnswerBegun,
     CallGrowing,
     Heartbeat,
     ModelAnswer,
@@ -30,7 +31,7 @@ from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import DeclaredTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.stream import Accumulator, StreamPiece
-from codeagent.llm.usage import Price, estimated_usage, with_cost, with_tool_cost
+from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost
 
 _LONGEST_TURN = 0.002
 _TURNS = 8
@@ -122,11 +123,18 @@ class ProviderModel(ABC):
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
         figures: Usage | None = None
         untold: list[ModelEvent] = []
+
+        def count(said: AssistantMessage) -> Usage:
+            usage = usage_so_far(target, request, figures, said)
+            return usage if self._price is None else self._price.priced(usage)
+
         begun, pace, missing = False, Pace(), left_out(request, target.provider_tools)
         try:
             async with aclosing(self._arrivals(target, request)) as arrivals:
                 async for pieces in arrivals:
-                    begun = True
+                    if not begun:
+                        begun = True
+                        yield AnswerBegun(count)
                     if missing := tuple(name for name in missing if name not in self._told):
                         self._told.update(missing)
                         yield ToolsLeftOut(self._name, missing)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from codeagent.core.messages import (
     UserMessage,
     text_of,
 )
-from codeagent.core.model import ModelAnswer, ModelEvent, ModelRequest, ToolsLeftOut
+from codeagent.core.model import AnswerBegun, ModelAnswer, ModelEvent, ModelRequest, ToolsLeftOut
 from codeagent.llm.provider_tools import left_out
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
@@ -153,6 +154,7 @@ class ScriptedModel:
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):
             self._told.update(missing)
             yield ToolsLeftOut(self._name, missing)
+        yield AnswerBegun(partial(_usage, request, self._transcript.characters))
         accumulator = Accumulator(self._transcript.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
             if turn.delay_ms:

@@ -173,6 +173,14 @@ def estimated_usage(target: Target, request: ModelRequest, message: AssistantMes
     return with_cost(target, usage)
 
 
+def usage_so_far(target: Target, request: ModelRequest, figures: Usage | None, said: AssistantMessage) -> Usage:
+    """Estimate for an answer that was stopped; some providers count the prompt when they begin (`figures`)."""
+    if figures is None or not figures.input_tokens:
+        return estimated_usage(target, request, said)
+    told = max(figures.output_tokens, _of_message(said))
+    return with_cost(target, replace(figures, output_tokens=told, cost_usd=None, estimated=True))
+
+
 def prompt_tokens(request: ModelRequest) -> int:
     """Estimate the tokens of a request; a long one takes milliseconds, so not on the event loop."""
     told = (tool for tool in request.tools if not tool.at_provider)

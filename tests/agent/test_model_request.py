@@ -6,22 +6,27 @@ from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.model_request import StreamedAnswer
+from codeagent.agent.model_request import AnswerSoFar, StreamedAnswer
 from codeagent.core.errors import ModelError
 from codeagent.core.events import KnownEvent, Notice, ProviderToolUsed
 from codeagent.core.messages import AssistantMessage, ImagePart, ToolCall, Usage
 from codeagent.core.model import (
+    Adapted,
+    AnswerBegun,
     CallClosed,
     CallGrowing,
+    FellBack,
     ModelAnswer,
     ModelEvent,
     ModelRequest,
     ProviderUse,
     ReasoningPiece,
+    Retrying,
     TextPiece,
     ToolsLeftOut,
 )
@@ -54,6 +59,10 @@ class Streamed:
         return None
 
 
+def streamed_answer(emitter: Emitter, executor: Any, *, stops: bool = False, most: int = 500) -> StreamedAnswer:
+    return StreamedAnswer(emitter, executor, set(), executor, AnswerSoFar(most, stops=stops))
+
+
 async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
     """Type of each event, and its text."""
     events: list[KnownEvent] = []
@@ -61,7 +70,7 @@ async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
     emitter.observe(events.append)
     executor: Any = None  # only an answer that breaks off within a call needs it
     try:
-        await StreamedAnswer(emitter, executor, set(), executor).receive(Streamed(things), ModelRequest("", (), ()))
+        await streamed_answer(emitter, executor).receive(Streamed(things), ModelRequest("", (), ()))
     except ModelError:
         pass
     count = len(events)
@@ -88,7 +97,7 @@ async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that
     executor: Any = SimpleNamespace(outputs=MemoryOutputs())
     drawn = ProviderUse(tool="image_generation", images=(ImagePart(media_type="image/png", data=PNG),))
     things = [TextPiece("a"), TextPiece("b"), drawn, TextPiece("c"), ToolsLeftOut("m", ("web_search",)), ANSWER]
-    await StreamedAnswer(emitter, executor, set(), executor).receive(Streamed(things), ModelRequest("", (), ()))
+    await streamed_answer(emitter, executor).receive(Streamed(things), ModelRequest("", (), ()))
     assert [event.type for event in events] == [
         "text.delta", "text.delta", "provider.used", "text.delta", "notice", "tool.call"
     ]  # fmt: skip
@@ -131,3 +140,77 @@ def test_merged_pieces_are_the_same_text_in_the_same_order(things: list[Any]) ->
         return [(kind, "".join(text for _, text in group)) for kind, group in groupby(events, lambda event: event[0])]
 
     assert joined(asyncio.run(emitted([*things, ModelAnswer(AssistantMessage(), Usage())]))) == joined(expected)
+
+
+class Closing(Streamed):
+    """Says whether its stream was closed."""
+
+    closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async for event in super().stream(request):
+                yield event
+        finally:
+            self.closed = True
+
+
+def began(price: float | None = 0.001) -> AnswerBegun:
+    """Counts a token for each character."""
+
+    def count(said: AssistantMessage) -> Usage:
+        told = len(said.text)
+        return Usage(output_tokens=told, cost_usd=None if price is None else told * price, estimated=True)
+
+    return AnswerBegun(count)
+
+
+async def test_an_answer_that_repeats_itself_is_pointed_out_once_while_it_streams() -> None:
+    events = await emitted([began(), *[TextPiece("1/")] * 2000, TURN, TextPiece("end"), ANSWER])
+    told = [text for kind, text in events if kind == "notice"]
+    assert told == ["the answer repeats “1/”, so far for about 512 tokens; stop it if it is of no use"]
+    before = events[: next(at for at, (kind, _) in enumerate(events) if kind == "notice")]
+    assert 1000 <= len("".join(text for kind, text in before if kind == "text.delta")) <= 2048
+    assert "".join(text for kind, text in events if kind == "text.delta") == "1/" * 2000 + "end"
+
+
+@pytest.mark.parametrize("piece", [TextPiece("1/"), ReasoningPiece("1/"), CallGrowing("c1", "write", "1/")])
+async def test_it_is_stopped_if_nobody_is_there_and_what_came_is_kept_and_counted(piece: Any) -> None:
+    emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
+    answer, model = streamed_answer(emitter, executor, stops=True), Closing([began(), *[piece] * 5000, ANSWER])
+    with pytest.raises(ModelError, match="the answer repeats “1/”, so far for about") as caught:
+        await answer.receive(model, ModelRequest("", (), ()))
+    assert caught.value.kind == "cut" and model.closed
+    kept = answer.partial()
+    if isinstance(piece, TextPiece):
+        assert kept is not None and answer.usage.output_tokens == len(kept.text)
+    assert 1000 < answer.usage.output_tokens < 8000 and answer.usage.estimated
+    assert answer.usage.cost_usd == answer.usage.output_tokens * 0.001
+
+
+@pytest.mark.parametrize("void", [Retrying("it broke", 2, 0.0), FellBack("it broke", "other"), Adapted("asked again")])
+async def test_what_an_attempt_said_that_failed_does_not_count_for_the_next(void: ModelEvent) -> None:
+    emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
+    answer = streamed_answer(emitter, executor, stops=True)
+    half, broken = [TextPiece("1/")] * 400, ModelError("it broke", kind="cut")
+    with pytest.raises(ModelError, match="it broke"):
+        await answer.receive(Streamed([began(), *half, void, began(), *half, broken]), ModelRequest("", (), ()))
+    assert answer.usage.output_tokens == 800
+
+
+async def test_a_request_that_was_not_answered_counts_nothing_and_a_whole_answer_is_what_the_provider_says() -> None:
+    emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
+    for things in (
+        [ModelError("no", kind="server")],
+        [began(), Retrying("it broke", 2, 0.0), ModelError("no", kind="server")],
+    ):
+        answer = streamed_answer(emitter, executor)
+        with pytest.raises(ModelError):
+            await answer.receive(Streamed(things), ModelRequest("", (), ()))
+        assert answer.usage == Usage()
+    said = Usage(input_tokens=3, output_tokens=4, cost_usd=0.5)
+    answer = streamed_answer(emitter, executor)
+    await answer.receive(
+        Streamed([began(), TextPiece("a"), ModelAnswer(AssistantMessage(text="a"), said)]), ModelRequest("", (), ())
+    )
+    assert answer.usage == said

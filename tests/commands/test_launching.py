@@ -15,11 +15,20 @@ from codeagent.commands import launcher as launching
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
-from codeagent.core.acts import Prompt, RunShell, SetEffort, SetMode, SetModel, Stop
+from codeagent.core.acts import Prompt, RunShell, SetBudget, SetEffort, SetMode, SetModel, Stop
+from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
-from codeagent.core.events import MessageAdded, Notice, RunFinished, RunStarted, ToolResultAdded
+from codeagent.core.events import (
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolResultAdded,
+    TurnFinished,
+)
 from codeagent.core.messages import text_of
-from codeagent.core.notices import ModelChanged
+from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Runtime
 from codeagent.llm.local_servers import LocalServer
 from codeagent.llm.providers import KeyTrial
@@ -598,3 +607,35 @@ async def test_a_conversation_that_fell_back_to_another_host_says_so_when_it_goe
         await resumed.close()
         expected = f"this conversation went to {host(second)}; from now on: {host(first)}"
         assert servers_told(list(here.recorded(session))) == [expected]
+
+
+async def test_an_answer_that_the_user_stops_counts_with_its_price_and_the_budget_goes_on(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "a long answer, word by word, " * 40
+    async with anthropic_server([Turn(text=said, stall=True), Turn(text="two")], chunk=400) as fake:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        runtime = await opened(launcher(product), model="anthropic/claude-sonnet-4-5", api_base=fake.base_url)
+        agent = runtime.agent
+        agent.do(SetBudget(Budget("usd", 1.0)))
+        came: list[str] = []
+
+        def stop_late(event: object) -> None:
+            if isinstance(event, TextDelta):
+                came.append(event.text)
+                if "".join(came) == said:
+                    agent.do(Stop("enough"))
+
+        agent.observe(stop_late)
+        stopped = [event async for event in agent.run("go")]
+        (turn,) = (event for event in stopped if isinstance(event, TurnFinished))
+        assert turn.usage.estimated and turn.usage.input_tokens == 100
+        assert turn.usage.output_tokens == pytest.approx(len(said.split()), rel=0.5)
+        expected = (100 * 3 + turn.usage.output_tokens * 15) / 1_000_000
+        assert turn.usage.cost_usd == pytest.approx(expected)
+        went_on = [event async for event in agent.run("again")]
+        assert [event.text for event in went_on if isinstance(event, RunFinished)] == ["two"]
+        assert not [event for event in went_on if isinstance(event, RunPaused)]
+        left = [event.left for event in went_on if isinstance(event, BudgetChanged)]
+        assert left and left[-1] != "$1 of $1 left"
+        await runtime.close()

@@ -156,3 +156,30 @@ async def test_a_price_of_the_users_is_counted_and_limits(run: Run, more: str) -
 async def test_a_wrong_price_is_told_with_its_place(run: Run, folders: Path) -> None:
     with pytest.raises(ConfigError, match=r"config.toml:2: prices.x.inptu: no such setting; did you mean"):
         await run("--model", "x", config="[prices.x]\ninptu = 1\noutput = 2\ninput = 1\n")
+
+
+@pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
+async def test_an_answer_that_repeats_itself_is_stopped_and_what_it_used_counts(run: Run, name: str) -> None:
+    server = openai_server if name == "openai/fake" else anthropic_server
+    async with server([Turn(text="Counting: " + "1/" * 2000, stall=True)]) as fake:
+        done = await run(*at(fake, name))
+        await asyncio.wait_for(fake.client_left.wait(), 20)
+        assert len(fake.requests) == 1
+    assert done["code"] == 1
+    (turn,) = (event for event in done["events"] if event["type"] == "turn.finished")
+    assert (turn["stop"], turn["usage"]["estimated"]) == ("cut", True)
+    assert 500 < turn["usage"]["output_tokens"] < 4000 and turn["usage"]["input_tokens"] > 0
+    assert (turn["usage"]["cost_usd"] or 0) > 0 or name == "openai/fake"
+    kept = [event["message"] for event in done["events"] if event["type"] == "message.added"][-1]
+    assert kept["text"].startswith("Counting: 1/1/") and kept["stop"] == "cut"
+    end = done["events"][-1]
+    assert end["usage"] == turn["usage"]
+    assert end["error"].startswith("the answer repeats “1/”, so far for about ")
+    assert "limits.max_repeated_tokens" in end["error"]
+
+
+async def test_how_long_an_answer_may_repeat_itself_is_a_setting(run: Run) -> None:
+    async with openai_server([Turn(text="1/" * 2000)] * 2) as fake:
+        done = await run(*at(fake), config="[limits]\nmax_repeated_tokens = 100000\n")
+        assert (done["code"], done["events"][-1]["text"]) == (0, "1/" * 2000)
+        assert (await run(*at(fake), config="[limits]\nmax_repeated_tokens = 3000\n"))["code"] == 1

@@ -20,6 +20,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import (
     Adapted,
+    AnswerBegun,
     CallClosed,
     CallGrowing,
     FellBack,
@@ -120,7 +121,15 @@ class TextToolModel(ModelWrapper):
                         yield found
                     if answer.held_back:
                         yield CallGrowing("", "", text)
-                case ReasoningPiece() | CallGrowing() | CallClosed() | ProviderUse() | ToolsLeftOut() | Heartbeat():
+                case (
+                    AnswerBegun()
+                    | ReasoningPiece()
+                    | CallGrowing()
+                    | CallClosed()
+                    | ProviderUse()
+                    | ToolsLeftOut()
+                    | Heartbeat()
+                ):
                     yield event
                 case Retrying() | FellBack() | Adapted():
                     answer = _Answer(self._protocol.parser(tools), reads=bool(tools))
