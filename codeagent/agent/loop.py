@@ -20,7 +20,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
-from codeagent.agent.model_request import AnswerSoFar, Nudges, StreamedAnswer
+from codeagent.agent.model_request import Nudges, StreamedAnswer
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
@@ -260,9 +260,9 @@ class Loop:
             self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage))
 
     def _streamed_answer(self) -> StreamedAnswer:
-        most = self._conversation.limits.max_repeated_tokens
-        so_far = AnswerSoFar(most, stops=not self._conversation.attended)
-        return StreamedAnswer(self._emitter, self._executor, self._call_ids, self._permissions, so_far)
+        most, attended = self._conversation.limits.max_repeated_tokens, self._conversation.attended
+        given = self._emitter, self._executor, self._call_ids, self._permissions
+        return StreamedAnswer(*given, most_repeated=most, attended=attended)
 
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation

@@ -63,17 +63,14 @@ _Piece = TextDelta | ReasoningDelta | ToolCallDelta
 class AnswerSoFar:
     """What came of an answer: counts it if it is stopped, and notices if it repeats itself."""
 
-    def __init__(self, most_repeated: int, *, stops: bool) -> None:
-        """`most_repeated`: tokens that may repeat the same span; `stops`: then nobody is there to stop the answer."""
-        self._most, self._stops = most_repeated, stops
+    def __init__(self, most_repeated: int) -> None:
+        """`most_repeated`: tokens that may repeat the same span."""
+        self._most = most_repeated
         self._begun: AnswerBegun | None
         self._void()
 
     def take(self, event: ModelEvent) -> str:
-        """Read on; return what the user must be told, a line, or nothing.
-
-        Raises ModelError if the answer repeats itself and is to be stopped.
-        """
+        """Read on; return how the answer repeats itself, a clause, once that is too much."""
         match event:
             case AnswerBegun() as begun:
                 self._begun = begun
@@ -113,24 +110,27 @@ class AnswerSoFar:
             from codeagent.agent.repetition import RepetitionWatch  # most answers are too short
 
             self._watch = RepetitionWatch(self._most)
-        said = next(filter(None, (self._watch.add(*piece) for piece in self._unread)), None)
-        self._unread, self._length, self._told = [], 0, said is not None
-        if said is None:
-            return ""
-        if self._stops:
-            advice = "ask again, choose another model, or raise limits.max_repeated_tokens"
-            raise ModelError(f"{said}; it was stopped, and what came of it is kept: {advice}", kind="cut")
-        return f"{said}; stop it if it is of no use"
+        said = next(filter(None, (self._watch.add(*piece) for piece in self._unread)), "")
+        self._unread, self._length, self._told = [], 0, bool(said)
+        return said
 
 
 class StreamedAnswer:
     """Receives one answer. Calls that were announced but are not part of it get a result, too."""
 
     def __init__(
-        self, emitter: Emitter, executor: Executor, known_ids: set[str], permissions: Permissions, so_far: AnswerSoFar
+        self,
+        emitter: Emitter,
+        executor: Executor,
+        known_ids: set[str],
+        permissions: Permissions,
+        *,
+        most_repeated: int,
+        attended: bool,
     ) -> None:
-        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added."""
-        self._so_far = so_far
+        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added. `most_repeated`:
+        see AnswerSoFar; `attended`: a user is there, who can stop the answer."""
+        self._so_far, self._attended = AnswerSoFar(most_repeated), attended
         self._emitter = emitter
         self._executor = executor
         self._permissions = permissions
@@ -167,8 +167,7 @@ class StreamedAnswer:
                     case _:
                         self._take(event)
                 if said := self._so_far.take(event):
-                    self._emit_merged()
-                    self._emitter.emit(Notice(level="warning", code="model.repeats", text=said))
+                    self._point_out(said)
         finally:
             self._emit_merged()
             if answer is None:
@@ -187,6 +186,15 @@ class StreamedAnswer:
         self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
+
+    def _point_out(self, repeats: str) -> None:
+        """Raises ModelError if nobody is there to stop the answer."""
+        self._emit_merged()
+        if not self._attended:
+            advice = "ask again, choose another model, or raise limits.max_repeated_tokens"
+            raise ModelError(f"{repeats}; it was stopped, and what came of it is kept: {advice}", kind="cut")
+        text = f"{repeats}; stop it if it is of no use"
+        self._emitter.emit(Notice(level="warning", code="model.repeats", text=text))
 
     def _show(self, piece: _Piece) -> None:
         """Emit a piece; those that continue it in the same turn of the event loop become one event."""

@@ -15,7 +15,7 @@ _LEAST_REPEATS = 3
 _RUN = re.compile(r"([\x00-\x7f])\1{7,}")
 _OF_A_RUN = 16
 """Characters of one token in a run of the same one, such as a separator or base64 of zeros, and in blanks."""
-_IN_ARGUMENTS = 4
+_IN_ARGUMENTS = 8
 """How many times as long the arguments of a call may repeat: a file may well hold a table of zeros."""
 _SHOWN = 40
 

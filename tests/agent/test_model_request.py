@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.model_request import AnswerSoFar, StreamedAnswer
+from codeagent.agent.model_request import StreamedAnswer
 from codeagent.core.errors import ModelError
 from codeagent.core.events import KnownEvent, Notice, ProviderToolUsed
 from codeagent.core.messages import AssistantMessage, ImagePart, ToolCall, Usage
@@ -60,7 +60,7 @@ class Streamed:
 
 
 def streamed_answer(emitter: Emitter, executor: Any, *, stops: bool = False, most: int = 500) -> StreamedAnswer:
-    return StreamedAnswer(emitter, executor, set(), executor, AnswerSoFar(most, stops=stops))
+    return StreamedAnswer(emitter, executor, set(), executor, most_repeated=most, attended=not stops)
 
 
 async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from codeagent.agent.compaction.plan import (
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
-from codeagent.agent.model_request import fell_back, retried, take_use, tools_left_out
+from codeagent.agent.model_request import AnswerSoFar, close_stream, fell_back, retried, take_use, tools_left_out
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.work_time import user_waited_for
@@ -332,7 +332,7 @@ class Compaction:
             request = replace(asking.request, messages=(*head, wanted(hints, wrong)), purpose="summary")
             await self._emitter.sync()
             try:
-                answer = await token.guard(self._asked_model(asking.model, request))
+                answer = await token.guard(self._asked_model(asking, request))
             except ModelError as error:
                 if error.kind in _UNANSWERABLE and self._still_fits(cause, asking):
                     raise
@@ -364,8 +364,7 @@ class Compaction:
         """Count and report the answer to a request for a summary; return why it cannot be used, empty if it can."""
         from codeagent.agent.compaction.summary import wrong_with  # as above
 
-        asking.meter.add_request(answer.usage)
-        self._spending.add_request(answer.usage)
+        self._count(asking, answer.usage)
         summary = answer.message.text.strip()
         wrong = wrong_with(answer.message) or ("" if made(summary) is not None else _NOT_SHORTER)
         self._emitter.emit(
@@ -379,24 +378,38 @@ class Compaction:
         )
         return wrong
 
-    async def _asked_model(self, model: Model, request: ModelRequest) -> ModelAnswer:
+    def _count(self, asking: Asking, usage: Usage) -> None:
+        asking.meter.add_request(usage)
+        self._spending.add_request(usage)
+
+    async def _asked_model(self, asking: Asking, request: ModelRequest) -> ModelAnswer:
+        """Raises ModelError, also for a summary that repeats itself; what one that was stopped used counts."""
         answer: ModelAnswer | None = None
-        async for event in model.stream(request):
-            match event:
-                case ModelAnswer():
-                    answer = event
-                case Retrying():
-                    self._emitter.emit(retried(event))
-                case FellBack():
-                    self._emitter.emit(fell_back(event))
-                case ProviderUse():
-                    await take_use(event, self._emitter, self._around.outputs, self._permissions)
-                case ToolsLeftOut():
-                    self._emitter.emit(tools_left_out(event))
-                case Adapted(text):
-                    self._emitter.notice("model.adapted", text)
-                case _:
-                    pass  # only the whole summary is shown
+        so_far, events = AnswerSoFar(self._around.limits.max_repeated_tokens), asking.model.stream(request)
+        try:
+            async for event in events:
+                if repeats := so_far.take(event):
+                    raise ModelError(repeats, kind="cut")
+                match event:
+                    case ModelAnswer():
+                        answer = event
+                    case Retrying():
+                        self._emitter.emit(retried(event))
+                    case FellBack():
+                        self._emitter.emit(fell_back(event))
+                    case ProviderUse():
+                        await take_use(event, self._emitter, self._around.outputs, self._permissions)
+                    case ToolsLeftOut():
+                        self._emitter.emit(tools_left_out(event))
+                    case Adapted(text):
+                        self._emitter.notice("model.adapted", text)
+                    case _:
+                        pass  # only the whole summary is shown
+        finally:
+            if answer is None:
+                await close_stream(events)
+                if (used := await so_far.usage()) != Usage():
+                    self._count(asking, used)
         if answer is None:
             raise ModelError("the model's stream ended without an answer", kind="cut")
         self._gauge.learn(request_characters(request), answer.usage)

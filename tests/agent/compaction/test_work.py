@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -43,8 +43,8 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.messages import Message, StopReason, ToolMessage, UserMessage, text_of, transcript_problems
-from codeagent.core.model import ModelInUse, ModelRequest, ProviderUse
+from codeagent.core.messages import Message, StopReason, ToolMessage, Usage, UserMessage, text_of, transcript_problems
+from codeagent.core.model import AnswerBegun, ModelEvent, ModelInUse, ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.core.policy import Decision
 from codeagent.session.fold import ToolDetails, fold
@@ -82,6 +82,11 @@ def begin(
 def shows(count: int, amount: int = 1_800) -> tuple[Turn, ...]:
     """Turns that fill the context, with results too short to be pruned."""
     return tuple(Turn(f"step {number}", (show(f"result-{number} ", amount),)) for number in range(count))
+
+
+def words(characters: int) -> str:
+    """A long text in which nothing is repeated."""
+    return " ".join(f"w{number}" for number in range(characters))[:characters]
 
 
 def failed(s: Scene) -> list[str]:
@@ -397,7 +402,7 @@ CUT: StopReason = "length"
         (Turn("  "), "the model wrote no summary"),
         (Turn("I look first.", (show("x"),)), "the model called a tool in place of a summary"),
         (Turn("half of", stop=CUT), "the summary was cut off (length)"),
-        (Turn("w " * 9_000), "the summary is not shorter than what it would replace"),
+        (Turn(words(18_000)), "the summary is not shorter than what it would replace"),
         (Turn(error=ModelError("it is down", kind="server")), "it is down"),
     ],
 )
@@ -453,7 +458,8 @@ NO_SUMMARIES = {
     "empty": Turn(""),
     "a call": Turn("I look first.", (show("x"),)),
     "cut": Turn("half of", stop=CUT),
-    "too long": Turn("w " * 9_000),
+    "too long": Turn(words(18_000)),
+    "the same again and again": Turn("w " * 9_000),
     "refused as too long": Turn(error=ModelError("prompt is too long", kind="context_window", status=400)),
     "an error": Turn(error=ModelError("it broke", kind="server")),
 }
@@ -487,6 +493,22 @@ async def test_at_most_two_summaries_are_paid_for_and_the_second_request_says_wh
     assert len(model.summaries) == 2 and len(compactions(s)) >= 1
 
 
+async def test_a_summary_that_repeats_itself_is_stopped_and_counts_and_the_model_is_told_why() -> None:
+    class Counting(ReadingModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            yield AnswerBegun(lambda said: Usage(output_tokens=len(said.text), cost_usd=5.0, estimated=True))
+            async for event in super().stream(request):
+                yield event
+
+    model = Counting(in_turn(*shows(9)), in_turn(Turn("w " * 9_000), Turn("the gist of it")))
+    s, _ = begin(model=model)
+    finished = await run(s)
+    assert (finished.reason, compactions(s)[0].summary) == ("done", "the gist of it")
+    assert "the answer repeats “w”" in text_in(model.summaries[1])
+    assert finished.usage.estimated and 5 < (finished.usage.cost_usd or 0) < 6
+    assert 500 < finished.usage.output_tokens < 5_000
+
+
 async def test_a_provider_that_cannot_be_reached_costs_the_conversation_nothing_as_long_as_it_fits() -> None:
     down = Turn(error=ModelError("nothing answers", kind="connection"))
     s, model = begin(*shows(12), summarize=lambda request: down)
@@ -506,7 +528,7 @@ async def test_a_request_refused_as_too_long_is_made_again_even_if_no_summary_ca
 
 
 async def test_a_turn_that_does_not_fit_by_itself_is_left_out_rather_than_ending_the_run() -> None:
-    writes = Turn("w" * 30_000, (show("x"),))
+    writes = Turn(words(30_000), (show("x"),))
     s, model = begin(*shows(2, 100), writes, most=3_000, context=ContextLimits(window=100_000))
     finished = await run(s, "the task, word for word")
     assert (finished.reason, finished.text) == ("done", "that is all")
@@ -696,7 +718,7 @@ async def test_three_hundred_turns_in_a_window_of_16k_finish_and_a_needle_of_tur
 
 
 async def test_the_conversation_of_a_child_is_compacted_at_once_even_if_a_user_is_there() -> None:
-    long = tuple(Turn("w" * 9_000, (do("ok", key=str(number)),)) for number in range(3))
+    long = tuple(Turn(words(9_000), (do("ok", key=str(number)),)) for number in range(3))
     f = family(Turn("", (ask(),)), Turn("fine"), attended=True, helper=(*long, Turn("the gist of it"), Turn("did it")))
     f.nursery.context = ContextLimits(window=2_500)
     await f.run()
