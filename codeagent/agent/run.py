@@ -249,6 +249,7 @@ class Runs:
     async def _compact(self, run: Run, hint: str) -> None:
         """Compact; then begin a run with what the user typed in the meantime."""
         self._context.spending.work()
+        self._tell_server(run.conversation)
         try:
             await run.compact(hint)
         finally:

@@ -4,7 +4,7 @@ from typing import Any
 
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
 from codeagent.agent.limits import Limits
-from codeagent.core.acts import FollowUp, Prompt, RunRecipe, SetMode, Stop
+from codeagent.core.acts import Compact, FollowUp, Prompt, RunRecipe, SetMode, Stop
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.events import (
@@ -173,6 +173,25 @@ async def test_the_host_of_a_steps_model_is_named_before_it_is_asked_and_so_is_t
     assert [event.server for event in of(events, RunStarted)] == ["api.example.org", "127.0.0.1:8080"]
     await s.run()
     assert len(asked) == 2
+
+
+async def test_a_summary_that_is_asked_for_after_a_step_elsewhere_names_its_host_first() -> None:
+    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        return TurnsModel(Turn("said at home " + "at length " * 40)), ModelInUse(name, server="127.0.0.1:8080")
+
+    s = scene(Turn("the gist"), open_model=open_model, server="api.example.org", model=TurnsModel(Turn("the gist")))
+    told: list[tuple[str, int]] = []
+
+    def note(event: KnownEvent) -> None:
+        if isinstance(event, Notice) and event.code == "model.server":
+            told.append((event.text.partition("; ")[2], len(s.model.requests)))
+
+    s.agent.observe(note)
+    watched(s)
+    await run(s, act(RecipeStep("look", "x", model="home"), RecipeStep("on", "y", model="home")))
+    s.act(Compact())
+    await until(lambda: len(s.model.requests) == 1)
+    assert told == [("from now on: 127.0.0.1:8080", 0), ("from now on: api.example.org", 0)]
 
 
 async def test_a_step_at_the_same_host_and_one_that_plays_a_script_are_not_announced() -> None:
