@@ -154,7 +154,7 @@ class ScriptedModel:
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):
             self._told.update(missing)
             yield ToolsLeftOut(self._name, missing)
-        yield AnswerBegun(partial(_usage, request, self._transcript.characters))
+        begun = False
         accumulator = Accumulator(self._transcript.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
             if turn.delay_ms:
@@ -162,6 +162,9 @@ class ScriptedModel:
             elif count % _PIECES_PER_YIELD == 0:
                 await asyncio.sleep(0)
             for event in accumulator.add(delta):
+                if not begun:
+                    begun = True
+                    yield AnswerBegun(partial(_usage, request, self._transcript.characters))
                 yield event
         if turn.error is not None:
             raise self._failure(turn.error, number)

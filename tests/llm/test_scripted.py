@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError, ModelError, TranscriptError
 from codeagent.core.messages import AssistantMessage, Thinking, ToolCall, UserMessage
-from codeagent.core.model import ModelAnswer, ModelRequest, TextPiece
+from codeagent.core.model import AnswerBegun, ModelAnswer, ModelRequest, TextPiece
 from codeagent.llm.scripted import ScriptedError, ScriptedModel, Turn, load_script, parse_script
 from tests.llm.asking import Heard, ask, request, result
 from tests.table import for_each
@@ -124,6 +124,15 @@ async def test_usage_is_counted_and_costs_nothing() -> None:
     assert (usage.output_tokens, usage.reasoning_tokens) == (110, 10)
     assert (usage.cost_usd, usage.estimated) == (0.0, True)
     assert model.context_window == 200_000
+
+
+async def test_an_answer_begins_with_its_first_piece_and_a_refusal_does_not_begin() -> None:
+    heard = (await ask(ScriptedModel([Turn(text="one two")]))).events
+    assert [isinstance(event, AnswerBegun) for event in heard] == [True, *[False] * (len(heard) - 1)]
+    refused = Heard()
+    with pytest.raises(ModelError):
+        await ask(ScriptedModel([Turn(error=ScriptedError(status=400))]), heard=refused)
+    assert refused.events == []
 
 
 async def test_a_long_answer_without_delays_lets_others_run() -> None:
