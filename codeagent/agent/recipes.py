@@ -1,7 +1,7 @@
 """The steps of a recipe: which one is next, and what applies only to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,12 @@ from codeagent.agent.loop import Conversation, RunContext
 from codeagent.core.acts import RunRecipe
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import CodeagentError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import RunFinished
 from codeagent.core.model import Model, ModelInUse
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, narrower
-from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
+from codeagent.core.recipes import Recipe, RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import DoneStep
@@ -32,29 +32,29 @@ class RecipeProgress:
         """`done`: the steps found in the log, used if the act continues them. Raises ConfigError if it may not run."""
         require_trust(act.recipe)
         self.act = act
-        self._recipe = act.recipe
+        self.recipe = act.recipe
         self.digest = act.recipe.digest(act.values)
         self._texts: dict[str, str] = {}
         known = {one.step: one.text for one in done if one.digest == self.digest} if act.proceed else {}
-        if any(step.id not in known for step in self._recipe.steps):  # otherwise it was finished: start over
-            self._texts = {step.id: known[step.id] for step in self._recipe.steps if step.id in known}
+        if any(step.id not in known for step in self.recipe.steps):  # otherwise it was finished: start over
+            self._texts = {step.id: known[step.id] for step in self.recipe.steps if step.id in known}
 
     @property
     def upcoming(self) -> RecipeStep | None:
         """Return the next step; None if none is left."""
-        return next((step for step in self._recipe.steps if step.id not in self._texts), None)
+        return next((step for step in self.recipe.steps if step.id not in self._texts), None)
 
     @property
     def loosens(self) -> bool:
         """Whether its mode and limits may be looser than the session's, as the user wrote them."""
-        return self._recipe.place == "user" and not self.act.tightens
+        return self.recipe.place == "user" and not self.act.tightens
 
     def prompt(self, step: RecipeStep) -> str:
-        return self._recipe.prompt(step, self.act.values, self._texts)
+        return self.recipe.prompt(step, self.act.values, self._texts)
 
     @property
     def is_done(self) -> bool:
-        return len(self._texts) == len(self._recipe.steps)
+        return len(self._texts) == len(self.recipe.steps)
 
     def continues(self, finished: RunFinished) -> bool:
         """Take note of the end of a step's run; return whether another step follows."""
@@ -65,7 +65,7 @@ class RecipeProgress:
         return False
 
     def begun(self, step: RecipeStep, mode: Mode) -> RecipeStepBegun:
-        recipe, number, of = self._recipe, self._recipe.steps.index(step) + 1, len(self._recipe.steps)
+        recipe, number, of = self.recipe, self.recipe.steps.index(step) + 1, len(self.recipe.steps)
         where = f", step {number} of {of}: {step.id}" if of > 1 else ""
         return RecipeStepBegun(
             text=f"recipe {recipe.name}{where}",
@@ -79,11 +79,11 @@ class RecipeProgress:
 
     def stopped(self, step: RecipeStep, error: str | None) -> RecipeStopped | None:
         """Say what was done and what was not; None for a single step, whose end says everything."""
-        name, only = self._recipe.name, len(self._recipe.steps) == 1
+        name, only = self.recipe.name, len(self.recipe.steps) == 1
         if only and error is None:
             return None
         done = tuple(self._texts)
-        left = tuple(one.id for one in self._recipe.steps if one.id not in (*done, step.id))
+        left = tuple(one.id for one in self.recipe.steps if one.id not in (*done, step.id))
         text = f"the recipe {name} was not run"
         if not only:
             names = f"done: {', '.join(done) or 'none'}; not begun: {', '.join(left) or 'none'}"
@@ -116,6 +116,9 @@ class AllowedTools:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return tuple(one for one in self.tools.definitions() if self.step.allows(one.name))
 
+    async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
+        await self.tools.check_names(listed, of_project=of_project)
+
 
 class StepScope:
     """Applies to one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
@@ -127,8 +130,13 @@ class StepScope:
         self._opens = opens
         self._model: Model | None = None
 
-    async def open(self, conversation: Conversation, step: RecipeStep) -> Conversation:
-        """Return the conversation with the step's model. Raises CodeagentError."""
+    async def open(self, conversation: Conversation, step: RecipeStep, recipe: Recipe) -> Conversation:
+        """Return the conversation with the step's model, if every step can have its tools. Raises CodeagentError."""
+        for one in recipe.steps:
+            try:
+                await self._tools.check_names(one.tools or (), of_project=recipe.place == "project")
+            except ConfigError as error:
+                raise CodeagentError(f"{recipe.where}: tools of step {one.id}: {error}") from error
         if (budget := step.limits.budget) is not None:
             await asyncio.to_thread(self._check_budget, step.model or conversation.model.name, budget)
         if step.model is None or step.model == conversation.model.name:

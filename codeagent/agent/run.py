@@ -293,7 +293,7 @@ class Runs:
 
     async def _take_step(self, recipe: "RecipeProgress", step: "RecipeStep", scope: "StepScope") -> None:
         """Raises CodeagentError if it cannot begin."""
-        conversation = await scope.open(self.conversation, step)
+        conversation = await scope.open(self.conversation, step, recipe.recipe)
         try:
             if self._recipe is not recipe or self.closed:  # stopped in the meantime
                 return

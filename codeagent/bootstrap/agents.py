@@ -23,6 +23,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice
 from codeagent.core.model import ModelInUse, ModelOpener, from_now_on, same_provider
 from codeagent.core.tool import Tool
@@ -92,6 +93,8 @@ class ChildOpener:
                 seat = replace(seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name)))
             lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
             tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
+            if said := self.catalog.misnamed_in(definition.tools or (), {tool.name for tool in tools}):
+                raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
             forget = partial(forget_reads, own.reads, own.read_about)

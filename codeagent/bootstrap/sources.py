@@ -42,12 +42,16 @@ if TYPE_CHECKING:
 
 _SENDING = "messages"
 _MESSAGES = ("send_message", "watch_channel", "channel_list")
+_WEB = ("http_request", "web_fetch", "web_search")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
+
+_OF_SETS = (*FILE_TOOLS, *_MESSAGES, "add_agent", *_TRIGGERS, *_WEB, *PROVIDER_TOOLS)
+"""The tools of all built-in sets, and the one that only agents of a group can have."""
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    web = ("http_request", "web_fetch") + (("web_search",) if settings.web.search else ())
+    web = _WEB if settings.web.search else _WEB[:2]
     return (
         BuiltInSet("files", "several files at once, patches, JSON, wide listings", FILE_TOOLS, dependencies.file_tools),
         BuiltInSet(_SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)),
@@ -201,7 +205,7 @@ def open_catalog(
 
     Blocks on small files. Raises ConfigError.
     """
-    catalog = dependencies.catalog(_toolsets(settings, dependencies, history))
+    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), _OF_SETS)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()

@@ -202,10 +202,10 @@ class ToolDependencies:
             JsonWrite(workspace, reads),
         )
 
-    def catalog(self, toolsets: Toolsets) -> ToolCatalog:
+    def catalog(self, toolsets: Toolsets, of_sets: Iterable[str] = ()) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        Blocks on small files. Raises ConfigError.
+        `of_sets` are the tools of all built-in sets. Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         loaders = self._loaders(built_in)
@@ -236,6 +236,7 @@ class ToolDependencies:
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
+            of_sets=frozenset(of_sets),
             absent=self._absent(),
             companions=companions,
             toolsets=toolsets,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place
-from codeagent.bootstrap.describe import read_recipes
+from codeagent.bootstrap.describe import describe_tools, read_recipes
 from codeagent.commands.arguments import add_cwd, print_json, read_named, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LimitSettings
@@ -138,6 +138,14 @@ def _trust(book: RecipeBook) -> int:
     return 0
 
 
+def _misnamed(recipe: Recipe, place: Place) -> str:
+    """Say what is wrong with the tools that the steps list, as far as it is known without starting a source."""
+    catalog = describe_tools(place)
+    found = ((step.id, catalog.misnamed_in(step.tools or ())) for step in recipe.steps)
+    said = next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
+    return said if catalog.toolsets.names_known else ""
+
+
 def _check(path: Path, shown: str, place: Place) -> int:
     """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be read."""
     from codeagent.tools.recipes.reading import load_recipe  # only a check needs it, not a list
@@ -149,6 +157,9 @@ def _check(path: Path, shown: str, place: Place) -> int:
     for problem in loaded.problems:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if loaded.recipe is None:
+        return 2
+    if wrong := _misnamed(loaded.recipe, place):
+        say(f"{shown}: {wrong}")
         return 2
     steps = len(loaded.recipe.steps)
     print(f"{shown}: /{loaded.recipe.name}, {steps} step{'s' * (steps != 1)}")

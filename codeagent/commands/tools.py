@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
@@ -41,6 +42,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import folded, one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
+from codeagent.tools.catalog import Named
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
@@ -233,6 +235,15 @@ def _described(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class _Marked:
+    """A tool of a Python file that was not imported."""
+
+    name: str
+    origin: str
+    source: str = "python"
+
+
 def _check(path: Path, shown: str, place: Place) -> int:
     """Return 0 if the tools can be used, 2 if not. Raises ConfigError if the file cannot be read.
 
@@ -244,16 +255,21 @@ def _check(path: Path, shown: str, place: Place) -> int:
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project")
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
+    found: Sequence[Named]
     if path.name.endswith(PythonLoader.suffixes) and not trusted:
         names, problems = marked_in(file)
         loaded = Loaded(problems=tuple(problems))
+        found = [_Marked(name, shown) for name in names]
     else:
-        loaded = tools.load(file)
-        names, trusted = [tool.name for tool in loaded.tools], True
+        loaded, trusted = tools.load(file), True
+        found = loaded.tools
+        names = [tool.name for tool in found]
         names += [f"toolset {group.name}" for group in loaded.groups]
-    for problem in loaded.problems:
+        names += [f"agent {agent.name}" for agent in loaded.agents]
+    wrong = [*loaded.problems, *tools.refusals(file, found), *tools.misnamed_agents(loaded.agents)]
+    for problem in wrong:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
-    if any(problem.level == "error" for problem in loaded.problems):
+    if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")
     if not trusted:

@@ -1,6 +1,6 @@
 """The tools in use as the user sees them: where each comes from, which files have problems, what waits for trust."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
@@ -84,6 +84,14 @@ class ToolsInUse(Protocol):
         """Raises NotFound, which names the closest tools."""
 
     def definitions(self) -> tuple[ToolDefinition, ...]: ...
+
+    async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
+        """Check a list of names and patterns of tools; waits for sources that may still bring one of them.
+
+        An empty list is fine. A tool of a server may be missing, but not everything that is listed. `of_project`: a
+        file of the project has the list, which so holds only together with the project's tool files. Raises
+        ConfigError if a name is unknown, if nothing would be left, or if those files are not trusted.
+        """
 
 
 class TrustBook(Protocol):

@@ -1,18 +1,19 @@
 """Reads agents from Markdown files: the front matter that other programs use, and codeagent's own keys."""
 
 import re
-from typing import Annotated, Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from codeagent.core.agents import AgentDefinition
-from codeagent.core.allow import checked_names
 from codeagent.core.budget import Effort
-from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.recipes.model import LimitFields, Tools
+from codeagent.tools.user.yaml_fields import YamlSection, validated
 from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, front_matter
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -26,43 +27,64 @@ _KNOWN_ELSEWHERE = {
     "Grep": ("search",),
     "Glob": ("list",),
     "LS": ("list",),
+    "WebFetch": ("web_fetch",),
+    "WebSearch": ("web_search",),
+    "TodoWrite": ("todo",),
+    "BashOutput": ("job_*",),
+    "KillShell": ("job_*",),
+    "AskUserQuestion": ("ask_user",),
+    "Agent": (),
+    "ExitPlanMode": (),
+    "NotebookEdit": (),
+    "NotebookRead": (),
+    "Skill": (),
+    "SlashCommand": (),
+    "Task": (),
 }
-"""Another program's names for tools, and our names for them."""
+"""Another program's names for tools, and our names for them; none if there is no such tool here."""
 _MODELS_ELSEWHERE = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """Another program's names for models; ignored, as the user has already chosen a model here."""
-Positive = Annotated[int, Field(gt=0, strict=True)]
-Amount = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+_NO_EFFECT = ("background", "effort", "hooks", "initialPrompt", "mcpServers", "memory", "skills")
+"""Another program's keys that are read by nobody here."""
 
 
-class _Limits(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class AgentLimitFields(LimitFields):
+    """The limits of each run of the agent."""
 
-    max_turns: Positive | None = None
-    max_calls: Positive | None = None
-    max_tokens: Positive | None = None
-    max_seconds: Amount | None = None
-    timeout_per_call: Amount | None = None
-    budget: Amount | None = None
-    """US dollars."""
+    timeout_per_call: float | None = Field(default=None, gt=0)
 
 
-class _Fields(BaseModel):
-    """The front matter; other keys belong to other programs."""
-
-    model_config = ConfigDict(extra="ignore")
+class AgentFields(YamlSection):
+    """The front matter: our keys, and those of another program's files."""
 
     name: str = ""
     description: str = ""
-    tools: str | list[str] | None = None
+    tools: Tools = None
     model: str | None = None
     thinking: Effort | None = None
     mode: Mode | None = None
     network: NetworkLevel | None = None
-    limits: _Limits = _Limits()
+    limits: AgentLimitFields = AgentLimitFields()
     parallel: bool = False
     worktree: bool = False
     isolation: str = ""
     """Another program's word for `worktree`."""
+    color: Any = None
+    disallowed_tools: Any = Field(default=None, alias="disallowedTools")
+    max_turns: int | None = Field(default=None, ge=1, alias="maxTurns")
+    permission_mode: (
+        Literal["default", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "manual", "plan"] | None
+    ) = Field(default=None, alias="permissionMode")
+    background: Any = None
+    effort: Any = None
+    hooks: Any = None
+    initial_prompt: Any = Field(default=None, alias="initialPrompt")
+    mcp_servers: Any = Field(default=None, alias="mcpServers")
+    memory: Any = None
+    skills: Any = None
+
+
+_SECTIONS: Mapping[str, type[BaseModel]] = {"": AgentFields, "limits": AgentLimitFields}
 
 
 class AgentLoader:
@@ -85,11 +107,7 @@ class AgentLoader:
 
 
 def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> AgentDefinition | None:
-    try:
-        fields = _Fields.model_validate(head.value)
-    except ValidationError as error:
-        for details in error.errors(include_url=False, include_context=False):
-            report.error(tuple(details["loc"])[:2], _in_words(details["msg"], details["loc"]))
+    if (fields := validated(AgentFields, head.value, report, _SECTIONS)) is None:
         return None
     name = fields.name or file.path.stem
     if _NAME.fullmatch(name) is None:
@@ -101,14 +119,12 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
         if model != "inherit":
             report.warn(("model",), f"{model} is a model of another program: the agent has the model of its parent")
         model = None
-    if fields.isolation not in ("", "worktree"):
-        report.warn(
-            ("isolation",),
-            f"{one_line(fields.isolation, 40)} is not supported, only worktree: the agent works in the workspace",
-        )
+    _check_elsewhere(fields, head.value, report)
     limits = fields.limits.model_dump(exclude_none=True)
     if "budget" in limits:
         limits["max_cost_usd"] = limits.pop("budget")
+    if fields.max_turns is not None:
+        limits.setdefault("max_turns", fields.max_turns)
     return AgentDefinition(
         name=name,
         description=one_line(fields.description, _LONGEST_DESCRIPTION),
@@ -116,7 +132,7 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
         tools=_tools(fields.tools, report),
         model=model,
         thinking=fields.thinking,
-        mode=fields.mode,
+        mode="plan" if fields.permission_mode == "plan" else fields.mode,
         network=fields.network,
         limits=limits,
         parallel=fields.parallel,
@@ -125,21 +141,29 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
     )
 
 
-def _tools(given: str | list[str] | None, report: YamlReport) -> tuple[str, ...] | None:
-    """Return the names and patterns of a list, or of a text with commas, as the other program writes it."""
+def _check_elsewhere(fields: AgentFields, given: Mapping[str, Any], report: YamlReport) -> None:
+    """Report another program's keys that would take something away from the agent, or have no effect here."""
+    if "disallowedTools" in given:
+        report.error(("disallowedTools",), "it is not supported: write in tools what the agent may call")
+    if fields.permission_mode not in (None, "default", "plan"):
+        report.warn(("permissionMode",), "it has no effect here; mode sets the mode, which is never wider than yours")
+    if fields.isolation not in ("", "worktree"):
+        report.warn(
+            ("isolation",),
+            f"{one_line(fields.isolation, 40)} is not supported, only worktree: the agent works in the workspace",
+        )
+    for key in _NO_EFFECT:
+        if key in given:
+            report.warn((key,), "it is a key of another program, and has no effect here")
+
+
+def _tools(given: Sequence[str] | None, report: YamlReport) -> tuple[str, ...] | None:
+    """Return the names and patterns of a list, with those of another program in our words."""
     if given is None:
         return None
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given
-    known = [here for name in names if name for here in _KNOWN_ELSEWHERE.get(name, (name,))]
-    try:
-        return checked_names(known)
-    except ConfigError as error:
-        report.error(("tools",), str(error))
-        return None
-
-
-def _in_words(message: str, where: tuple[Any, ...]) -> str:
-    choices: dict[str, Any] = {"mode": Mode, "network": NetworkLevel, "thinking": Effort}
-    if where and where[0] in choices:
-        return f"use one of {', '.join(get_args(choices[str(where[0])]))}"
-    return message.lower()
+    names = tuple(dict.fromkeys(here for name in given for here in _KNOWN_ELSEWHERE.get(name, (name,))))
+    if given and not names:
+        report.error(("tools",), f"none of them is a tool here: {', '.join(given)}")
+    elif unknown := [name for name in given if _KNOWN_ELSEWHERE.get(name) == ()]:
+        report.warn(("tools",), f"of another program, with no such tool here: {', '.join(unknown)}")
+    return names

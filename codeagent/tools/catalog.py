@@ -6,26 +6,44 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.agents import AgentDefinition
+from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
 from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
-from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader, narrowed
 from codeagent.tools.schema import Definitions, nearest_or_all
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"
 """The group of entry points with which an installed package adds tools."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DATA = (".yaml", ".yml")
+_AGENTS = ".md"
+"""The end of the names of files with agents, beside those with tools."""
+_SOURCE_SECONDS = 30.0
+"""Seconds that a check of names waits for sources that are starting."""
 _MCP = "mcp__"
 """The prefix of the tools that a server adds once it is connected."""
+NamedTool = TypeVar("NamedTool", bound="Named")
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
 """Returns built-in tools that are only useful together with the given ones, to be added after them."""
+
+
+class Named(Protocol):
+    """What decides whether a tool can be used beside others."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,32 @@ class ToolRegistry:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return tuple(self._defined.values())
 
+    async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
+        if said := self.misnamed_in(listed):
+            raise ConfigError(said)
+
+    def misnamed_in(self, listed: Sequence[str], among: Collection[str] | None = None) -> str:
+        """Say what is wrong with a list of names and patterns of tools, as far as is known now; empty if nothing is.
+
+        `among` are the tools that are left if the list holds; None: all of which anything is known.
+        """
+        allow, names = AllowList((tuple(listed),)), self._listable()
+        # The tools of a server are known only while it is connected.
+        wrong = [name for name in allow.unknown(names) if not name.startswith(_MCP)]
+        if wrong:
+            return f"there is no tool {wrong[0]}{nearest_or_all(wrong[0], names, most=1)}"
+        gone = allow.unknown(self._there() if among is None else among)
+        nothing_left = bool(listed) and len(gone) == len(set(listed))
+        return f"none of these tools is available here: {', '.join(listed)}" if nothing_left else ""
+
+    def _listable(self) -> list[str]:
+        """Return the names of all tools that a list may name, whether they are here or not."""
+        return self._there()
+
+    def _there(self) -> list[str]:
+        """Return the names of the tools that can be used, or turned on."""
+        return sorted(self._tools)
+
     def _use_tools(self, tools: Iterable[Tool[Any]]) -> None:
         """Use these tools. Raises ConfigError without changing anything."""
         taken: dict[str, Tool[Any]] = {}
@@ -99,13 +143,15 @@ class ToolCatalog(ToolRegistry):
         *,
         accept: bool = False,
         elsewhere: Collection[str] = (),
+        of_sets: Collection[str] = (),
         absent: Mapping[str, str] = MappingProxyType({}),
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
     ) -> None:
         """If `trust` is None, a project's files are never loaded. `accept`: they are trusted as the first look finds
         them, without asking, and only in this conversation. `elsewhere`: built-in tools of other conversations,
-        so that rules may name them, and other tools may not have their names. `absent`: why some of those cannot
+        so that rules may name them, and other tools may not have their names. `of_sets`: tools of built-in sets that
+        may not be offered here; a list of tools may name them. `absent`: why some of those cannot
         be had in this conversation, which a call to one is told. `companions` is called with all tools
         that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
@@ -120,6 +166,7 @@ class ToolCatalog(ToolRegistry):
         self._trust = trust
         self._accept_first = accept
         self._elsewhere = frozenset(elsewhere)
+        self._of_sets = frozenset(of_sets)
         self._absent = absent
         self._companions = companions
         self._accepted: str | None = None
@@ -130,8 +177,10 @@ class ToolCatalog(ToolRegistry):
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
         self._narrowing = NarrowedTools()
+        self._described: tuple[AgentDefinition, ...] = ()
+        """The agents of the files in use; the first of a name keeps it."""
         self.agents: tuple[AgentDefinition, ...] = ()
-        """The groups of the files in use; the first of a name keeps it."""
+        """Those of them that can be started."""
         self._always = tuple(self)
         self._now = Toolbox(tuple(map(_facts, self)))
 
@@ -174,6 +223,21 @@ class ToolCatalog(ToolRegistry):
         known = ", ".join(suffix for loader in self._loaders for suffix in loader.suffixes)
         raise ConfigError(f"{file.shown} is not a tool file; their names end in {known}")
 
+    def refusals(self, file: ToolFile, tools: Sequence[Named]) -> tuple[ToolProblem, ...]:
+        """Return why tools of a file could not be used beside the built-in ones and those of the other files.
+
+        Of files that are not trusted, only YAML is looked at: reading it runs nothing.
+        """
+        path = file.path.resolve()
+        known = {other: loaded for other, loaded in self._loaded.items() if other.path != path}
+        for other in (other for state in self._states or () for other in state.files):
+            if other.path != path and other not in known and other.path.suffix in _DATA:
+                known[other] = self.load(other)
+        builtin, rest = narrowed(self._builtin, tuple(tool for loaded in known.values() for tool in loaded.tools))
+        narrow = [getattr(tool, "in_place_of", None) for tool in tools]
+        taken: tuple[Named, ...] = (*(one for one in builtin if one not in narrow), *self._packages.tools, *rest)
+        return _without_doubles(taken, tools, self._reserved)[1]
+
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
         names = self._names()
@@ -193,6 +257,22 @@ class ToolCatalog(ToolRegistry):
 
     def _names(self) -> list[str]:
         return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
+
+    def _listable(self) -> list[str]:
+        return sorted({*self._names(), *self._of_sets, *self._tools})
+
+    def _there(self) -> list[str]:
+        return sorted({*self._known, *self.toolsets.names(), *self._tools})
+
+    async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
+        files = ", ".join(name for name in self._untrusted if not name.endswith(_AGENTS))
+        waiting = f"not trusted as it is now: {files}; read it, then run codeagent tools trust"
+        if listed and of_project and files:
+            raise ConfigError(f"the tools that it lists depend on the project's tool files, {waiting}")
+        if self.misnamed_in(listed) and not self.toolsets.names_known:
+            await self.toolsets.all_started(_SOURCE_SECONDS)
+        if said := self.misnamed_in(listed):
+            raise ConfigError(f"{said}; {waiting}" if files else said)
 
     @property
     def now(self) -> Toolbox:
@@ -273,8 +353,7 @@ class ToolCatalog(ToolRegistry):
             if (there := agents.setdefault(agent.name, agent)) is not agent:
                 text = f"the name {agent.name} is taken by {there.where}, which is used"
                 problems.append(ToolProblem(agent.where, text))
-        if (known := tuple(agents.values())) != self.agents:
-            self.agents = known
+        self._described = tuple(agents.values())
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
         self._listed = self._digest(states)
 
@@ -314,9 +393,11 @@ class ToolCatalog(ToolRegistry):
         if self._definitions is not self.toolsets.definitions:
             self._definitions, self._defined = self.toolsets.definitions, {}
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
-        builtin, found = _narrowed(self._builtin, found)
+        builtin, found = narrowed(self._builtin, found)
         kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, self._reserved)
         own = self._allowed((*(tool for tool in builtin if tool.name not in self._narrowing.refused), *kept))
+        self._known = frozenset(tool.name for tool in (*self._builtin, *kept))
+        misnamed = self._use_agents()
         companions = self._companions(own)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
@@ -324,7 +405,7 @@ class ToolCatalog(ToolRegistry):
         added, doubled = _without_doubles(self._always, candidates, self._reserved)
         self._use_tools((*self._always, *added))
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
-        problems = (*self._problems, *refused, *self.toolsets.problems(), *broken, *doubled)
+        problems = (*self._problems, *refused, *misnamed, *self.toolsets.problems(), *broken, *doubled)
         facts = tuple(_facts(tool, self.toolsets.held.get(tool, "")) for tool in self)
         self._now = Toolbox(facts, problems, self._untrusted, digest=self._listed or "")
         after = self._tools
@@ -336,12 +417,31 @@ class ToolCatalog(ToolRegistry):
             untrusted=tuple(name for name in self._untrusted if name not in old.untrusted),
         )
 
+    def misnamed_agents(self, agents: Iterable[AgentDefinition]) -> tuple[ToolProblem, ...]:
+        """Return what is wrong with the agents' lists of tools.
+
+        It is a warning while a tool may be in a file that waits for trust, and not known while a source is starting;
+        then the start of an agent checks it.
+        """
+        level: Literal["error", "warning"] = "warning" if self._untrusted else "error"
+        said = ((agent, self.misnamed_in(agent.tools or ())) for agent in agents if self.toolsets.names_known)
+        return tuple(ToolProblem(f"{agent.where}: tools", wrong, level) for agent, wrong in said if wrong)
+
+    def _use_agents(self) -> tuple[ToolProblem, ...]:
+        """Use the agents whose lists of tools can be used, and return what is wrong with the others."""
+        problems = self.misnamed_agents(self._described)
+        out = {problem.where for problem in problems if problem.level == "error"}
+        usable = tuple(agent for agent in self._described if f"{agent.where}: tools" not in out)
+        if usable != self.agents:
+            self.agents = usable
+        return problems
+
 
 def _meant(rule: Rule, names: Collection[str]) -> str:
     return nearest_or_all(rule.tool, names, lambda tool: str(replace(rule, tool=tool)), most=1)
 
 
-def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
+def _refusal(tool: Named, taken: Mapping[str, Named]) -> str | None:
     """Return why the tool cannot be used together with those in `taken`, by name, as a sentence; None if it can."""
     if _NAME.fullmatch(tool.name) is None:
         return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
@@ -357,24 +457,12 @@ def _refusal(tool: Tool[Any], taken: Mapping[str, Tool[Any]]) -> str | None:
     return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"
 
 
-def _narrowed(
-    builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
-) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
-    """Return the built-in tools, each replaced by the first that narrows it, and the other tools found."""
-    narrower: dict[Tool[Any], Tool[Any]] = {}
-    for tool in found:
-        if tool.in_place_of is not None and tool.in_place_of in builtin:
-            narrower.setdefault(tool.in_place_of, tool)
-    rest = tuple(tool for tool in found if tool not in narrower.values())
-    return tuple(narrower.get(tool, tool) for tool in builtin), rest
-
-
 def _without_doubles(
-    first: Iterable[Tool[Any]], found: Iterable[Tool[Any]], reserved: Collection[str]
-) -> tuple[tuple[Tool[Any], ...], tuple[ToolProblem, ...]]:
+    first: Iterable[Named], found: Iterable[NamedTool], reserved: Collection[str]
+) -> tuple[tuple[NamedTool, ...], tuple[ToolProblem, ...]]:
     """Return the usable tools, and why others cannot be used: the first tool of a name keeps it."""
-    taken = {tool.name: tool for tool in first}
-    kept: list[Tool[Any]] = []
+    taken: dict[str, Named] = {tool.name: tool for tool in first}
+    kept: list[NamedTool] = []
     problems: list[ToolProblem] = []
     for tool in found:
         why = _refusal(tool, taken)

@@ -86,6 +86,18 @@ class NarrowedTools:
         self._files = {}
 
 
+def narrowed(
+    builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
+) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
+    """Return the built-in tools, each replaced by the first that narrows it, and the other tools found."""
+    narrower: dict[Tool[Any], Tool[Any]] = {}
+    for tool in found:
+        if tool.in_place_of is not None and tool.in_place_of in builtin:
+            narrower.setdefault(tool.in_place_of, tool)
+    rest = tuple(tool for tool in found if tool not in narrower.values())
+    return tuple(narrower.get(tool, tool) for tool in builtin), rest
+
+
 class ToolLoader(Protocol):
     """Makes tools of one kind of file."""
 

@@ -30,7 +30,7 @@ class MemberFields(YamlSection):
     name: str = Field(pattern=_PATTERN, description="What the others call it.")
     agent: str | None = Field(default=None, description="An agent that a file describes; the other keys come on top.")
     prompt: str = Field(default="", description="What it is there for; its system prompt ends with it.")
-    tools: Tools | None = Field(default=None, description="All that it may call; default: what a conversation has.")
+    tools: Tools = Field(default=None, description="All that it may call; default: what a conversation has.")
     model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: that of the run.")
     thinking: Effort | None = Field(default=None, description="As in `--thinking`.")
     mode: Mode | None = Field(default=None, description="It only tightens the mode of the run.")

@@ -19,6 +19,20 @@ parameters:
 argv: [bash, -c, 'for i in $(seq "$2"); do wc -w <<< "$1"; done', _, "{{args.text}}", "{{args.times}}"]
 """
 
+PYTHON = """\
+from codeagent import register_tool
+
+
+@register_tool
+def {}(text: str) -> str:
+    \"\"\"Say a text again, as it was given.
+
+    Args:
+        text: what is said
+    \"\"\"
+    return text
+"""
+
 
 @pytest.fixture
 def product(tmp_path: Path) -> Product:
@@ -44,6 +58,31 @@ def test_a_broken_file_says_file_line_and_key_and_ends_with_two(product: Product
     done = product.call("tools", "check", ".codeagent/tools/broken.yaml")
     assert (done.code, done.out) == (2, "")
     assert done.err == ".codeagent/tools/broken.yaml:3: argvs: no such key; did you mean argv?\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "tool", "said"),
+    [
+        ("new.yaml", "read", "the tool read of yaml is refused: builtin has one of that name"),
+        ("new.yaml", "info", "the tool info of new.yaml:1 is refused: a built-in tool has that name"),
+        ("new.yaml", "shell", "the tool name shell of yaml is taken by the user's own commands"),
+        ("new.yaml", "count_words", "new.yaml:1 is refused: .codeagent/tools/words.yaml:1 has one of that name"),
+        ("new.py", "read", "the tool read of python is refused: builtin has one of that name"),
+        ("new.py", "shell", "the tool name shell of python is taken by the user's own commands"),
+    ],
+)
+def test_the_check_finds_a_name_that_loading_would_refuse(product: Product, file: str, tool: str, said: str) -> None:
+    text = TOOL.replace("count_words", tool) if file.endswith(".yaml") else PYTHON.format(tool)
+    (product.workspace / file).write_text(text)
+    done = product.call("tools", "check", file)
+    assert (done.code, done.out) == (2, "") and said in done.err, done.err
+
+
+def test_the_check_takes_a_file_that_narrows_a_built_in_tool_and_one_that_is_in_use(product: Product) -> None:
+    (product.workspace / "narrow.yaml").write_text("name: read\nbuiltin: true\nrestrictions: ['src/**']\n")
+    assert product.call("tools", "check", "narrow.yaml").code == 0
+    words = ".codeagent/tools/words.yaml"
+    assert product.call("tools", "check", words, "--trust-project").out == f"{words}: count_words\n"
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_a_broken_file_is_a_problem_and_disables_only_itself(product: Product) -
     broken.write_text("---\nname: broken\nmode: wide\nlimits: {max_turns: 0}\n---\nx\n")
     done = product.run(product.script(calls(agent("maker")), say("ok")))
     assert text_of(own(product.log())[0]) == "made"
-    assert f"{broken}:3: mode: use one of ask, accept-edits, plan, auto; the agent is not in use" in done.err
+    assert f"{broken}:3: mode: write ask, accept-edits, plan or auto, not 'wide'; the agent is not in use" in done.err
     listed = product.call("tools", "list")
     assert f"{broken}:3" in listed.out + listed.err
 

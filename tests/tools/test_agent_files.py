@@ -61,6 +61,17 @@ def test_a_model_as_another_program_calls_it_is_that_of_the_parent(model: str, w
     assert (loaded.agents[0].model, bool(loaded.problems)) == (None, warned)
 
 
+def test_what_another_programs_file_takes_away_is_taken_away_here_too() -> None:
+    agent = only("---\ndescription: d\npermissionMode: plan\nmaxTurns: 4\n---\n")
+    assert (agent.mode, agent.limits) == ("plan", {"max_turns": 4})
+
+
+@for_each(("line", "warned"), [("color: red", 0), ("memory: user", 1), ("permissionMode: acceptEdits", 1)])
+def test_a_key_of_another_program_that_takes_nothing_away_keeps_no_agent_out(line: str, warned: int) -> None:
+    loaded = load(f"---\ndescription: d\n{line}\n---\n")
+    assert (len(loaded.agents), [problem.level for problem in loaded.problems]) == (1, ["warning"] * warned)
+
+
 @for_each(
     ("text", "problem"),
     [
@@ -69,9 +80,24 @@ def test_a_model_as_another_program_calls_it_is_that_of_the_parent(model: str, w
         ("---\n- a\n---\n", "2: the front matter must be lines of the form key: value"),
         ("---\nname: a\n---\n", "2: description is missing; the model chooses by it"),
         ("---\nname: a b\ndescription: d\n---\n", "2: name: use 1 to 64 letters, digits, _ or -, beginning with a "),
-        ("---\ndescription: d\nmode: wide\n---\n", "3: mode: use one of ask, accept-edits, plan, auto"),
-        ("---\ndescription: d\nlimits: {max_turns: 0}\n---\n", "3: limits.max_turns: input should be greater than 0"),
-        ("---\ndescription: d\nlimits: {turns: 1}\n---\n", "3: limits.turns: extra inputs are not permitted"),
+        ("---\ndescription: d\nmode: wide\n---\n", "3: mode: write ask, accept-edits, plan or auto, not 'wide'"),
+        (
+            "---\ndescription: d\nlimits: {max_turns: 0}\n---\n",
+            "3: limits.max_turns: it should be greater than or equal to 1",
+        ),
+        ("---\ndescription: d\nlimits: {turns: 1}\n---\n", "3: limits.turns: no such key; did you mean max_turns?"),
+        ("---\ndescription: d\ntool: read\n---\n", "3: tool: no such key; did you mean tools?"),
+        (
+            "---\ndescription: d\npermissionmode: plan\n---\n",
+            "3: permissionmode: no such key; did you mean permissionMode",
+        ),
+        ("---\ndescription: d\npermissionMode: plam\n---\n", "3: permissionMode: write default, acceptEdits, "),
+        ("---\ndescription: d\ntools:\n---\n", "3: tools: write a list of the names of tools"),
+        ("---\ndescription: d\ntools: Task\n---\n", "3: tools: none of them is a tool here: Task"),
+        (
+            "---\ndescription: d\ndisallowedTools: Bash\n---\n",
+            "3: disallowedTools: it is not supported: write in tools",
+        ),
         ("---\ndescription: d\ntools: [a b]\n---\n", "3: tools: 'a b' is not a tool's name; * and ? may stand for "),
         ("---\ndescription: [\n---\n", "it is not YAML"),
         ("---\ndescription: d\ndescription: e\n---\n", "3: the key 'description' appears twice, first on line 2"),

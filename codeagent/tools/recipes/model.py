@@ -24,7 +24,8 @@ def _tools(value: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-Tools = Annotated[list[str], BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
+Tools = Annotated[list[str] | None, BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
+"""None only if the key is missing: a key without a value would else allow every tool."""
 
 
 class LimitFields(YamlSection):
@@ -43,7 +44,7 @@ class LimitFields(YamlSection):
 
 
 class _Scope(YamlSection):
-    tools: Tools | None = Field(default=None, description="The only tools that may be called; others are not sent.")
+    tools: Tools = Field(default=None, description="The only tools that may be called; others are not sent.")
     model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: the session's.")
     mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
     network: NetworkLevel | None = Field(default=None, description="What commands may reach; it can only tighten.")

@@ -25,6 +25,7 @@ _NOT_USED = {
     "model": "it names a model of another program; /model chooses one",
     "hooks": "no hooks are taken from a command",
 }
+_USED = ("description", "argument-hint")
 _RUNS = re.compile(r"!`[^`\n]+`")
 
 
@@ -160,6 +161,9 @@ def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) 
         report.error((), "there is no prompt below the front matter")
     for key in _NOT_USED.keys() & head.value.keys():
         report.warn((key,), _NOT_USED[key])
+    for other in head.value.keys() - {*_NOT_USED, *_USED}:
+        meant = nearest_or_all(other, [*_USED, *_NOT_USED], most=1)
+        report.warn((other,), f"a command of another program has no such key here{meant}")
     for command in _RUNS.findall(body):
         report.warn((), f"{one_line(command, 60)} is not run; the model reads it as it is", source=command)
     given = head.value.get("description")

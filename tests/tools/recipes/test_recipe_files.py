@@ -190,6 +190,12 @@ def test_of_a_command_of_another_program_only_the_prompt_is_taken() -> None:
     assert [problem.level for problem in found.problems] == ["warning"] * 4
 
 
+def test_a_misspelt_key_of_a_command_of_another_program_is_pointed_out() -> None:
+    (problem,) = load("---\ndescripton: Fix it\n---\nFix $1.\n", "fix.md", folder=".claude").problems
+    assert problem.where.endswith(":2: descripton") and problem.level == "warning"
+    assert "did you mean description?" in problem.text
+
+
 class Trusting:
     """A TrustBook in memory."""
 

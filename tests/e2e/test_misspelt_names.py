@@ -1,0 +1,114 @@
+"""A misspelt tool in the list of an agent, a recipe or a group stops it: it never means no tool, or every one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import product as product
+from tests.e2e.product import Done, Event, Product, calls, results, say, text_of
+
+TOOL = "name: count\ndescription: Counts the words of a text, as wc does.\nargv: [wc, -w]\n"
+
+
+def put(product: Product, path: str, text: str) -> None:
+    file = product.workspace / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def recipe(product: Product, tools: str, *arguments: str) -> Done:
+    put(product, ".codeagent/commands/look.md", f"---\ntools: {tools}\n---\nLook.\n")
+    product.call("recipes", "trust")
+    model = product.script(say("looked"))
+    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--recipe", "look", *arguments)
+
+
+def group(product: Product, tools: list[str]) -> Done:
+    members: list[dict[str, Any]] = [{"name": "a", "prompt": "You look.", "tools": tools}]
+    (product.workspace / "group.yaml").write_text(json.dumps({"agents": members, "start": "a", "task": "look"}))
+    model = product.script(say("looked"))
+    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--group", "group.yaml")
+
+
+def agent(product: Product, tools: str) -> Done:
+    folder = product.home / "config/codeagent/agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "looker.md").write_text(f"---\nname: looker\ndescription: looks\ntools: {tools}\n---\nBe brief.\n")
+    return product.run(product.script(calls(("agent", {"name": "looker", "task": "look"})), say("ok")))
+
+
+def own(product: Product) -> list[Event]:
+    return [event for event in results(product.log()) if event["agent"] == "main"]
+
+
+def test_a_recipe_with_a_misspelt_tool_is_not_run(product: Product) -> None:
+    done = recipe(product, "[raed]")
+    assert done.code == 1 and "looked" not in done.out
+    assert ".codeagent/commands/look.md: tools of step 1: there is no tool raed; did you mean read?" in done.err
+
+
+def test_a_recipe_with_the_tools_that_there_are_runs(product: Product) -> None:
+    assert recipe(product, "[read, 'job_*', web_fetch, mcp__github__get]").out == "looked\n"
+
+
+def test_a_recipe_is_not_run_if_none_of_its_tools_is_there(product: Product) -> None:
+    done = recipe(product, "[web_fetch, 'mcp__github__*']")
+    assert done.code == 1
+    assert "none of these tools is available here: web_fetch, mcp__github__*" in done.err
+
+
+def test_a_recipe_may_still_have_no_tool_at_all(product: Product) -> None:
+    assert recipe(product, "[]").out == "looked\n"
+
+
+@pytest.mark.parametrize("tools", ["[count]", "[read]"])
+def test_a_projects_recipe_that_lists_tools_is_not_run_without_the_projects_tool_files(
+    product: Product, tools: str
+) -> None:
+    put(product, ".codeagent/tools/count.yaml", TOOL)
+    done = recipe(product, tools)
+    assert done.code == 1 and "looked" not in done.out
+    assert "not trusted as it is now: .codeagent/tools/count.yaml; read it, then run codeagent tools trust" in done.err
+    product.call("tools", "trust")
+    assert recipe(product, tools).out == "looked\n"
+
+
+def test_a_group_with_a_misspelt_tool_is_not_run(product: Product) -> None:
+    done = group(product, ["raed", "send_message"])
+    assert done.code == 1 and "looked" not in done.out
+    said = "the agent a was not started: group.yaml:1: tools: there is no tool raed; did you mean read?"
+    assert said in done.err, done.err
+
+
+def test_a_group_with_the_tools_that_there_are_runs(product: Product) -> None:
+    done = group(product, ["read", "send_message"])
+    assert (done.code, "looked" in done.out) == (0, True), done.err
+
+
+def test_an_agent_with_a_misspelt_tool_is_not_offered_and_it_is_said(product: Product) -> None:
+    done = agent(product, "raed, list")
+    assert "Tool not found: agent" in text_of(own(product)[0])
+    assert "looker.md:2: tools: there is no tool raed; did you mean read?; the agent is not in use" in done.err
+    listed = product.call("tools", "list", "--problems")
+    assert listed.code == 1 and "there is no tool raed; did you mean read?" in listed.out
+
+
+def test_an_agent_with_the_tools_that_there_are_is_started(product: Product) -> None:
+    agent(product, "read, list, web_fetch")
+    assert own(product)[0]["child_session"]
+
+
+def test_the_check_of_an_agent_names_a_misspelt_tool(product: Product) -> None:
+    put(product, ".codeagent/agents/a.md", "---\nname: a\ndescription: looks\ntools: [raed]\n---\nx\n")
+    put(product, ".codeagent/agents/b.md", "---\nname: b\ndescription: looks\ntools: [read]\n---\nx\n")
+    wrong = product.call("tools", "check", ".codeagent/agents/a.md")
+    assert "a.md:2: tools: there is no tool raed; did you mean read?" in wrong.err
+    assert product.call("tools", "check", ".codeagent/agents/b.md").out == ".codeagent/agents/b.md: agent b\n"
+
+
+def test_the_check_of_a_recipe_names_a_misspelt_tool(product: Product) -> None:
+    put(product, ".codeagent/commands/look.md", "---\ntools: [raed]\n---\nLook.\n")
+    done = product.call("recipes", "check", ".codeagent/commands/look.md")
+    assert done.code == 2
+    assert done.err.endswith("look.md: tools of step 1: there is no tool raed; did you mean read?\n")
