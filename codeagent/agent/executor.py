@@ -34,9 +34,10 @@ from codeagent.agent.reach import reaching
 from codeagent.agent.work_time import part
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
-from codeagent.core.errors import RunCancelled
+from codeagent.core.errors import OutsideWorkspace, RunCancelled, WorkspaceError
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import ToolCall
+from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -255,6 +256,7 @@ class Executor:
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
+        await self._refuse(prepared, token)
         if too_often and not self._environment.attended:
             raise Failed(
                 f"Not executed: this is the same call {repeated} times in a row, and its result would be the "
@@ -266,10 +268,25 @@ class Executor:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 
         async def show(shown: PreparedCall, base: str | None) -> Preview:
+            if shown is not prepared:  # the user edited it
+                await self._refuse(shown, token)
             context = replace(self._context(shown, token), base=base)
             return await token.guard(shown.tool.preview(shown.args, context))
 
         return await self._approvals.permit(prepared, verdict, show, token, again=too_often)
+
+    async def _refuse(self, prepared: PreparedCall, token: CancelToken) -> None:
+        """Raise ToolError or WorkspaceError for a call that is denied whatever the user answers."""
+        for path in prepared.paths:
+            try:
+                self._environment.workspace.resolve(path)
+            except OutsideWorkspace:
+                raise
+            except WorkspaceError:
+                pass  # the tool says it better
+            if prepared.tool.effect == "files":
+                refuse_protected(path)
+        prepared.tool.refuse(prepared.args, self._context(prepared, token))
 
     def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
         environment, acts_as = self._environment, prepared.acts_as

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from codeagent.core import host_files
+from codeagent.core.errors import ProtectedPath
 from codeagent.core.sanitize import spelled
 
 _PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
@@ -54,6 +55,12 @@ def protected_part(path: str) -> str | None:
     """Return the component that protects the path from every tool: any spelling of `.git` or `.codeagent`."""
     parts = path.replace("\\", "/").split("/")
     return next((part for part in parts if part and _PROTECTED.fullmatch(plain_name(part))), None)
+
+
+def refuse_protected(path: str) -> None:
+    """Raise ProtectedPath if no tool may write to the path."""
+    if (part := protected_part(path)) is not None:
+        raise ProtectedPath(f"{path} is protected: no tool writes to {part}; nothing was written")
 
 
 def _plain(path: str) -> list[str]:

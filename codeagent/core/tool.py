@@ -359,6 +359,13 @@ class Tool(ABC, Generic[ArgsT]):
         """
         return ""
 
+    def refuse(self, args: ArgsT, ctx: ToolContext) -> None:
+        """Raise ToolError or WorkspaceError for a call that no answer of the user could allow; touch nothing.
+
+        Called before the user is asked and before the call starts. For every tool it is also checked that its paths are
+        in the workspace and, if its effect is `files`, not protected.
+        """
+
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
         """Return what to show before asking. A ToolError raised here becomes the call's result.
 

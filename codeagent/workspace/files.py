@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError, WorkspaceLost
-from codeagent.core.paths import protected_part
+from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, WorkspaceError, WorkspaceLost
+from codeagent.core.paths import refuse_protected
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.disk import atomic
 from codeagent.disk.confined import ConfinedRoot, Location
@@ -143,10 +143,10 @@ class LocalWorkspace:
     def _own(self, path: str, *, make_parents: bool = False) -> Iterator[Location]:
         """Find a file that may be changed. Raises WorkspaceError."""
         relative = self.relative(path)
-        _refuse_protected(relative)
+        refuse_protected(relative)
         self.check()
         with self._beneath.locate(relative, make_parents=make_parents) as location:
-            _refuse_protected(location.path)
+            refuse_protected(location.path)
             yield location
 
     def _lost(self, how: str) -> WorkspaceLost:
@@ -179,12 +179,6 @@ class LocalWorkspace:
                 return file.read(_LARGEST_IGNORE_FILE)
         except (WorkspaceError, OSError):
             return None
-
-
-def _refuse_protected(path: str) -> None:
-    part = protected_part(path)
-    if part is not None:
-        raise ProtectedPath(f"{path} is protected: no tool writes to {part}; nothing was written")
 
 
 def _entry(directory: int, name: str) -> DirEntry | None:

@@ -81,6 +81,9 @@ class Search(Tool[SearchArgs]):
         where = "" if args.path == "." else f" in {spelled(args.path)}"
         return f"{args.pattern}{where}"
 
+    def refuse(self, args: SearchArgs, ctx: ToolContext) -> None:
+        _refuse_hidden(args.path, ctx.workspace.key(args.path))
+
     async def run(self, args: SearchArgs, ctx: ToolContext) -> ToolResult:
         if self._program is None:
             raise Failed("ripgrep is missing: install codeagent with its dependencies, or put rg on PATH")
@@ -88,8 +91,7 @@ class Search(Tool[SearchArgs]):
         status = ctx.workspace.stat(path)
         if status.kind not in ("file", "directory"):
             raise NotFound(f"{spelled(args.path)} is neither a file nor a directory")
-        if secret_reason(path) is not None and secret_reason(args.path) is None:
-            raise Denied(f"{spelled(args.path)} is a link, and {secret_reason(path)}")
+        _refuse_hidden(args.path, path)
         if status.kind == "file" and status.size > LARGEST_FILE:
             raise Failed(
                 f"{spelled(args.path)} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "
@@ -250,3 +252,9 @@ def _around(line: str, hit: MatchedLine | None) -> str:
     start = 0 if hit is None else max(0, hit.before - _BEFORE_MATCH)
     piece = line[start : start + _WIDEST]
     return f"{'…' if start else ''}{piece}{'…' if start + _WIDEST < len(line) else ''}"
+
+
+def _refuse_hidden(asked: str, resolved: str) -> None:
+    """Raise Denied if a link with a harmless name leads to a file of secrets."""
+    if (reason := secret_reason(resolved)) is not None and secret_reason(asked) is None:
+        raise Denied(f"{spelled(asked)} is a link, and {reason}")

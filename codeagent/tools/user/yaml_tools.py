@@ -98,6 +98,9 @@ class BuiltinTool(Tool[OpenArgs]):
         key = self.approval_key(args)
         return path_proposal(self.name, key) if key.kind == "path" else ""
 
+    def refuse(self, args: OpenArgs, ctx: ToolContext) -> None:
+        self._inner.refuse(self._checked(args, ctx.workspace), ctx)
+
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         return await self._inner.preview(self._checked(args, ctx.workspace), ctx)
 
@@ -233,6 +236,9 @@ class CommandTool(Tool[OpenArgs]):
         except InvalidArgs:
             line = " ".join(self.approval_key(args).parts)
         return first_line(line)
+
+    def refuse(self, args: OpenArgs, ctx: ToolContext) -> None:
+        self._checked(args, ctx.workspace)
 
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         script = self._checked(args, ctx.workspace)

@@ -9,10 +9,11 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.hosts import HostRule
+from codeagent.core.hosts import HostRule, is_address
 from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
 from codeagent.net.addresses import Address, Resolve, UpstreamProxy, is_public, looked_up, system_resolve, upstream_of
 from codeagent.tools.web.headers import ResponseHeaders
@@ -163,16 +164,28 @@ class WebClient:
         """Return the route to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
         from codeagent.net.http import Route  # as above
 
-        proxy, private = self._proxy(), any(rule.matches(url.host, url.port) for rule in self._private)
+        proxy, private = self._proxy(), self._is_private(url)
         found = await looked_up(url.host, self._resolve)
         if not found and (proxy is None or private):
             raise Failed(f"no such host: {url.host}; nothing was sent; check the name")
         if private:
             return Route(found)
+        self._refuse(url, found)
+        return Route(found, proxy)
+
+    def refuse_address(self, url: WebUrl) -> None:
+        """Raise Denied for an address that is not public, as far as it is known without asking for the name."""
+        if not self._is_private(url):
+            self._refuse(url, [ip_address(url.host.strip("[]"))] if is_address(url.host) else [])
+
+    def _is_private(self, url: WebUrl) -> bool:
+        """Whether the user allows the host to be at any address."""
+        return any(rule.matches(url.host, url.port) for rule in self._private)
+
+    def _refuse(self, url: WebUrl, found: Iterable[Address]) -> None:
         if url.host == "localhost" or not all(map(self._allowed, found)):
             remedy = self._remedy.format(place=url.place)
             raise Denied(f"{url.place} leads to an address that is not public, so nothing was sent; {remedy}")
-        return Route(found, proxy)
 
     def _proxy(self) -> UpstreamProxy | None:
         try:

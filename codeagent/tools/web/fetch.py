@@ -67,6 +67,9 @@ class WebFetch(Tool[WebFetchArgs]):
     def proposal(self, args: WebFetchArgs) -> str:
         return host_proposal(self.name, args.url, self.approval_key(args))
 
+    def refuse(self, args: WebFetchArgs, ctx: ToolContext) -> None:
+        self._client.refuse_address(parsed_url(args.url))
+
     async def preview(self, args: WebFetchArgs, ctx: ToolContext) -> Preview:
         return Preview(args.url, (TextBlock(text=f"GET {parsed_url(args.url)}"),))
 

@@ -77,6 +77,12 @@ class HttpRequest(Tool[HttpRequestArgs]):
     def proposal(self, args: HttpRequestArgs) -> str:
         return host_proposal(self.name, args.url, self.approval_key(args))
 
+    def refuse(self, args: HttpRequestArgs, ctx: ToolContext) -> None:
+        url = parsed_url(args.url)
+        self._client.refuse_address(url)
+        for name in references_in(args.headers, args.query, args.body, args.data):
+            self._secrets.refuse_unbound(name, url)
+
     async def preview(self, args: HttpRequestArgs, ctx: ToolContext) -> Preview:
         parsed_url(args.url)
         checked_headers(args.headers)

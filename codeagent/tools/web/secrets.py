@@ -53,16 +53,7 @@ class SecretBook:
 
     async def value(self, name: str, url: WebUrl) -> str:
         """Return a secret. Raises Denied unless it is bound to the host, has a value, and would be sent encrypted."""
-        if _NAME.fullmatch(name) is None:
-            raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
-        rules = self._bound.get(name, ())
-        if not any(rule.matches(url.host, url.port) for rule in rules):
-            raise Denied(
-                f"the secret {name} is not bound to {url.place}, so nothing was sent; the user binds it to hosts under "
-                "[web.secrets] in their configuration"
-            )
-        if url.scheme != "https" and not is_loopback(url.host):
-            raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
+        self.refuse_unbound(name, url)
         found = await asyncio.to_thread(self._find, name)
         if not found:
             raise Denied(f"the secret {name} has no value here; set the variable {name}. Nothing was sent")
@@ -75,6 +66,19 @@ class SecretBook:
             for spelled in dict.fromkeys((found, *quoted, basic(found), password)):
                 self._redactor.learn(name, spelled)
         return found
+
+    def refuse_unbound(self, name: str, url: WebUrl) -> None:
+        """Raise Denied unless the secret is bound to the host and would be sent encrypted."""
+        if _NAME.fullmatch(name) is None:
+            raise Denied(f"{name[:80]!r} is not the name of a secret; nothing was sent")
+        rules = self._bound.get(name, ())
+        if not any(rule.matches(url.host, url.port) for rule in rules):
+            raise Denied(
+                f"the secret {name} is not bound to {url.place}, so nothing was sent; the user binds it to hosts under "
+                "[web.secrets] in their configuration"
+            )
+        if url.scheme != "https" and not is_loopback(url.host):
+            raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
 
     def clean(self, text: str) -> str:
         """Mask secrets in what a server sends back."""
