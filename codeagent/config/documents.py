@@ -18,6 +18,7 @@ from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import ConfiguredHost
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
@@ -116,6 +117,8 @@ class DocumentFiles:
                 f"{name[:80]!r} cannot be the name of a document: 1 to 24 letters, digits and -, in lower case; "
                 "nothing was added"
             )
+        if name in BUILT_IN_SETS:
+            raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
         folder = self._workspace / PROJECT_DOCUMENTS if project else self._folder
         if (folder / f"{name}{_RECORD}").exists():
             raise ConfigError(f"{name} is already there; codeagent tools remove {name} removes it first")

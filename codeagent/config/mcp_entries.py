@@ -19,7 +19,7 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.mcp import SERVER_NAME, LoginClient, ServerConfig, ServerPlace, WantedVariable
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.toolbox import ToolProblem
+from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem
 
 Origin = Literal["user", "project"]
 MOST_SERVERS = 100
@@ -199,6 +199,8 @@ def _parsed(
     if SERVER_NAME.fullmatch(name) is None:
         text = "a server's name is 1 to 32 letters, digits, - and single _, and begins with a letter or digit"
         return None, [ToolProblem(at(), f"{text}; give it another name")]
+    if name in BUILT_IN_SETS:
+        return None, [ToolProblem(at(), f"{name} is the name of a built-in set of tools; give the server another name")]
     if not isinstance(given, dict):
         return None, [ToolProblem(at(), "it must be an object with command or url")]
     try:

@@ -11,9 +11,9 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
-from codeagent.core.toolbox import ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem, ToolsetFacts
 from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
-from codeagent.tools.source import Choice, ListedTool, Listing, SourceRun, Toolset, ToolSource
+from codeagent.tools.source import BuiltInSet, Choice, ListedTool, Listing, SourceRun, Toolset, ToolSource
 
 if TYPE_CHECKING:
     from codeagent.tools.grouping import ToolGroup  # needed only for a configuration with groups
@@ -71,6 +71,11 @@ class Toolsets:
 
     def add(self, source: ToolSource) -> None:
         """Add a source, and start it if the others run. If its name is taken, it is a problem and is not used."""
+        if source.name in BUILT_IN_SETS and not isinstance(source, BuiltInSet):
+            text = "a built-in set has this name, so it is not used; give it another name"
+            self._doubled.append(ToolProblem(source.name, text))
+            self.moved = True
+            return
         if source.name in self._runs:
             self._doubled.append(ToolProblem(source.name, "two sources of tools have this name: the first is used"))
             self.moved = True
@@ -146,7 +151,8 @@ class Toolsets:
             from codeagent.tools.grouping import digest_of  # needed only if a model divided a source
 
             digests[source] = digest_of(listings[source].tools)
-        groups = (one for one in self._groups.values() if one.source in found and one.name not in found)
+        taken = found.keys() | BUILT_IN_SETS
+        groups = (one for one in self._groups.values() if one.source in found and one.name not in taken)
         parts: dict[str, Toolset] = {}
         for group in groups:
             if group.digest in ("", digests.get(group.source)):
@@ -183,7 +189,7 @@ class Toolsets:
             ):  # a split is stored for any conversation that has its source
                 text = f"there is no source of tools named {group.source}{nearest_or_all(group.source, self._runs)}"
                 missing.append(_problem_of(group, text))
-            elif group.name in self._runs or self._groups[group.name] is not group:
+            elif group.name in self._runs.keys() | BUILT_IN_SETS or self._groups[group.name] is not group:
                 missing.append(_problem_of(group, f"another toolset is named {group.name}, and is used"))
         told = (problem for run in self._runs.values() for problem in run.listing.problems)
         return (*told, *self._doubled, *missing)

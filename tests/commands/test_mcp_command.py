@@ -36,7 +36,7 @@ def test_an_added_server_is_listed_with_what_it_starts_and_can_be_removed(produc
 
 
 def test_a_server_with_a_url_is_added_with_its_headers_and_no_value_of_one_is_printed(product: Product) -> None:
-    done = product.call("mcp", "add", "web", "https://x.org/mcp", "--header", "Authorization=Bearer hush-hush")
+    done = product.call("mcp", "add", "site", "https://x.org/mcp", "--header", "Authorization=Bearer hush-hush")
     listed = product.call("mcp", "list")
     assert done.code == 0 and "sends Authorization" in listed.out and "https://x.org/mcp" in listed.out
     assert "hush" not in done.out + done.err + listed.out + product.call("mcp", "list", "--json").out
@@ -44,9 +44,15 @@ def test_a_server_with_a_url_is_added_with_its_headers_and_no_value_of_one_is_pr
 
 def test_a_server_is_added_with_the_client_that_was_registered_for_it(product: Product) -> None:
     client = ("--client-id", "our-id", "--client-secret", "${SECRET}", "--callback-port", "8080")
-    assert product.call("mcp", "add", "web", "https://x.org/mcp", *client).code == 0
+    assert product.call("mcp", "add", "site", "https://x.org/mcp", *client).code == 0
     listed = product.call("mcp", "list").out
     assert "logs in as our-id" in listed and "the variable SECRET is not set" in listed
+
+
+def test_a_server_cannot_take_the_name_of_a_built_in_set(product: Product) -> None:
+    done = product.call("mcp", "add", "web", "https://x.org/mcp")
+    assert done.code == 2 and "web is the name of a built-in set of tools; give the server another name" in done.err
+    assert product.call("mcp", "list").out.startswith("no server is configured")
 
 
 def test_a_server_for_this_machine_says_so(product: Product) -> None:

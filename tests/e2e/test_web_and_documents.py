@@ -274,7 +274,6 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_kept(
 
 
 def test_a_document_cannot_take_the_name_of_another_set_or_document(product: Product) -> None:
-    configure(product, '[toolsets]\noffer = ["web"]\n')
     (product.workspace / "shop.yaml").write_text(SHOP)
     add_shop = ("tools", "add", "openapi", "shop.yaml", "--host", "shop.example", "--name")
     assert "another toolset named web" in product.call(*add_shop, "web").err

@@ -2,15 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.children import Children
+from codeagent.bootstrap import Place
+from codeagent.bootstrap.sources import _built_in_sets
+from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
+from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.tools import source as module
 from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets
@@ -273,6 +280,21 @@ async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a
     assert change is not None and [one.where for one in change.problems] == ["lab"]
 
 
+@for_each("name", sorted(BUILT_IN_SETS))
+def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_not(name: str) -> None:
+    toolsets = Toolsets([Source(name, "fetch"), Source("hub", "issues")])
+    assert list(toolsets.all()) == ["hub"]
+    assert [str(one) for one in toolsets.problems()] == [
+        f"{name}: a built-in set has this name, so it is not used; give it another name"
+    ]
+
+
+def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
+    place = Place(tmp_path, tmp_path / "state", {})
+    dependencies: Any = SimpleNamespace(place=place, children=Children(), file_tools=lambda: (), built_in=lambda: ())
+    assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
+
+
 async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:
     sources = [Source("slow", held=True), Source("ready", "one"), Source("down", fails=9)]
     toolsets = Toolsets(sources)
@@ -440,7 +462,7 @@ def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affe
 
 
 async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and_nothing_is_turned_on() -> None:
-    waiting, slow = Source("web", "fetch", "search", waiting=True), Source("hub", "hub_issues", "read", held=True)
+    waiting, slow = Source("site", "fetch", "search", waiting=True), Source("hub", "hub_issues", "read", held=True)
     toolsets = Toolsets([waiting, slow, Source("down", fails=9)], allow=AllowList((("f*", "h*", "toolset_use"),)))
     catalog = catalog_of(toolsets)
     toolsets.begin()
