@@ -146,6 +146,10 @@ class Executor:
         """Whether the same call may give another result each time."""
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
+    def unread(self, call: ToolCall) -> bool:
+        """Whether the call is refused until the model has read the documentation of its tool."""
+        return call.name in self.tools and self._environment.unread(self.tools.get(call.name))
+
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
         try:

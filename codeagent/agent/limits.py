@@ -343,14 +343,22 @@ class RepeatCounter:
     time has passed.
     """
 
-    def __init__(self, repeatable: Callable[[ToolCall], bool]) -> None:
-        """`repeatable` says whether the call may give another result each time."""
+    def __init__(self, repeatable: Callable[[ToolCall], bool], unread: Callable[[ToolCall], bool]) -> None:
+        """`repeatable` says whether the call may give another result each time.
+
+        `unread`: it is refused until its documentation is read; once it is, the call is not a repeat of the refused one.
+        """
         self._repeatable = repeatable
-        self._rows: dict[tuple[str, str], int] = {}
+        self._unread = unread
+        self._rows: dict[tuple[str, str, bool], int] = {}
 
     def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
         """Count the next answer; return, by call id, how many answers in a row contain the call, from 1."""
-        keys = {call.id: (call.name, _canonical(call.arguments)) for call in calls if not self._repeatable(call)}
+        keys = {
+            call.id: (call.name, _canonical(call.arguments), self._unread(call))
+            for call in calls
+            if not self._repeatable(call)
+        }
         self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
         return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
 

@@ -121,7 +121,7 @@ class Loop:
         self._call_ids = context.call_ids
         self._batches = 0
         self._nudges = Nudges(self._emitter)
-        self._repeats = RepeatCounter(self._executor.repeatable)
+        self._repeats = RepeatCounter(self._executor.repeatable, self._executor.unread)
         self._repeated: dict[str, int] = {}
         self._mode: Mode | None = self._permissions.mode
         self.meter = RunMeter(conversation.limits, above=context.above)

@@ -21,7 +21,7 @@ from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, St
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import RunGroup
+from codeagent.core.groups import Group, RunGroup
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
@@ -185,6 +185,8 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = _what_to_do(args, settings, place)
+    if isinstance(prompt, RunGroup) and settings.model is None:
+        settings = _with_model_of(prompt.group, settings, place)
     require_model(settings)
     return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume)
 
@@ -223,6 +225,17 @@ def _group(args: argparse.Namespace) -> RunGroup:
     if not given.strip():
         raise ConfigError(f"{shown} has no task, so give PROMPT; nothing was run")
     return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
+
+
+def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
+    """Return the settings with the model of the first agent, if each has one. Raises ConfigError if one has none."""
+    from codeagent.bootstrap.describe import describe_tools  # few groups run without a model of their own
+
+    files = {agent.name: agent.model for agent in describe_tools(place, settings).agents}
+    models = {one.definition.name: one.definition.model or files.get(one.base or "") for one in group.members}
+    if without := [name for name, model in models.items() if model is None]:
+        raise ConfigError(f"no model is set, and {', '.join(without)} has none: give --model NAME; nothing was run")
+    return settings.model_copy(update={"model": next(iter(models.values()))})
 
 
 async def work(

@@ -95,6 +95,15 @@ def test_a_tool_of_a_set_waits_for_its_documentation_if_that_is_required(product
     assert results(again.events)[-1]["content"][0]["text"] == "1"
 
 
+def test_a_call_that_had_to_wait_for_its_documentation_is_no_repeat_of_itself(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files"]\nrequire_info = true\n')
+    put(product.workspace, "p.json", '{"a": 1}\n')
+    look, info = ("json_read", {"path": "p.json", "at": "/a"}), ("info", {"name": "json_read"})
+    done = product.run(product.script(calls(look), calls(look, info), calls(look), say("done")), "--output", "jsonl")
+    kinds = [result["error"] and result["error"]["kind"] for result in results(done.events)]
+    assert kinds == ["skipped", "skipped", None, None] and done.code == 0
+
+
 def test_a_child_reads_the_documentation_itself_if_it_can(product: Product) -> None:
     put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["files", "agents"]\nrequire_info = true\n')
     put(product.workspace, "p.json", '{"a": 1}\n')

@@ -260,6 +260,24 @@ def test_what_does_not_fit_a_group_is_refused(product: Product, arguments: tuple
     assert run(product, *arguments, prompt=None).err.splitlines()[-1] == f"codeagent: {said}"
 
 
+def test_a_group_needs_no_model_if_each_agent_has_one(product: Product) -> None:
+    folder = product.home / "config/codeagent/agents"
+    folder.mkdir(parents=True)
+    head = f"name: reader\ndescription: reads\nmodel: {product.script(say('from a file'))}"
+    (folder / "reader.md").write_text(f"---\n{head}\n---\nBe brief.\n")
+    own = {"name": "a", "prompt": "A", "model": product.script(say("of its own"))}
+    group(product, [own, {"name": "b", "agent": "reader"}], start=["a", "b"])
+    command = ("run", "go", "--group", "group.yaml", "--sandbox", "off")
+    done = product.call(*command)
+    assert done.code == 0 and "of its own" in done.out and "from a file" in done.out, done.err
+    group(product, [own, {"name": "b", "prompt": "B"}])
+    refused = product.call(*command)
+    assert refused.code == 2
+    assert refused.err.splitlines()[-1] == (
+        "codeagent: no model is set, and b has none: give --model NAME; nothing was run"
+    )
+
+
 def test_the_how_to_is_true(product: Product) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/groups.md").read_text()
     keys = [key for fields in (GroupFields, MemberFields) for key in fields.model_fields]
