@@ -190,7 +190,7 @@ def bare_json(source: Source, known: Collection[str], as_written: Collection[str
             break
     raw = source.block()
     if calls := candidate.calls(raw):
-        return BlockEnd(tuple(ParsedCall(*call) for call in calls))
+        return BlockEnd(tuple(ParsedCall(*call) for call in calls), tentative=raw)
     if candidate.state != "whole" and candidate.is_recognised():
         return BlockEnd((BrokenCall(name_in(raw), raw, why),), doubt=True)
     return BlockEnd((Text(raw),))
@@ -199,7 +199,7 @@ def bare_json(source: Source, known: Collection[str], as_written: Collection[str
 class FencedJson:
     """JSON in a code fence: calls if the fence holds nothing else, and ordinary code otherwise.
 
-    If the fence does not say that it holds JSON, the calls are tentative.
+    If the fence does not say that it holds JSON, it must be alone; any other may follow words.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class FencedJson:
     def _called(self) -> BlockEnd:
         says_json = bool(self._opened.strip("` \n"))
         whole = self._opened + self._source.block()
-        return BlockEnd(tuple(ParsedCall(*call) for call in self._calls), tentative="" if says_json else whole)
+        return BlockEnd(tuple(ParsedCall(*call) for call in self._calls), tentative=whole, alone=not says_json)
 
     def _broken(self) -> Block:
         """Read up to the end of the fence: that is the raw text of a call. Raises AnswerEnded."""

@@ -142,7 +142,9 @@ class BlockEnd:
     doubt: bool = False
     """It is uncertain where the block ended: no later block of the answer may run."""
     tentative: str = ""
-    """What the calls become, as text, if the answer has any other text."""
+    """What the pieces become, as text, if words follow; empty if they are calls in any case."""
+    alone: bool = False
+    """A tentative block is text also if words come before it."""
     fence: int = 0
     """The block was an ordinary code fence of that many backticks, and what follows is inside."""
 

@@ -32,8 +32,10 @@ class _Held:
     space: str
     """White space before the pieces."""
     text: str
-    """What the pieces become if the answer has words; empty if they are calls in any case."""
+    """What the pieces become if words follow; empty if they are calls in any case."""
     pieces: tuple[AnswerPiece, ...]
+    doubt: bool
+    """As of a BlockEnd."""
 
 
 class Reader:
@@ -169,16 +171,16 @@ class Reader:
             self._source.skip(len(self._source.data))
         if not more and self._is_thinking and self._unsure is None:
             self._unsure = len(self._out)
-        if end.tentative and self._worded:
+        if end.tentative and self._worded and end.alone:
             self._emit(end.tentative)
-        elif end.tentative:
-            self._hold(end.tentative, end.pieces)
+        elif end.tentative or (self._held and not any(isinstance(piece, Text) for piece in end.pieces)):
+            self._hold(end)
         else:
             for piece in end.pieces:
                 self._give(piece)
+            self._doubt = self._doubt or end.doubt
         self._last = "\n" if self._is_thinking else self._last
         self._is_thinking = False
-        self._doubt = self._doubt or end.doubt
         if end.again:
             self._source.again(end.again)
         if end.fence:
@@ -273,7 +275,7 @@ class Reader:
             self._emit(piece.text)
             return
         if self._held:
-            self._hold("", (piece,))
+            self._hold(BlockEnd((piece,)))
             return
         if self._doubt and isinstance(piece, ParsedCall):
             piece = BrokenCall(piece.name, f"{piece.name} {piece.arguments}", DOUBT)
@@ -303,9 +305,9 @@ class Reader:
         self._space.append(text[len(kept) :])
         self._after_block = False
 
-    def _hold(self, text: str, pieces: tuple[AnswerPiece, ...]) -> None:
-        """Keep the pieces until it is known whether words follow, which makes them `text`."""
-        self._held.append(_Held("".join(self._space), text, pieces))
+    def _hold(self, end: BlockEnd) -> None:
+        """Keep the pieces until it is known whether words follow."""
+        self._held.append(_Held("".join(self._space), end.tentative, end.pieces, end.doubt))
         self._after_a_block()
 
     def _after_a_block(self) -> None:
@@ -324,6 +326,7 @@ class Reader:
             behind, self._space = self._space, [one.space]
             for piece in one.pieces:
                 self._give(piece)
+            self._doubt = self._doubt or one.doubt
             self._space = behind
 
     def _release(self, text: str) -> None:

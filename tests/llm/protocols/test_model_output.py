@@ -110,14 +110,15 @@ CALLS = {
     "json, in two fences of which one says json": Case(
         JSON, f"```\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```", (LS, LS)
     ),
-    "json, in two fences of which one says json, and words": Case(
-        JSON, f"```\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\nWords.", (LS,), f"```\n{OBJECT}\n```\nWords."
+    "json, at the end of words": Case(JSON, f"First I look.\n```json\n{OBJECT}\n```\n", (LS,), "First I look."),
+    "json, bare, at the end of words": Case(JSON, f"I call {OBJECT}", (LS,), "I call"),
+    "json, an example and then the call": Case(
+        JSON, f"```json\n{OBJECT}\n```\nlists a folder:\n{OBJECT}", (LS,), f"```json\n{OBJECT}\n```\nlists a folder:"
     ),
     "json, several in one fence": Case(JSON, f"```json\n[{OBJECT},\n {OBJECT}]\n```", (LS, LS)),
     "json, line by line": Case(JSON, f"```json\n{OBJECT}\n{OBJECT}\n```", (LS, LS)),
     "json, bare": Case(JSON, OBJECT, (LS,)),
     "json, bare, several": Case(JSON, f"{OBJECT}; {OBJECT}\n{OBJECT}", (LS, LS, LS)),
-    "json, within a sentence": Case(JSON, f"I call {OBJECT} now.", (LS,), "I call now."),
     "json, parameters": Case(JSON, '{"name": "bash", "parameters": {"command": "ls"}}', (LS,)),
     "json, OpenAI's message": Case(
         JSON, '{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]}',
@@ -161,6 +162,9 @@ TEXT = {
     "qwen, in a fence that is never closed": Case(HERMES, f"```\n{QWEN}"),
     "xml, in a fence": Case(XML, f"```xml\n{INVOKE}\n```"),
     "xml, other tags": Case(XML, '<div name="bash"><p>ls</p></div>'),
+    "json, within a sentence": Case(JSON, f"I call {OBJECT} now."),
+    "json, an example in a fence": Case(JSON, f"A call looks like this:\n```json\n{OBJECT}\n```\nYou can try it."),
+    "json, an example of several": Case(JSON, f"```json\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\nare two calls."),
     "json, an unknown tool": Case(JSON, '{"name": "nope", "arguments": {}}'),
     "json, another shape": Case(JSON, '{"name": "bash", "arguments": {}, "comment": 1}'),
     "json, without arguments": Case(JSON, '{"name": "bash"}'),
@@ -294,7 +298,6 @@ def test_malformed_arguments_are_passed_on_as_they_are(case: Case) -> None:
         (HERMES, f"<tool_call>{OBJECT}</tool_call>"),
         (HERMES, QWEN),
         (XML, INVOKE),
-        (JSON, OBJECT),
         (MARKED, f"<<call {OBJECT} >>"),
     ],
 )
@@ -303,6 +306,13 @@ def test_a_call_is_out_the_moment_its_block_closes(protocol: TextProtocol, block
     before = parser.feed(block[:-1])
     assert calls(before) == []
     assert calls(parser.feed(block[-1])) == [LS]
+
+
+@pytest.mark.parametrize("form", ["json", "bare json"])
+def test_plain_json_is_a_call_only_once_nothing_can_follow_it(form: str) -> None:
+    parser = JSON.parser(TOOLS)
+    assert calls(parser.feed(CALL_OF[form])) == []
+    assert calls(parser.close()) == [LS]
 
 
 def test_words_are_out_as_soon_as_they_cannot_begin_a_mark() -> None:

@@ -95,10 +95,11 @@ def test_a_call_that_is_rendered_is_read_back(
     tools = [ToolDefinition(name, "", {"type": "object", "properties": properties}) for name, _ in made]
     wanted = [ParsedCall(name, json.dumps(given_arguments, ensure_ascii=False)) for name, given_arguments in made]
     whole = "\n".join(protocol.render_call(call(one.name, one.arguments)) for one in wanted)
-    pieces = read(protocol, cut(f"Some words.\n{whole}\nMore words.", sizes), tools)
+    more = "" if protocol.name == "json" else "\nMore words."  # JSON with words behind it is an example
+    pieces = read(protocol, cut(f"Some words.\n{whole}{more}", sizes), tools)
     assert [(one.name, json.loads(one.arguments)) for one in calls(pieces)] == made
     assert [json.dumps(json.loads(one.arguments)) for one in calls(pieces)] == [json.dumps(one) for _, one in made]
-    assert text(pieces) == "Some words.\nMore words."
+    assert text(pieces) == f"Some words.{more}"
 
 
 @settings(max_examples=times(15))
