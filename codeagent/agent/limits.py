@@ -346,7 +346,7 @@ class RepeatCounter:
     def __init__(self, repeatable: Callable[[ToolCall], bool], unread: Callable[[ToolCall], bool]) -> None:
         """`repeatable` says whether the call may give another result each time.
 
-        `unread`: it is refused until its documentation is read; once it is, the call is not a repeat of the refused one.
+        `unread`: it is refused until its documentation is read; the call that then runs is no repeat of it.
         """
         self._repeatable = repeatable
         self._unread = unread

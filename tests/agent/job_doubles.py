@@ -72,7 +72,12 @@ class Long(Tool[LongArgs]):
             raise Cancelled("it was stopped") from None
         if self._how[args.key] == "badly":
             raise Failed("it broke", details={"exit_code": 3})
-        return ToolResult.from_text(f"{args.key} is done", details={"exit_code": 0})
+        text = (
+            "\n".join(f"line {n}" for n in range(2_000))
+            if self._how[args.key] == "at length"
+            else f"{args.key} is done"
+        )
+        return ToolResult.from_text(text, details={"exit_code": 0})
 
     def _gate(self, gates: dict[str, asyncio.Event], key: str) -> asyncio.Event:
         return gates.setdefault(key, asyncio.Event())

@@ -93,7 +93,7 @@ class JobRun:
     def _finished(self, result: ToolResult, seconds: float) -> JobFinished:
         status, code = self._status(result), result.details.get("exit_code")
         exit_code = code if isinstance(code, int) else None
-        tail, handle = self._tail(result)
+        tail, handle, lines = self._tail(result)
         summary = f"exit code {exit_code}" if exit_code is not None else ""
         if result.error is not None:
             summary = one_line(result.error.message, _SUMMARY)
@@ -110,7 +110,7 @@ class JobRun:
             summary=summary,
             tail=tail,
             exit_code=exit_code,
-            lines=self.output.lines,
+            lines=lines,
             handle=handle,
             duration_ms=round(seconds * 1000),
         )
@@ -120,21 +120,22 @@ class JobRun:
             return "done"
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
 
-    def _tail(self, result: ToolResult) -> tuple[str, str | None]:
-        """Return what the model reads of the result, and the handle of the whole if there is more."""
+    def _tail(self, result: ToolResult) -> tuple[str, str | None, int]:
+        """Return what the model reads of the result, the handle of the whole if there is more, and its lines."""
         kept = result.details.get("handle")
         self._handle = kept if isinstance(kept, str) and not self.output.whole else None
         answer = text_of(result.content)
+        printed = self.output.lines
         if not answer:
-            return self.output.tail(TAIL), None if self.output.characters <= TAIL else self.output.handle
+            return self.output.tail(TAIL), None if self.output.characters <= TAIL else self.output.handle, printed
         if len(answer) <= TAIL and self._handle is None and not result.details.get("truncated"):
-            return answer, None
-        return end_of(answer, TAIL), self._handle or self._handle_of(answer)
+            return answer, None, printed
+        if self._handle is not None or self.output.characters >= len(answer) // 2:
+            return end_of(answer, TAIL), self._handle or self.output.handle, printed
+        return end_of(answer, TAIL), self._kept(answer), len(answer.splitlines())
 
-    def _handle_of(self, answer: str) -> str | None:
-        """Return the handle of the whole answer: that of the output, or of the answer if that is more than output."""
-        if self.output.characters >= len(answer) // 2:
-            return self.output.handle
+    def _kept(self, answer: str) -> str | None:
+        """Keep an answer that is more than what was printed, and return its handle."""
         sink = self._outputs.create(self._job.call_id)
         sink.write(answer)
         sink.close()

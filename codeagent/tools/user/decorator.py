@@ -61,9 +61,9 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
 
     The function is returned unchanged. `name` and `description` replace those of the function; `label` is shown to the
     user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
-    files or anything. `timeout` in seconds, `max_calls` in one run, `output_limit` in characters. `mode`: direct, or
-    background for a job; an async generator is stateful. `hint` is a sentence for the system prompt, `documentation`
-    Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
+    files or anything. `timeout` in seconds (default 120, none for a job), `max_calls` in one run, `output_limit` in
+    characters. `mode`: direct, or background for a job; an async generator is stateful. `hint` is a sentence for the
+    system prompt, `documentation` Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
     Raises TypeError and ValueError for anything else, at the line of the decorator.
     """
     known = [about.name for about in fields(ToolMark)]

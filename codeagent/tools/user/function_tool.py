@@ -60,6 +60,10 @@ class MarkedFunction:
         return self.marked.name if self.marked.name is not None else self.function.__name__
 
 
+TIMEOUT = 120.0
+"""Seconds that a call may take unless the function says otherwise, as with a tool in YAML; a job has no such limit."""
+
+
 class FunctionTool(Tool[FunctionArgs]):
     """Runs a function; what it prints is passed on at once, and put before what it returns."""
 
@@ -73,7 +77,8 @@ class FunctionTool(Tool[FunctionArgs]):
         self.mode = marked.mode or ("stateful" if inspect.isasyncgenfunction(found.function) else "direct")
         self.permission = marked.approval
         self.effect = marked.effect
-        self.timeout = marked.timeout
+        limited = marked.timeout is None and self.mode == "direct"
+        self.timeout = TIMEOUT if limited else marked.timeout
         self.max_calls = marked.max_calls
         self.output_limit = marked.output_limit
         self.concurrency = "shared" if marked.effect == "nothing" else "exclusive"

@@ -6,7 +6,7 @@ import pytest
 
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Background, FollowUp, RunShell, Stop
-from codeagent.core.events import JobStarted, RunFinished, ToolResultAdded
+from codeagent.core.events import JobFinished, JobStarted, RunFinished, ToolResultAdded
 from codeagent.core.messages import text_of, transcript_problems
 from codeagent.core.notices import RunStopped
 from tests.agent.doubles import Turn, of
@@ -50,6 +50,19 @@ async def test_a_call_in_the_background_is_answered_at_once_and_its_end_is_told_
     assert result_texts(b)[0] == "job job-1 started: a\nYou will be told when it ends."
     assert b.notes() == ["(job-1,\n> long a: done, exit code 0\nIts output:\n> a is done\n)"]
     assert transcript_problems(b.agent.history) == []
+
+
+async def test_of_a_long_value_that_a_job_returned_all_lines_are_counted() -> None:
+    b = Backstage(Turn("", BACKGROUND), Turn("", (long("b"),)), Turn("I see"))
+    running = asyncio.ensure_future(b.run())
+    await b.long.running()
+    b.long.end("a", "at length")
+    await b.until("job.finished")
+    b.long.end("b")
+    await running
+    (finished,) = of(b.events, JobFinished)
+    assert finished.handle is not None and finished.lines == 2_000
+    assert f'[output_read(id="{finished.handle}") shows all 2000 lines]' in b.notes()[0]
 
 
 async def test_a_job_that_fails_is_told_of_with_its_reason() -> None:

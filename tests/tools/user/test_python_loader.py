@@ -41,6 +41,12 @@ def test_a_marked_function_is_a_tool(author: Author) -> None:
     assert author.load(COUNT).problems == ()
 
 
+def test_a_call_has_a_time_limit_unless_it_is_a_job(author: Author) -> None:
+    [tool] = author.load(COUNT).tools
+    [job] = author.load(COUNT.replace("@register_tool", "@register_tool(mode='background')")).tools
+    assert (tool.timeout, job.timeout) == (120, None)
+
+
 def test_the_decorator_has_the_say(author: Author) -> None:
     said = (
         "name='counts-it', label='Count!', description='Counts what is in a file.', approval='auto', effect='nothing', "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.ports import CommandResult
 from codeagent.core.tool import Tool
 from codeagent.sandbox.host import HostSandbox
 from codeagent.tools.user.decorator import ToolMark
@@ -42,6 +43,13 @@ async def test_tests_are_run_in_the_sandbox(author: Author) -> None:
     result = await author.call(example(author, "run_tests"), module="a b")
     assert sandbox.commands[0].text == "python3 -m pytest -q 'tests/a b'"
     assert result.content[0].text == "3 passed"  # type: ignore[union-attr]  # text
+
+
+async def test_tests_that_fail_are_returned_with_their_output(author: Author) -> None:
+    author.sandbox = FakeSandbox([("stdout", b"1 failed: test_sum\n")], CommandResult(exit_code=1))
+    result = await author.call(example(author, "run_tests"), module="a")
+    assert "1 failed: test_sum" in result.content[0].text  # type: ignore[union-attr]  # text
+    assert "exit code 1" in result.content[0].text  # type: ignore[union-attr]  # text
 
 
 async def test_lines_are_sorted_inside(author: Author, tmp_path: Path) -> None:
