@@ -294,12 +294,7 @@ def test_malformed_arguments_are_passed_on_as_they_are(case: Case) -> None:
 
 @for_each(
     ("protocol", "block"),
-    [
-        (HERMES, f"<tool_call>{OBJECT}</tool_call>"),
-        (HERMES, QWEN),
-        (XML, INVOKE),
-        (MARKED, f"<<call {OBJECT} >>"),
-    ],
+    [(HERMES, f"<tool_call>{OBJECT}</tool_call>"), (HERMES, QWEN), (XML, INVOKE), (MARKED, f"<<call {OBJECT} >>")],
 )
 def test_a_call_is_out_the_moment_its_block_closes(protocol: TextProtocol, block: str) -> None:
     parser = protocol.parser(TOOLS)
