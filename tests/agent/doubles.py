@@ -275,6 +275,9 @@ class Place:
     def check(self) -> None:
         return None
 
+    def resolve(self, path: str) -> str:
+        return path
+
 
 @dataclass
 class Scene:
