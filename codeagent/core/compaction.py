@@ -16,6 +16,11 @@ from codeagent.core.sanitize import on_one_line, quoted
 
 CompactionCause = Literal["window", "overflow", "user"]
 """The window is nearly full; the provider refused a request as too long; the user asked for it."""
+TOKENS_PER_CHARACTER = 0.3
+"""What is assumed before a provider has counted."""
+PREVIEW = 300
+"""Characters that stay of a pruned text; of one that the model has not seen yet, `PREVIEW_UNSEEN`."""
+PREVIEW_UNSEEN = 1_500
 _LONGEST_QUESTION = 300
 _PER_IMAGE = 4_000
 """How many characters an image counts as: about 1,000 tokens."""
@@ -156,6 +161,15 @@ def compacted_words(event: ContextCompacted) -> str:
     gone = "replaced by the summary" if event.summary else "left out"
     replaced = f"{event.replaced} message{'s' * (event.replaced != 1)} {gone}"
     return f"compacted: {replaced}{f' and {results} left out' if event.pruned else ''}; {gained}"
+
+
+def preview(text: str, handle: str, *, unseen: bool) -> str:
+    """Return what stays of a pruned text; what is not text cannot be read by its handle."""
+    kept = text[: PREVIEW_UNSEEN if unseen else PREVIEW]
+    left_out = len(text) - len(kept)
+    if not left_out:
+        return f"{kept}\n[… an image was left out to make room; read it again if you need it …]".lstrip()
+    return f'{kept}\n[… {left_out} characters left out to make room; output_read(id="{handle}") shows them …]'
 
 
 def start_of_tail(messages: Sequence[Message], tail: int) -> int:

@@ -14,6 +14,7 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
+from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, SessionError
 from codeagent.core.events import (
     JobUpdated,
@@ -30,7 +31,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
-from codeagent.core.ports import OutputPage, SandboxInfo
+from codeagent.core.ports import OutputPage, OutputStore, SandboxInfo
 from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import Toolbox
@@ -204,6 +205,18 @@ class SessionClient:
     async def files(self) -> tuple[str, ...]:
         """Return the paths of the workspace that are not ignored, for `@`; directories end with a slash."""
         return await self.launcher.files()
+
+    @property
+    def reads_kept_texts(self) -> bool:
+        """Whether the model has the tool that reads what `keep_text` keeps."""
+        tools = () if self._runtime is None else self._runtime.next_request().tools
+        return any(tool.name == "output_read" for tool in tools)
+
+    async def keep_text(self, text: str) -> str:
+        """Keep a long text as a file of the session; return what is sent instead of it. Raises CodeagentError."""
+        if self._runtime is None:
+            raise CodeagentError(_STARTING)
+        return await asyncio.to_thread(_kept, self._runtime.outputs, text)
 
     async def full_output(self, call_id: str) -> str | None:
         """Return the whole text of a call's result, even if it was too long for the model; None if it is gone."""
@@ -410,6 +423,20 @@ def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
     """Read and reduce a session; also returns the number of its last event. Blocks on a file."""
     recorded = launcher.recorded(session_id)
     return *replayed(recorded), max((event.seq for event in recorded if event.agent == MAIN), default=0)
+
+
+def _kept(outputs: OutputStore, text: str) -> str:
+    """Keep a text, and return its beginning with its handle; blocks on a file. Raises CodeagentError."""
+    sink = outputs.create("paste")
+    sink.write(text)
+    sink.close()
+    try:
+        lost = outputs.read(sink.handle, 1, 1).dropped_bytes
+    except (KeyError, OSError):
+        lost = len(text)
+    if lost:
+        raise CodeagentError("the text could not be kept as a file: there is no room for it; nothing was sent")
+    return preview(text, sink.handle, unseen=True)
 
 
 def _whole(read: Callable[[int, int], OutputPage]) -> str:

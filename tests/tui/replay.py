@@ -74,6 +74,7 @@ class ReplayClient(SessionClient):
     """A conversation that only shows what was recorded, and notes the acts made on it."""
 
     running = False
+    reads_kept_texts = True
 
     def __init__(self, state: UiState, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
         super().__init__(FakeLauncher(), state)
@@ -93,6 +94,8 @@ class ReplayClient(SessionClient):
         """Why acts are refused."""
         self.refuses = ""
         """Why it does not start."""
+        self.full = ""
+        """Why no text can be kept."""
         self.past = FakeRewind()
 
     async def open(self, options: LaunchOptions) -> Missing | None:
@@ -188,6 +191,12 @@ class ReplayClient(SessionClient):
 
     async def files(self) -> tuple[str, ...]:
         return ("src/", "src/dates.py", "tests/", "tests/test_dates.py")
+
+    async def keep_text(self, text: str) -> str:
+        if self.full:
+            raise CodeagentError(self.full)
+        self.told.append(("keep_text", text))
+        return "[beginning of a file]"
 
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(f"line {number}" for number in range(1, 1001))

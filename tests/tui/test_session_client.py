@@ -501,3 +501,20 @@ async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(monkey
     may_end.set()
     await second
     assert ended.is_set() and launcher.closed == 1
+
+
+async def test_a_long_text_is_kept_where_the_tool_of_the_model_finds_it() -> None:
+    launcher = FakeLauncher()
+    client, _, _ = await ready(launcher)
+    text = "line\n" * 1_000
+
+    assert not client.reads_kept_texts
+    launcher.coming = ModelRequest("", (), (ToolDefinition("output_read", "", {}),))
+    assert client.reads_kept_texts
+    sent = await client.keep_text(text)
+    runtime = client._runtime
+    assert runtime is not None
+    (handle,) = runtime.outputs.handles()
+    assert f'output_read(id="{handle}")' in sent and sent.startswith("line\n") and len(sent) < 1_700
+    assert "\n".join(runtime.outputs.read(handle, 1, 1_001).lines) == text
+    await client.close()

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from codeagent.agent.compaction.plan import LARGE, TokenGauge, length_of, preview, request_characters
-from codeagent.core.compaction import CompactionCause, ContextCompacted, MovedText, characters, is_kept
+from codeagent.agent.compaction.plan import LARGE, TokenGauge, length_of, request_characters
+from codeagent.core.compaction import CompactionCause, ContextCompacted, MovedText, characters, is_kept, preview
 from codeagent.core.events import Notice
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest

@@ -3,7 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from codeagent.core.compaction import ContextCompacted, characters, compacted, is_kept
+from codeagent.core.compaction import (
+    PREVIEW,
+    PREVIEW_UNSEEN,
+    TOKENS_PER_CHARACTER,
+    ContextCompacted,
+    characters,
+    compacted,
+    is_kept,
+)
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, Usage, text_of
 from codeagent.core.model import ModelRequest
@@ -24,15 +32,11 @@ _HELPED = 0.1
 """The share of the window that a compaction has to free to be of any help."""
 _LONGEST_PAUSE = 5
 """How often the pause before the next paid attempt doubles, if one after the other is of no help."""
-_PREVIEW = 300
-"""Characters that stay of a pruned result; of one that the model has not seen yet, `_PREVIEW_UNSEEN`."""
-_PREVIEW_UNSEEN = 1_500
 _TO_READ_SHARE = 0.85
 """The share of the room that is sent to be summarized."""
 _SHORTENED = (LARGE, 500, 100)
 """Characters to which results are shortened, step by step, until the text to summarize fits."""
 _SEARCHED = "[… what the provider's own tools brought is left out here …]"
-_USUAL_RATIO = 0.3
 _RATIOS = (0.1, 2.0)
 
 
@@ -97,7 +101,7 @@ class TokenGauge:
     """Estimates the tokens of a request from its characters, and learns from what the provider counted."""
 
     def __init__(self) -> None:
-        self._ratio = _USUAL_RATIO
+        self._ratio = TOKENS_PER_CHARACTER
 
     def learn(self, sent: int, usage: Usage) -> None:
         """Learn from an answered request of this many characters; one that was not counted teaches nothing."""
@@ -150,7 +154,7 @@ def make_plan(messages: Sequence[Message], room: int, *, summarize: bool) -> Com
     """
     start = _start_of_tail(messages, round(min(room, length_of(messages)) * _TAIL_SHARE))
     old = [message for message in messages[:start] if _is_large(message, LARGE)]
-    gained = sum(characters(message) - _PREVIEW for message in old)
+    gained = sum(characters(message) - PREVIEW for message in old)
     if not summarize and old and length_of(messages) - gained <= room * _ENOUGH:
         return CompactionPlan(len(messages), tuple(message for message in old if isinstance(message, ToolMessage)))
     if all(is_kept(message) for message in messages[:start]):
@@ -174,13 +178,13 @@ def make_cut(messages: Sequence[Message], room: int) -> CompactionPlan | None:
     old = {
         at: one for at, one in enumerate(messages[:newest]) if isinstance(one, ToolMessage) and _is_large(one, LARGE)
     }
-    left = length_of(messages) - sum(characters(one) - _PREVIEW for one in old.values())
+    left = length_of(messages) - sum(characters(one) - PREVIEW for one in old.values())
     if old and left <= room * _ENOUGH:
         return CompactionPlan(len(messages), tuple(old.values()))
     for start in range(1, newest):
         before = messages[start - 1]
         if not is_kept(before):
-            left -= _PREVIEW if start - 1 in old else characters(before)
+            left -= PREVIEW if start - 1 in old else characters(before)
         if left <= room * _ENOUGH and not isinstance(messages[start], ToolMessage):
             return CompactionPlan(len(messages) - start, tuple(one for at, one in old.items() if at >= start))
     return _newest_turn(messages, newest, room)
@@ -191,7 +195,7 @@ def _newest_turn(messages: Sequence[Message], newest: int, room: int) -> Compact
     head, tail = messages[:newest], messages[newest:]
     said = length_of(filter(is_kept, head))
     pruned = _too_large(tail, max(1, room - said))
-    gained = sum(characters(one) - _PREVIEW_UNSEEN for one in pruned)
+    gained = sum(characters(one) - PREVIEW_UNSEEN for one in pruned)
     if said + length_of(tail) - gained > room > length_of(filter(is_kept, messages)):
         return CompactionPlan(0, ())
     if not pruned and all(map(is_kept, head)):
@@ -222,7 +226,7 @@ def _too_large(tail: Sequence[Message], room: int) -> tuple[ToolMessage, ...]:
             break
         if isinstance(message, ToolMessage) and _is_large(message, LARGE):
             found.append(message)
-            excess -= characters(message) - _PREVIEW_UNSEEN
+            excess -= characters(message) - PREVIEW_UNSEEN
     return tuple(found)
 
 
@@ -261,15 +265,6 @@ def _shortened(message: Message, limit: int) -> Message:
         return message
     text = text_of(message.content)
     return replace(message, content=(TextPart(text=f"{text[:limit]}\n[… shortened here …]"),))
-
-
-def preview(text: str, handle: str, *, unseen: bool) -> str:
-    """Return what stays of a pruned result; what is not text cannot be read by its handle."""
-    kept = text[: _PREVIEW_UNSEEN if unseen else _PREVIEW]
-    left_out = len(text) - len(kept)
-    if not left_out:
-        return f"{kept}\n[… an image was left out to make room; read it again if you need it …]".lstrip()
-    return f'{kept}\n[… {left_out} characters left out to make room; output_read(id="{handle}") shows them …]'
 
 
 _COMPACTED = (

@@ -19,7 +19,6 @@ from codeagent.agent.compaction.plan import (
     make_plan,
     measured,
     note_of,
-    preview,
     request_characters,
     to_summarize,
 )
@@ -39,6 +38,7 @@ from codeagent.core.compaction import (
     compacted,
     is_kept,
     open_questions,
+    preview,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled

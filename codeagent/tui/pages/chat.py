@@ -111,6 +111,7 @@ class ChatScreen(Screen[None]):
         self._place()
         self.state.give_back = self.composer.insert_back
         self.state.failed = self._failed
+        self.composer.keeps = self._keeps
         self.state.prefer = self._prefer
         for model in (self.state.status, self.state.queue, self.state.approvals, self.state.boundary):
             model.watch(self._sync_composer)
@@ -219,6 +220,27 @@ class ChatScreen(Screen[None]):
 
     def _failed(self, error: BaseException) -> None:
         self.app._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def _keeps(self, later: bool) -> bool:
+        """Keep text in the composer that does not fit into the model's window, and ask what to do with it."""
+        window, length = self.state.status.now.context_window, len(self.composer.text)
+        if window is None or length <= window or self.outbox.holds or self.composer.typed.startswith("!"):
+            return False
+        from codeagent.tui.pages.long_prompt import longest_prompt, shorten  # most texts fit
+
+        if length <= longest_prompt(window):
+            return False
+
+        async def ask() -> None:
+            try:
+                client = await self.outbox.ready()
+                if await shorten(self.app, self.composer, client, self.state.status.now):
+                    self.composer.send(later=later)
+            except CodeagentError as error:
+                self.tell(str(error))
+
+        self.run_worker(ask(), exit_on_error=True)
+        return True
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:

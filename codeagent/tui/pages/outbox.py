@@ -1,6 +1,7 @@
 """The outbox: passes what the user sends to the session client, or keeps it in order and on disk until there is one."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TYPE_CHECKING
@@ -246,7 +247,14 @@ class Outbox:
 
     def _begin(self, text: str) -> None:
         """Begin a run with text that was sent early, one at a time."""
-        client = self._there()
+        client, status = self._there(), self._state.status.now
+        if len(text) > (status.context_window or sys.maxsize):
+            from codeagent.tui.pages.long_prompt import longest_prompt, size_words  # most texts fit
+
+            if len(text) > longest_prompt(status.context_window):
+                self._state.give_back(text)
+                self._tell(f"not sent: {size_words(len(text), status)} · Enter says more")
+                return
         client.do(FollowUp(text) if client.running else Prompt(text))
 
     def _drop(self, early: HeldInput) -> None:

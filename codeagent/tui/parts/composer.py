@@ -1,7 +1,7 @@
 """The composer: where the user types, what its keys do, and how sent text is understood."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from textual import work
@@ -82,6 +82,8 @@ class Composer(PromptText):
         """The agent is working: Tab queues what is typed."""
         self.has_queue = False
         """Something can be taken back with Up."""
+        self.keeps: Callable[[bool], bool] = lambda later: False
+        """Asked before text is sent, `later` or now: whether it stays here, because the user is asked about it."""
         self._prompts = history
         self._walk: HistoryWalk | None = None
         self._paths: tuple[str, ...] = ()
@@ -165,13 +167,16 @@ class Composer(PromptText):
         if self.selection.is_empty and column == len(line) and line.endswith("\\"):
             self._replace_via_keyboard("\n", (row, column - 1), (row, column))
             return
-        self._send(later=False)
+        self.send(later=False)
 
     def action_follow_up(self) -> None:
         """Send the text for when the agent is done."""
-        self._send(later=True)
+        self.send(later=True)
 
-    def _send(self, *, later: bool) -> None:
+    def send(self, *, later: bool) -> None:
+        """Send the text: now, or for when the agent is done."""
+        if self.keeps(later):
+            return
         expand = self._chips.expand
         match parse_input(self.typed, self.commands):
             case None:

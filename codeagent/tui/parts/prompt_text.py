@@ -68,6 +68,16 @@ class Chips:
         self._texts[chip] = text
         return chip
 
+    def replace(self, chip: str, text: str) -> None:
+        """Put another text behind a chip."""
+        self._texts[chip] = text
+        self._expanded = ("", "")
+
+    def behind(self, typed: str) -> dict[str, str]:
+        """Return the chips of a text with the texts behind them, the longest first."""
+        shown = {hit[0]: self._texts[hit[0]] for hit in _CHIP.finditer(typed) if hit[0] in self._texts}
+        return dict(sorted(shown.items(), key=lambda item: len(item[1]), reverse=True))
+
     def clear(self) -> None:
         """Forget the texts."""
         self._texts.clear()
@@ -152,6 +162,16 @@ class PromptText(TextArea, inherit_bindings=False):
         self._show(before + behind)
         if behind and not at_end:
             self.move_cursor((row, column))
+
+    def pastes(self) -> dict[str, str]:
+        """Return the chips with the texts behind them, the longest first; a prompt without any becomes one."""
+        if not self._chips.behind(self.typed) and not self.typed.startswith("/"):
+            self._show(self._chips.add(self.typed))
+        return self._chips.behind(self.typed)
+
+    def put_behind(self, chip: str, text: str) -> None:
+        """Put another text behind a chip."""
+        self._chips.replace(chip, text)
 
     def _given(self, text: str) -> str:
         return harmless(text) if len(text) <= _LONGEST_SHOWN else self._chips.add(text)

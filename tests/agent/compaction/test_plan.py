@@ -14,11 +14,10 @@ from codeagent.agent.compaction.plan import (
     make_plan,
     measured,
     note_of,
-    preview,
     request_characters,
     to_summarize,
 )
-from codeagent.core.compaction import ContextCompacted, PrunedResult, compacted, is_kept
+from codeagent.core.compaction import ContextCompacted, PrunedResult, compacted, is_kept, preview
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
