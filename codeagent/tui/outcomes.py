@@ -72,6 +72,15 @@ def note_of(result: ToolResultAdded) -> str:
             return ""
 
 
+def lines_left_out(result: ToolResultAdded) -> int:
+    """Return how many lines the result does not show, besides the one that says so."""
+    match result.details.get("lines_left_out"):
+        case int(count) if count > 0:
+            return count - 1
+        case _:
+            return 0
+
+
 def error_of(result: ToolResultAdded) -> str:
     """Return what went wrong, unless the note already says so."""
     if result.error is None or note_of(result).startswith("exit "):

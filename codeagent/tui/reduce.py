@@ -348,9 +348,10 @@ class Reducer:
         card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
         printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
         if printed:
-            # This is the whole output; live pieces may have been merged.
+            # This is what the model gets; live pieces may have been merged.
             card.output = OutputBuffer()
             card.output.feed(printed)
+            card.output.skip(outcomes.lines_left_out(event))
         if card.state == "skipped":
             self._state.boundary.change(event.call_id, state="skipped")
         if event.name == SHELL:

@@ -275,7 +275,8 @@ class JobBoard(Observable):
         answered = row.exit_code is None and row.status == "done" and tail.rstrip() != "\n".join(printed).rstrip()
         buffer = OutputBuffer(0, _TAIL_ENDED)
         buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
-        self._rows[row.id] = replace(row, lines=max(row.lines, buffer.total))
+        buffer.skip(max(0, row.lines - buffer.total))
+        self._rows[row.id] = replace(row, lines=buffer.total)
         self._outputs[row.id] = buffer
         self._changed()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.agent.prompt import NO_PLAN, PLAN
 from codeagent.core.acts import Queued
-from codeagent.core.display import DiffBlock, TextBlock
+from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.events import MessageAdded, ProviderToolUsed, ToolCallDelta, UnknownEvent
 from codeagent.core.messages import AssistantMessage, UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
@@ -159,6 +159,26 @@ def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
     card = batch.cards[0]
     assert (card.state, card.note) == ("failed", "exit 1")
     assert card.output is not None and card.output.last(1) == ["1 failed, 4 passed"]
+
+
+def test_lines_that_a_result_leaves_out_are_counted_as_printed() -> None:
+    shown = "first\n" + "[… about 9 of 99 characters left out …]\n" + "last\n"
+    block = TerminalBlock(command="seq 1000", output=shown, exit_code=0)
+    recording = running_tests().result("c4", "bash", shown, blocks=(block,), details={"lines_left_out": 998})
+    batch = show(recording).document.blocks[-1]
+    assert isinstance(batch, Batch)
+    output = batch.cards[0].output
+    assert output is not None and (output.total, output.last(1)) == (1_000, ["last"])
+
+
+def test_a_job_that_has_ended_says_how_many_lines_came_before_those_of_its_end() -> None:
+    recording = (
+        running_tests().job("j1", "c4", "seq 5000").end_job("j1", "c4", "seq 5000", "done", tail="last\n", lines=5_000)
+    )
+    batch = show(recording).document.blocks[-2]
+    assert isinstance(batch, Batch)
+    output = batch.cards[0].output
+    assert output is not None and (output.total, output.last(2)) == (5_000, ["last"])
 
 
 def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:

@@ -67,6 +67,8 @@ class CommandOutput:
         self.characters = 0
         self.lines = 0
         self.truncated = False
+        self.lines_left_out = 0
+        """How many lines the text for the model leaves out."""
 
     @property
     def handle(self) -> str | None:
@@ -140,6 +142,7 @@ class CommandOutput:
             first, last = readable(head)[: self._head_size], readable(tail)[-self._tail_size :]
         self.truncated = True
         first, last = first[: first.rfind("\n") + 1] or first, last[last.find("\n") + 1 :] or last
+        self.lines_left_out = max(self.lines - first.count("\n") - last.count("\n"), 0)
         left_out = max(self.characters - len(first) - len(last), 0)
         return (
             f"{first}[… about {left_out} of {self.characters} characters left out ({self.lines} lines in all); "
@@ -195,6 +198,7 @@ class CommandRun:
                 "killed": result.killed,
                 "left_running": result.left_running,
                 "truncated": self.output.truncated,
+                "lines_left_out": self.output.lines_left_out,
                 "bytes": self.output.bytes,
                 "handle": self.output.handle,
             },

@@ -40,14 +40,15 @@ class OutputBuffer:
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=tail)
         self._ended = 0
+        self._unseen = 0
         self._held = ""
         self._open = ""
         self._cut = 0
 
     @property
     def total(self) -> int:
-        """How many lines were printed so far, including an unfinished one."""
-        return self._ended + self._has_open()
+        """How many lines were printed so far, including an unfinished one and those that were never fed."""
+        return self._unseen + self._ended + self._has_open()
 
     @property
     def dropped(self) -> int:
@@ -92,6 +93,10 @@ class OutputBuffer:
         else:
             self._keep(rest)
         self._grow(last)
+
+    def skip(self, lines: int) -> None:
+        """Count lines that were printed but left out of what is fed."""
+        self._unseen += lines
 
     def _cleaned(self, text: str) -> str:
         """Remove control sequences but colours, line ends and returns; hold back what the next piece may continue."""

@@ -99,6 +99,16 @@ def test_a_flood_keeps_head_and_tail_in_bounded_memory() -> None:
     assert "4194306 lines in all" in text
 
 
+@for_each(
+    ("printed", "left_out"),
+    [("x\n" * 100, 0), ("line\n" * 100_000, 93_601), ("line\n" * 100_000 + "no newline", 93_603), ("x" * 65_536, 0)],
+)
+def test_the_lines_that_the_model_is_not_shown_are_counted(printed: str, left_out: int) -> None:
+    text, output, _ = run(("stdout", printed.encode()))
+    assert output.lines_left_out == left_out
+    assert text.count("\n") - output.truncated == printed.count("\n") - left_out
+
+
 def test_one_endless_line_is_bounded_too() -> None:
     text, output, _ = run(*[("stdout", b"x" * 65536)] * 64)
     assert output.truncated
