@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 
@@ -44,17 +45,20 @@ async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer,
 
 async def server_at(address: str) -> LocalServer | None:
     """Ask the server at this address, with or without `/v1`, for its models; None if it does not list any."""
-    import httpx  # not needed before a server is named
+    from codeagent.llm.server_facts import json_of  # not needed before a server is named
+    from codeagent.net.http import HttpClient
 
     base = address.rstrip("/")
+    client = HttpClient(_NAMED_SECONDS)
     try:
-        async with httpx.AsyncClient(timeout=_NAMED_SECONDS, trust_env=False) as client:
+        async with asyncio.timeout(_NAMED_SECONDS):
             for each in dict.fromkeys((base if base.endswith("/v1") else f"{base}/v1", base)):
-                answer = await client.get(f"{each}/models")
-                if answer.status_code == 200 and (models := _listed(answer.content)):
-                    return LocalServer(httpx.URL(base).netloc.decode(), each, models)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+                if models := _listed(await json_of(client, "GET", f"{each}/models", {})):
+                    return LocalServer(urlsplit(base).netloc, each, models)
+    except TimeoutError:
         pass
+    finally:
+        await client.close()
     return None
 
 
@@ -92,18 +96,19 @@ async def _answer(host: str, port: int) -> bytes:
 
 
 def _names(answer: bytes) -> tuple[str, ...]:
-    """Read the names of the models. Raises ValueError if the answer is not a list of models."""
+    """Read the names of the models. Raises ValueError if the answer is not JSON."""
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split(b"\r\n")[0].split()
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or words[1] != b"200":
         raise ValueError("not a successful answer")
-    return _listed(body)
+    return _listed(json.loads(body))
 
 
-def _listed(body: bytes) -> tuple[str, ...]:
-    match json.loads(body):
+def _listed(answer: object) -> tuple[str, ...]:
+    """Return the names in a list of models; none if the answer is not one."""
+    match answer:
         case {"data": list(models)}:
             named = [model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)]
             return tuple(name for name in named if name.isprintable() and 0 < len(name) <= 200)[:_MOST_MODELS]
         case _:
-            raise ValueError("not a list of models")
+            return ()

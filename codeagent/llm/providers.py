@@ -1,5 +1,6 @@
 """What a model's name stands for: its provider, and with it the address, the key and the limits."""
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -425,18 +426,21 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
     if provider is None:
         return KeyTrial("unknown", "not tried")
-    import httpx  # not needed before a key is pasted
+    from codeagent.net.http import HttpClient, ProxyError, TransferError  # not needed before a key is pasted
 
     trial, row = _TRIALS[provider], providers()[provider]
     base = (row.custom_base(environment) or trial.base or row.base or "").rstrip("/")
     host = urlsplit(base).netloc or base
     sent = f"Bearer {key}" if trial.header == "Authorization" else key
     headers = {trial.header: sent, "anthropic-version": "2023-06-01"}
+    client = HttpClient(_TRIAL_SECONDS)
     try:
-        async with httpx.AsyncClient(timeout=_TRIAL_SECONDS) as client:
-            status = (await client.get(base + trial.path, headers=headers)).status_code
-    except (httpx.HTTPError, httpx.InvalidURL):
+        async with asyncio.timeout(_TRIAL_SECONDS), client.send("GET", base + trial.path, headers, None) as response:
+            status = response.status
+    except (ValueError, OSError, ProxyError, TransferError):
         return KeyTrial("unknown", f"not tried: cannot reach {host}")
+    finally:
+        await client.close()
     if status == 200:
         return KeyTrial("accepted", f"accepted by {host}")
     # Gemini answers 400 to an invalid key.

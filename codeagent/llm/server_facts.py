@@ -40,11 +40,11 @@ async def ask_server(base: str, headers: Mapping[str, str], model: str) -> Serve
     try:
         async with asyncio.timeout(_SECONDS):
             answers = await asyncio.gather(
-                _json(client, "GET", f"{root}/props", headers),
-                _json(client, "GET", f"{root}/v1/models", headers),
-                _json(client, "GET", f"{root}/api/v0/models", headers),
-                _json(client, "POST", f"{root}/api/show", headers, show),
-                _json(client, "GET", f"{root}/api/ps", headers),
+                json_of(client, "GET", f"{root}/props", headers),
+                json_of(client, "GET", f"{root}/v1/models", headers),
+                json_of(client, "GET", f"{root}/api/v0/models", headers),
+                json_of(client, "POST", f"{root}/api/show", headers, show),
+                json_of(client, "GET", f"{root}/api/ps", headers),
             )
     except TimeoutError:
         return None
@@ -107,7 +107,7 @@ def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:
     return next(named, entries[0] if len(entries) == 1 else {})
 
 
-async def _json(
+async def json_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> dict[str, Any] | None:
     """Return the object that the server answers with; empty if it answers anything else, None if it does not answer."""

@@ -1,6 +1,8 @@
 """How model servers on this machine are found."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -110,3 +112,17 @@ async def test_a_named_server_that_lists_no_models_has_none(answer: bytes) -> No
     async with listening(serve) as port:
         assert await server_at(f"http://127.0.0.1:{port}") is None
     assert await server_at("http://127.0.0.1:1") is None
+
+
+def test_the_first_screen_asks_servers_and_providers_without_loading_a_second_http_library() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "import codeagent.commands.launcher\n"
+        "from codeagent.llm.local_servers import server_at\n"
+        "from codeagent.llm.providers import try_key\n"
+        "asyncio.run(server_at('http://127.0.0.1:1'))\n"
+        "asyncio.run(try_key('OPENAI_API_KEY', 'sk-canary', {'OPENAI_API_BASE': 'http://127.0.0.1:1'}))\n"
+        "print('httpx' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -127,7 +127,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._only_key = only_key
         self._missing = missing
         self._keep_key = keep_key
-        self._list = PickerList(_rows(missing)[: 1 if only_key else None])
+        self._list = PickerList(_rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else "")
         self._hints = HintRow()
         self._key = LineInput(password=True, placeholder="Paste your API key (hidden)", compact=True, id="key")
         self._address = LineInput(placeholder="http://127.0.0.1:8000/v1", compact=True, id="address")

@@ -157,3 +157,14 @@ async def test_text_of_others_on_the_first_screen_is_shown_never_obeyed() -> Non
         await pilot.pause()
         assert "\x1b" not in app.shown
         assert "[bold]x[/]" in app.shown
+
+
+async def test_enter_takes_the_first_model_of_a_server_that_was_named() -> None:
+    app, server = StandIn(), ModelRow("openai/qwen", "at http://127.0.0.1:9/v1", True, "http://127.0.0.1:9/v1")
+    missing = Missing("model", "Choose a model of 127.0.0.1:9", servers=(server,))
+    named = LaunchOptions(api_base="http://127.0.0.1:9")
+    async with app.run_test() as pilot:
+        app.push_screen(FirstRun(missing, Drawer().keep, options=named), app.given.append)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.given == [LaunchOptions(model="openai/qwen", api_base="http://127.0.0.1:9/v1")]
