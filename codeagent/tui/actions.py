@@ -365,6 +365,12 @@ def bindings(scope: str, on: str = "") -> list[BindingType]:
     ]
 
 
+def binding_of(row_id: str, does: str) -> Binding:
+    """Return a binding of the row's keys, also of the user's own, to another action."""
+    row = next(row for row in KEYS if row.id == row_id)
+    return Binding(",".join(row.keys), does, row.about, show=False, priority=row.priority, id=row_id)
+
+
 def letters(scope: str) -> dict[str, str]:
     """Map the letters that a card shows, each the first default key of an action, to the ids of its actions."""
     return {row.keys[0]: row.id for row in KEYS if row.scope == scope}

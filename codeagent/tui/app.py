@@ -119,6 +119,13 @@ class CodeagentApp(GuardedApp):
         if page.is_current:
             page.dismiss(None)
 
+    def action_every_key(self) -> None:
+        """Show what every key does, above a page."""
+        from codeagent.tui.pages.info import KeySheet  # not needed before somebody asks
+
+        if not isinstance(self.screen, KeySheet):
+            self.push_screen(KeySheet(self.keys))
+
     async def action_quit(self) -> None:
         """End in an orderly way; the conversation stays visible while it is closed."""
         self.run_worker(self._quit(), exclusive=True, group="quit")

@@ -221,7 +221,9 @@ def recipe_row(recipe: "Recipe") -> Action:
         one_line(f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200),
         does="recipes:run",
         arguments=recipe.usage,
-        inputs=() if recipe.numbered else tuple((one.name, f"{one.means} {one.description}") for one in recipe.inputs),
+        inputs=()
+        if recipe.numbered
+        else tuple((one.name, f"{one.means}: {one.description}".removesuffix(": ")) for one in recipe.inputs),
         while_running=False,
         needs_conversation=True,
     )

@@ -70,7 +70,7 @@ async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(tm
         await pilot.press(*"/review ")
         await until(pilot, lambda: composer.choices.is_open)
         assert [line for line in shown(app) if line.startswith((" ▸ ", "   ")) and "=" in line] == [
-            " ▸ project=  a path in the workspace the folder",
+            " ▸ project=  a path in the workspace: the folder",
             "   depth=    a whole number",
             "   tone=     one of kind, harsh",
         ]

@@ -4,19 +4,20 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Paste
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from codeagent.tui.actions import bindings
+from codeagent.tui.actions import binding_of, bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import BY_ID
 from codeagent.tui.keymap import keymap_of
@@ -36,6 +37,8 @@ class Guarded(ModalScreen[ResultT]):
 
     `clock` gives seconds that never go back.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [binding_of("chat.keys", "app.every_key")]
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -251,7 +251,7 @@ class CardFrame(Vertical, can_focus=True):
             off = bool(self.line.check.problem or (write.allows and why))
         self._title.show(content.left, content.right)
         sent = f"sent: {content.sent}" if content.sent else ""
-        self._keys.show(choices, marked=content.marked, note=sent, off=off)
+        self._keys.show(choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys"))
         more = Part(f"{self.pane.below} more below" if self.pane.below else "", 50)
         self._foot.show(right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,))
         if self._keys.needed(self.size.width - _BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):

@@ -42,6 +42,7 @@ class ChoiceRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._choices: tuple[CardChoice, ...] = ()
+        self._more = ""
         self._marked = ""
         self._note = ""
         self._said = ""
@@ -50,11 +51,14 @@ class ChoiceRow(Widget):
         self.most = _MOST
         """The number of rows that it may have."""
 
-    def show(self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool) -> None:
-        """`marked` is the key of the choice that Enter chooses; a `note` replaces the choices."""
-        state = (tuple(choices), marked, note, off)
-        if state != (self._choices, self._marked, self._note, self._off):
-            self._choices, self._marked, self._note, self._off = state
+    def show(self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool, more: str = "") -> None:
+        """`marked` is the key of the choice that Enter chooses; a `note` replaces the choices.
+
+        `more` is the key that shows the keys for which there is no room.
+        """
+        state = (tuple(choices), marked, note, off, more)
+        if state != (self._choices, self._marked, self._note, self._off, self._more):
+            self._choices, self._marked, self._note, self._off, self._more = state
             self.refresh(layout=True)
 
     def say(self, note: str) -> None:
@@ -88,15 +92,19 @@ class ChoiceRow(Widget):
         return tuple(line(self._drawn(row, palette, brief=brief)) for row in rows)
 
     def _laid(self, width: int) -> tuple[bool, list[list[CardChoice]]]:
-        """Return whether to use short words, and the choices of each row; those with the lowest `keep` are dropped."""
+        """Return whether to use short words, and the choices of each row.
+
+        Those with the lowest `keep` are dropped; then the row ends with the key that shows them.
+        """
         kept = list(self._choices)
         for brief in (False, True):
             rows = self._wrapped(kept, width, brief=brief)
             if self._fit(rows, width, brief=brief):
                 return brief, rows
+        more = (CardChoice("more", "more keys", "more", label=self._more),) if self._more else ()
         while len(kept) > 1 and not self._fit(rows, width, brief=True):
             kept.remove(min(kept, key=lambda choice: choice.keep))
-            rows = self._wrapped(kept, width, brief=True)
+            rows = self._wrapped((*kept, *more), width, brief=True)
         return True, rows
 
     def _fit(self, rows: Sequence[Sequence[CardChoice]], width: int, *, brief: bool) -> bool:

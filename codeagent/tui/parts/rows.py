@@ -12,6 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.dataclass import dataclass
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 
@@ -20,6 +21,7 @@ _GAP = "  "
 _EDGES = 6
 """Cells of both corners, each with a piece of rule and a space before the words."""
 _MARGIN = 1
+_EVERY_KEY = "chat.keys"
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class HintRow(RowWidget):
             self.action = action
 
     def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
-        """In a narrow row, the last hints are dropped first."""
+        """In a narrow row, the last hints are dropped first; then it ends with the key that shows every key."""
         super().__init__()
         self._standing: tuple[Part, ...] = ()
         self._hints = tuple(hints)
@@ -222,8 +224,12 @@ class HintRow(RowWidget):
             at += cell_len(part.text + SEPARATOR)
 
     def _fitting(self, width: int) -> tuple[Part, ...]:
-        parts = [_hint(hint, -place - 1) for place, hint in enumerate(self._hints)]
-        return fit([*self._standing, *parts], width - 2 * _MARGIN)
+        room = width - 2 * _MARGIN
+        parts = [*self._standing, *(_hint(hint, -place - 1) for place, hint in enumerate(self._hints))]
+        kept = fit(parts, room)
+        if len(kept) == len(parts):
+            return kept
+        return fit([*parts, Part(f"{keymap_of(self).shown(_EVERY_KEY)} more keys", 0)], room)
 
 
 def _hint(hint: str | HintKey, keep: int) -> Part:

@@ -95,7 +95,8 @@ def status_parts(
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
     offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
-    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 40))
+    keys = Part("f1 keys" if status.on_card else "? keys", 62)
+    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, keys)
 
 
 def _cost(status: Status, about: str) -> str:
