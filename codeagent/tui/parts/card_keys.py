@@ -22,6 +22,8 @@ _HERE = "›"
 _REVERSED = Style(reverse=True)
 _MOST = 2
 """Rows for choices."""
+_LEAST = 3
+"""Choices that are rather shown than the key for the others."""
 _MOMENT = 1.5
 """Seconds for which a note replaces the choices."""
 _KEEP = "card.keep"
@@ -94,18 +96,24 @@ class ChoiceRow(Widget):
     def _laid(self, width: int) -> tuple[bool, list[list[CardChoice]]]:
         """Return whether to use short words, and the choices of each row.
 
-        Those with the lowest `keep` are dropped; then the row ends with the key that shows them.
+        Those with the lowest `keep` are dropped; then the rows end with the key that shows them, if there is room.
         """
-        kept = list(self._choices)
         for brief in (False, True):
-            rows = self._wrapped(kept, width, brief=brief)
+            rows = self._wrapped(self._choices, width, brief=brief)
             if self._fit(rows, width, brief=brief):
                 return brief, rows
-        more = (CardChoice("more", "more keys", "more", label=self._more),) if self._more else ()
-        while len(kept) > 1 and not self._fit(rows, width, brief=True):
+        more = (CardChoice("more", "more", label=self._more),) if self._more else ()
+        return True, self._reduced(width, *more) or self._reduced(width)
+
+    def _reduced(self, width: int, *more: CardChoice) -> list[list[CardChoice]]:
+        """Return the rows with as many choices as fit beside `more`; none if that would leave too few of them."""
+        kept, least = list(self._choices), _LEAST if more else 1
+        while len(kept) > least:
             kept.remove(min(kept, key=lambda choice: choice.keep))
             rows = self._wrapped((*kept, *more), width, brief=True)
-        return True, rows
+            if self._fit(rows, width, brief=True):
+                return rows
+        return [] if more else self._wrapped(kept, width, brief=True)
 
     def _fit(self, rows: Sequence[Sequence[CardChoice]], width: int, *, brief: bool) -> bool:
         return len(rows) <= self.most and all(self._width(row, brief=brief) <= width for row in rows)

@@ -229,7 +229,7 @@ class HintRow(RowWidget):
         kept = fit(parts, room)
         if len(kept) == len(parts):
             return kept
-        return fit([*parts, Part(f"{keymap_of(self).shown(_EVERY_KEY)} more keys", 0)], room)
+        return fit([*parts, Part(f"{keymap_of(self).shown(_EVERY_KEY)} more", 0)], room)
 
 
 def _hint(hint: str | HintKey, keep: int) -> Part:

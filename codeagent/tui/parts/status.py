@@ -88,15 +88,14 @@ def status_parts(
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
         Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
         Part(f"{about}{tokens(status.context_tokens)}{window} ctx" if status.context_tokens else "", 70),
-        Part(_cost(status, about), 60 if status.cost_usd is not None else 20),
+        Part(_cost(status, about), 45 if status.cost_usd is not None else 20),
         Part(f"cache {cached}%" if status.cache_read_tokens and status.input_tokens else "", 30),
     )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
     offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
-    keys = Part("f1 keys" if status.on_card else "? keys", 62)
-    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, keys)
+    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 48))
 
 
 def _cost(status: Status, about: str) -> str:

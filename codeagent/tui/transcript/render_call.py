@@ -221,7 +221,7 @@ def _everything(card: CallCard, look: Look) -> Drawn:
     for shown in card.shown:
         drawn.lines += _shown(shown, look)
     if card.output is not None:
-        drawn.add(_kept(card.output, card.call_id, look))
+        drawn.add(_kept(card.output, card, look))
     return drawn
 
 
@@ -273,23 +273,28 @@ def _newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
 
 def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
     """Return the last lines, and how many came before."""
-    before = output.total - count
+    newest = _newest(output, count, look)
+    before = output.total - len(newest)
     if before < LEAST_FOLDED:
         return Drawn(_newest(output, output.total, look))
     drawn = _offer(f"… {counted(before, 'earlier line')} (click to expand)", look)
-    drawn.lines += _newest(output, count, look)
+    drawn.lines += newest
     return drawn
 
 
-def _kept(output: OutputBuffer, call_id: str, look: Look) -> Drawn:
-    """Return all kept lines; if lines are missing, an offer to show the whole output."""
+def _kept(output: OutputBuffer, card: CallCard, look: Look) -> Drawn:
+    """Return all kept lines; if lines are missing, an offer to show the whole output.
+
+    Of an ended job, only the end may have been seen.
+    """
     kept = output.lines()
-    gap = output.gap_at
+    hidden = output.total - len(output)
+    gap = 0 if output.gap_at is None and card.job and hidden else output.gap_at
     drawn = Drawn(_behind_bar((_printed(raw, look) for raw in kept[:gap]), look))
     if gap is not None:
-        missing = f"… {counted(output.dropped, 'line')} more: Enter opens the whole output"
+        missing = f"… {counted(hidden, 'line')} more: Enter opens the whole output"
         offer = line([(missing, look.palette.accent)])
-        drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, call_id, whole=True)]))
+        drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, card.job or card.call_id, whole=True)]))
         drawn.lines += _behind_bar((_printed(raw, look) for raw in kept[gap:]), look)
     return drawn
 

@@ -263,6 +263,15 @@ def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_
     assert len(rows(long, "full")) == 102
 
 
+def test_an_ended_job_of_which_only_the_end_was_seen_offers_its_whole_output() -> None:
+    output = printed("last\n")
+    output.skip(4_999)
+    ended = batch(card(state="done", job="job-1", output=output))
+    assert rows(ended)[2:] == ["      … 4,999 earlier lines (click to expand)", "      │ last"]
+    assert rows(ended, "full")[2:] == ["      │ … 4,999 lines more: Enter opens the whole output", "      │ last"]
+    assert ("job-1", True) in {(spot.call_id, spot.whole) for spot in draw(ended, look("full")).spots}
+
+
 def test_a_remark_names_its_level() -> None:
     assert rows(Remark(0, text="a checkpoint was made")) == ["  note  a checkpoint was made"]
     assert rows(Remark(0, text="asked again", level="warning")) == ["  warning  asked again"]
