@@ -117,20 +117,20 @@ def test_a_real_server_works_in_the_sandbox(product: Product) -> None:
     shutil.copytree(servers / "node_modules", modules, symlinks=True)
     script = "${workspaceFolder}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"
     files = {"command": "node", "args": [script, "${workspaceFolder}"], "write": True}
-    config = {"mcpServers": {"files": files}}
+    config = {"mcpServers": {"disk": files}}
     put(product.home, "config/codeagent/mcp.json", json.dumps(config))
     put(product.workspace, "a.txt", "from the workspace\n")
-    agree(product, "files")
+    agree(product, "disk")
     model = product.script(
-        calls(("toolset_use", {"name": "files"})),
+        calls(("toolset_use", {"name": "disk"})),
         calls(
-            ("mcp__files__read_text_file", {"path": str(product.workspace / "a.txt")}),
-            ("mcp__files__write_file", {"path": str(product.workspace / "b.txt"), "content": "written inside"}),
+            ("mcp__disk__read_text_file", {"path": str(product.workspace / "a.txt")}),
+            ("mcp__disk__write_file", {"path": str(product.workspace / "b.txt"), "content": "written inside"}),
         ),
         say("done"),
     )
-    done = product.run_in_container(model, "--output", "jsonl", "--allow", "mcp__files__*")
-    read, written = [result for result in results(done.events) if result["name"].startswith("mcp__files__")]
+    done = product.run_in_container(model, "--output", "jsonl", "--allow", "mcp__disk__*")
+    read, written = [result for result in results(done.events) if result["name"].startswith("mcp__disk__")]
     assert "from the workspace" in read["content"][0]["text"]
     assert written.get("error") is None
     assert (product.workspace / "b.txt").read_text() == "written inside"

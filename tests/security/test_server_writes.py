@@ -17,7 +17,7 @@ from codeagent.bootstrap import Place, open_runtime
 from codeagent.config.settings import SandboxSettings, Settings, ToolsetSettings
 from codeagent.core.acts import Answer, RestartServer, Restore, RunRecipe, SetMode
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.events import CheckpointCreated, KnownEvent, Notice, ToolResultAdded, ToolStarted
+from codeagent.core.events import CheckpointCreated, KnownEvent, Notice, ToolResultAdded
 from codeagent.core.mcp import ServerConfig, ServerFacts
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
@@ -384,7 +384,7 @@ async def test_a_call_during_which_the_mode_becomes_plan_is_ended(tmp_path: Path
     async with talking(tmp_path, "NeverStopsWriting", write=True) as talk:
         await talk.ready()
         calling = asyncio.create_task(talk.call("forever"))
-        await talk.until(lambda: talk.of(ToolStarted))
+        await talk.until((talk.root / "called").exists)
         assert await talk.agent.finish(SetMode("plan")) is None
         await still(talk.root / "beat")
         told = await calling

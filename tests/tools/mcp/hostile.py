@@ -643,14 +643,16 @@ class WritesAndDies(Writes):
 
 
 class NeverStopsWriting(Writes):
-    """Writes `beat` all the time, and a call of it never ends."""
+    """Writes `beat` all the time; a call of it with the text `forever` writes `called` and never ends."""
 
     def run(self) -> None:
         threading.Thread(target=self.beat, daemon=True).start()
         super().run()
 
     def call(self, number: Any, params: Json) -> None:
-        if params["arguments"]["text"] != "forever":
+        if params["arguments"]["text"] == "forever":
+            self.write_file("called")
+        else:
             super().call(number, params)
 
     def beat(self) -> None:
