@@ -30,7 +30,7 @@ _BEGINS = (
 )
 _FRAME = re.compile(
     r"|Your to-do list:|Your questions that nobody answered:|Files you read or changed:|The summary that you wrote:"
-    r"|There is no summary of it, since none could be written: look again at what you need\."
+    r"|No summary of it could be written: read again what you need\."
     r"|The end of its output:|Its output:|You asked to be told then:"
     r"|\[output_read\(id=\"out_\d+\"\) shows all \d+ lines\]"
 )

@@ -346,7 +346,7 @@ class RepeatCounter:
     def __init__(self, repeatable: Callable[[ToolCall], bool], unread: Callable[[ToolCall], bool]) -> None:
         """`repeatable` says whether the call may give another result each time.
 
-        `unread`: it is refused until its documentation is read; the call that then runs is no repeat of it.
+        `unread`: it is refused until its documentation is read; the call that runs then does not count as a repeat.
         """
         self._repeatable = repeatable
         self._unread = unread

@@ -111,7 +111,9 @@ class AnswerSoFar:
 
             self._watch = RepetitionWatch(self._most)
         said = next(filter(None, (self._watch.add(*piece) for piece in self._unread)), "")
-        self._unread, self._length, self._told = [], 0, bool(said)
+        self._unread = []
+        self._length = 0
+        self._told = bool(said)
         return said
 
 

@@ -27,7 +27,8 @@ class Repetition:
 
     def __init__(self) -> None:
         self._before, self._coming = "", ""
-        self._period, self._repeated, self._tokens = 0, 0, 0.0
+        self._period = self._repeated = 0
+        self._tokens = 0.0
 
     @property
     def tokens(self) -> int:

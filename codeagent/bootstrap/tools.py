@@ -247,7 +247,7 @@ class ToolDependencies:
         """Return the tools that this conversation would have with a sandbox, and why it does not."""
         if self.kind is not None:
             return {}
-        return {name: f"there is no sandbox, so {name} is disabled; nothing was run" for name in _IN_SANDBOX}
+        return {name: f"no sandbox is available, so {name} is disabled; nothing was run" for name in _IN_SANDBOX}
 
     @property
     def may_have_agents(self) -> bool:

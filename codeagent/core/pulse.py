@@ -70,8 +70,10 @@ class Pulse:
 
     def ask(self, now: float) -> None:
         """The request was sent."""
-        self.first, self.characters, self.attempt, self.attempts = 0.0, 0, 1, 0
-        self.call_id, self.tool, self.size = "", "", 0
+        self.first = 0.0
+        self.characters = self.size = 0
+        self.attempt, self.attempts = 1, 0
+        self.call_id = self.tool = ""
         self.enter("asking", now)
 
     def write(self, call_id: str, tool: str, text: str, now: float) -> None:

@@ -9,7 +9,7 @@ from codeagent.core.model import ModelRequest
 from codeagent.llm.usage import prompt_tokens
 
 _LEAST = 256
-"""Tokens; with less there is no room for an answer, and the conversation is too long."""
+"""Tokens that an answer needs at least; with fewer left, the conversation is too long."""
 _MARGIN = 1.1
 _FIXED = 64
 """Tokens of a chat template around the messages."""

@@ -13,7 +13,9 @@ class Learned:
     def __init__(self, base: str | None = None, headers: Mapping[str, str] | None = None, model: str = "") -> None:
         """`base` is the address of the user's own server, None for others, which are not asked; `model` is its name
         there."""
-        self._base, self._headers, self._model = base, headers or {}, model
+        self._base = base
+        self._headers = headers or {}
+        self._model = model
         self._facts: ServedModel | None = None
         self._stale = base is not None
         self.folds_roles = False

@@ -41,7 +41,7 @@ _KNOWN_ELSEWHERE = {
     "SlashCommand": (),
     "Task": (),
 }
-"""Another program's names for tools, and our names for them; none if there is no such tool here."""
+"""Our names for the tools of another program, by its names; empty where we do not have such a tool."""
 _MODELS_ELSEWHERE = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """Another program's names for models; ignored, as the user has already chosen a model here."""
 _NO_EFFECT = ("background", "effort", "hooks", "initialPrompt", "mcpServers", "memory", "skills")

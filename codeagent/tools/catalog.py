@@ -102,7 +102,7 @@ class ToolRegistry:
         # The tools of a server are known only while it is connected.
         wrong = [name for name in allow.unknown(names) if not name.startswith(_MCP)]
         if wrong:
-            return f"there is no tool {wrong[0]}{nearest_or_all(wrong[0], names, most=1)}"
+            return f"no tool is named {wrong[0]}{nearest_or_all(wrong[0], names, most=1)}"
         gone = allow.unknown(self._there() if among is None else among)
         nothing_left = bool(listed) and len(gone) == len(set(listed))
         return f"none of these tools is available here: {', '.join(listed)}" if nothing_left else ""

@@ -221,7 +221,7 @@ def test_without_an_engine_bash_is_absent_and_the_other_tools_work(product: Prod
     assert by_name["read"]["error"] is None
     assert by_name["bash"]["error"] == {
         "kind": "unavailable",
-        "message": "there is no sandbox, so bash is disabled; nothing was run",
+        "message": "no sandbox is available, so bash is disabled; nothing was run",
     }
     [notice] = of(done.events, "notice")
     assert notice["code"] == "sandbox.unavailable" and "bash is disabled" in notice["text"]

@@ -45,7 +45,7 @@ def own(product: Product) -> list[Event]:
 def test_a_recipe_with_a_misspelt_tool_is_not_run(product: Product) -> None:
     done = recipe(product, "[raed]")
     assert done.code == 1 and "looked" not in done.out
-    assert ".codeagent/commands/look.md: tools of step 1: there is no tool raed; did you mean read?" in done.err
+    assert ".codeagent/commands/look.md: tools of step 1: no tool is named raed; did you mean read?" in done.err
 
 
 def test_a_recipe_with_the_tools_that_there_are_runs(product: Product) -> None:
@@ -77,7 +77,7 @@ def test_a_projects_recipe_that_lists_tools_is_not_run_without_the_projects_tool
 def test_a_group_with_a_misspelt_tool_is_not_run(product: Product) -> None:
     done = group(product, ["raed", "send_message"])
     assert done.code == 1 and "looked" not in done.out
-    said = "the agent a was not started: group.yaml:1: tools: there is no tool raed; did you mean read?"
+    said = "the agent a was not started: group.yaml:1: tools: no tool is named raed; did you mean read?"
     assert said in done.err, done.err
 
 
@@ -89,9 +89,9 @@ def test_a_group_with_the_tools_that_there_are_runs(product: Product) -> None:
 def test_an_agent_with_a_misspelt_tool_is_not_offered_and_it_is_said(product: Product) -> None:
     done = agent(product, "raed, list")
     assert "Tool not found: agent" in text_of(own(product)[0])
-    assert "looker.md:2: tools: there is no tool raed; did you mean read?; the agent is not in use" in done.err
+    assert "looker.md:2: tools: no tool is named raed; did you mean read?; the agent is not in use" in done.err
     listed = product.call("tools", "list", "--problems")
-    assert listed.code == 1 and "there is no tool raed; did you mean read?" in listed.out
+    assert listed.code == 1 and "no tool is named raed; did you mean read?" in listed.out
 
 
 def test_an_agent_with_the_tools_that_there_are_is_started(product: Product) -> None:
@@ -103,7 +103,7 @@ def test_the_check_of_an_agent_names_a_misspelt_tool(product: Product) -> None:
     put(product, ".codeagent/agents/a.md", "---\nname: a\ndescription: looks\ntools: [raed]\n---\nx\n")
     put(product, ".codeagent/agents/b.md", "---\nname: b\ndescription: looks\ntools: [read]\n---\nx\n")
     wrong = product.call("tools", "check", ".codeagent/agents/a.md")
-    assert "a.md:2: tools: there is no tool raed; did you mean read?" in wrong.err
+    assert "a.md:2: tools: no tool is named raed; did you mean read?" in wrong.err
     assert product.call("tools", "check", ".codeagent/agents/b.md").out == ".codeagent/agents/b.md: agent b\n"
 
 
@@ -111,4 +111,4 @@ def test_the_check_of_a_recipe_names_a_misspelt_tool(product: Product) -> None:
     put(product, ".codeagent/commands/look.md", "---\ntools: [raed]\n---\nLook.\n")
     done = product.call("recipes", "check", ".codeagent/commands/look.md")
     assert done.code == 2
-    assert done.err.endswith("look.md: tools of step 1: there is no tool raed; did you mean read?\n")
+    assert done.err.endswith("look.md: tools of step 1: no tool is named raed; did you mean read?\n")

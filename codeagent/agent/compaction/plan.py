@@ -169,7 +169,7 @@ def _only_the_newest(messages: Sequence[Message], start: int, room: int) -> Comp
 
 
 def make_cut(messages: Sequence[Message], room: int) -> CompactionPlan | None:
-    """Return what stays if there is no summary; None if only the user's own messages are left.
+    """Return what stays without a summary; None if there are only the user's own messages to leave out.
 
     Old results are pruned first; if that is not enough, the oldest turns go, until half of the room is free. The newest
     turn goes only if nothing else makes the rest fit.
@@ -273,7 +273,7 @@ _COMPACTED = (
     "line is the user's. You no longer have what you read then: read a file again before you change it."
 )
 
-_NO_SUMMARY = "There is no summary of it, since none could be written: look again at what you need."
+_NO_SUMMARY = "No summary of it could be written: read again what you need."
 
 
 @dataclass(frozen=True)

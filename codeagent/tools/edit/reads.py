@@ -122,7 +122,7 @@ class ReadTracker:
         seen = self._files.get(path)
         if seen is None and path in self._forgotten:
             raise Failed(
-                f"{spelled(path)} is no longer in front of you since the conversation was compacted; nothing was "
+                f"{spelled(path)} is not in your context any more, because the conversation was compacted; nothing was "
                 f"changed. {_AGAIN}"
             )
         if seen is None:
