@@ -16,8 +16,9 @@ pytestmark = pytest.mark.timeout(300)
 
 def inspect(product: Product, *arguments: str) -> Any:
     server = [sys.executable, "-m", "codeagent", "mcp", "serve", "--sandbox", "off", "--cwd", str(product.workspace)]
+    program = servers_or_skip() / "node_modules/.bin/mcp-inspector"
     done = subprocess.run(
-        [servers_or_skip() / "node_modules/.bin/mcp-inspector", "--cli", *server, *arguments],
+        [program, "--cli", *server, *arguments, "--connect-timeout", "200000"],
         cwd=product.workspace,
         env=product.environment | {"HOME": str(product.home)},  # the one variable of ours that it hands on
         capture_output=True,

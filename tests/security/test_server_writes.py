@@ -324,7 +324,9 @@ async def test_a_repository_that_a_server_plants_at_the_root_is_moved_away(tmp_p
     (tmp_path / "work/server.py").write_text(HOSTILE.read_text())
     async with talking(tmp_path, write=True) as talk:
         await talk.ready()
-        assert "a command created .git" in await talk.call(".git/config .git/HEAD")
+        await talk.call(".git/config .git/HEAD")
+        # The call's result says it too, unless a look during the call has already found it.
+        assert "a command created .git" in talk.warned
         assert not (talk.root / ".git").exists()
 
 
