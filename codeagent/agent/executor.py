@@ -29,14 +29,16 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.limits import TOO_OFTEN
+from codeagent.agent.limits import TOO_OFTEN, Limits
 from codeagent.agent.reach import reaching
 from codeagent.agent.work_time import part
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import OutsideWorkspace, RunCancelled, WorkspaceError
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
-from codeagent.core.messages import ToolCall
+from codeagent.core.history import BranchingHistory
+from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
+from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import (
@@ -73,6 +75,9 @@ class Executor:
         slots: asyncio.Semaphore,
     ) -> None:
         """`slots`: one for each call that may run at the same time."""
+        self._model: Model | None = None
+        self._limits = environment.limits
+        self._line: BranchingHistory[Message] = BranchingHistory()
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
         self.outputs = environment.outputs
@@ -87,6 +92,10 @@ class Executor:
         self._inspection = inspection
         self._working: dict[str, CallWork] = {}
         """The calls that are awaited, by id, the oldest first."""
+
+    def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message]) -> None:
+        """Tell the tools that are called from now on about the run, and about the conversation that it continues."""
+        self._model, self._limits, self._line = model, limits, line
 
     def use_tools(self, only: ToolsInUse | None) -> None:
         """Use only these tools from now on; None: all that the conversation has."""
@@ -308,7 +317,16 @@ class Executor:
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
             scratchpad=environment.scratchpad,
+            model="" if self._model is None else self._model.name,
+            mode=self._permissions.mode,
+            limits=self._limits.in_force,
+            recall=self._recall,
         )
+
+    def _recall(self, call_id: str) -> str:
+        """Return the text of a call's result as it is in the conversation now; empty if it is not there."""
+        results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
+        return next((text_of(result.content) for result in results if result.call_id == call_id), "")
 
     def _commands_only_read(self, tool: Tool[Any]) -> bool:
         """Whether commands of the tool get the workspace read-only; what it says of itself is made true that way."""

@@ -393,6 +393,8 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     """Return a tracker that knows what the model has read in the session so far."""
     reads = ReadTracker(workspace)
     reads.keep_only(item.details for item in history.details)
+    for item in history.details:
+        reads.remember(item.call_id, item.details)
     reads.keep_only(item.details for item in history.details if item.in_context)
     return reads
 

@@ -13,7 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
-from codeagent.core.policy import ApprovalKey, Effect, Permission
+from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
 from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
 from codeagent.core.sanitize import spelled
 
@@ -237,6 +237,14 @@ class ToolContext:
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
+    model: str = ""
+    """The name of the model that made the call, as the user gave it."""
+    mode: Mode = "ask"
+    """The mode in force: ask, accept-edits, plan or auto."""
+    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The limits of the run, by name (`max_turns`, `max_calls`, `max_cost_usd`, …); one that is missing is not set."""
+    recall: Callable[[str], str] = lambda call_id: ""
+    """`recall(call_id)`: the text of that call's result as the agent's model has it now; empty if it has none."""
     is_job: Callable[[], bool] = lambda: False
     """Whether it now runs in the background: then any change to the workspace may be somebody else's."""
 

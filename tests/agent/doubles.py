@@ -213,6 +213,25 @@ class Keyed(Doing):
         return Access("keyed", args.key)
 
 
+class Using(Doing):
+    """Keeps what `use` returns for the context of each call."""
+
+    name = "using"
+    effect = "nothing"
+
+    def __init__(self, use: Callable[[ToolContext], object]) -> None:
+        super().__init__()
+        self._use = use
+        self.found: list[Any] = []
+
+    async def _do(self, args: Do, ctx: ToolContext) -> ToolResult:
+        self.found.append(self._use(ctx))
+        return ToolResult.from_text("used")
+
+
+USE = ("using", "{}")
+
+
 class MemoryJournal:
     """Keeps what is appended; `broken` makes every sync fail."""
 

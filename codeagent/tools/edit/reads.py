@@ -74,14 +74,21 @@ class ReadTracker:
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
         """Files that were read but are no longer in the conversation, since it was compacted."""
+        self._shown: dict[str, tuple[str, list[str]]] = {}
+        """By path: the SHA-256 of the content that the model knew last, and the ids of the calls that showed it."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
         self._changing = threading.RLock()
         """Guards the fields, as parallel calls may each read in a thread of their own."""
 
-    def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
-        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`."""
+    def read(
+        self, path: str, data: bytes, runs: Iterable[Lines], total: int, call_id: str = ""
+    ) -> dict[str, JsonValue]:
+        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`.
+
+        `call_id`: the call whose result shows them, for `shown_by`.
+        """
         sha256 = digest(data)
         with self._changing:
             known = self._files.get(path)
@@ -90,7 +97,18 @@ class ReadTracker:
             else:
                 lines, whole = joined(runs), False
             whole = whole or lines == ((1, total),) or total == 0
-            return self._keep(path, data, ReadState(sha256, lines, whole))
+            details = self._keep(path, data, ReadState(sha256, lines, whole))
+            if call_id:
+                self._show(path, sha256).append(call_id)
+            return details
+
+    def shown_by(self, path: str, data: bytes) -> tuple[str, ...]:
+        """Return the calls that showed the model lines of this content, the newest first.
+
+        Empty if it has seen another content of the file since. The model may have lost their results.
+        """
+        sha256, calls = self._shown.get(path, ("", []))
+        return tuple(reversed(calls)) if calls and sha256 == digest(data) else ()
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
@@ -150,6 +168,11 @@ class ReadTracker:
         then = "That is all that changed: make the call again if it still fits." if copy.whole else otherwise
         return Failed(said + then, details=details)
 
+    def remember(self, call_id: str, details: Mapping[str, JsonValue]) -> None:
+        """Take note, for `shown_by`, of what a logged result showed; results come in the order in which calls ended."""
+        for path, state in read_states(details):
+            self._show(path, state.sha256).append(call_id)
+
     def restore(self, details: Mapping[str, JsonValue]) -> None:
         """Restore the state from a logged result's details, as returned by `read`, `printed`, `wrote` or `refusal`."""
         for path, state in read_states(details):
@@ -171,9 +194,16 @@ class ReadTracker:
             for path in self._copies.keys() - self._files.keys():
                 self._copied_bytes -= len(self._copies.pop(path).data)
 
+    def _show(self, path: str, sha256: str) -> list[str]:
+        """Return the list of the calls that showed this content, which is now the last one that the model knew."""
+        if path not in self._shown or self._shown[path][0] != sha256:
+            self._shown[path] = sha256, []
+        return self._shown[path][1]
+
     def _keep(self, path: str, data: bytes, seen: ReadState) -> dict[str, JsonValue]:
         with self._changing:
             self._files[path] = seen
+            self._show(path, seen.sha256)
             copy = self._copies.get(path)
             if seen.whole or copy is None or not copy.whole:
                 self._copied_bytes -= 0 if copy is None else len(copy.data)
