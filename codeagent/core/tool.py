@@ -1,10 +1,10 @@
 """Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -196,12 +196,37 @@ async def no_input() -> str:
     raise Failed("only a stateful tool receives input")
 
 
-async def ignore_update(text: str, stream: OutputStream = "output") -> None:
+class Done:
+    """What a callback returns that has done its work: there is nothing left to wait for."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+DONE = Done()
+
+
+def require_text(what: str, text: object) -> None:
+    """Raises TypeError: a tool may be user-defined, and pass anything."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} takes text, not {type(text).__name__}")
+
+
+def require_update(text: object, stream: object) -> None:
+    """Raises TypeError, ValueError for what `on_update` does not take."""
+    require_text("on_update", text)
+    if stream not in get_args(OutputStream):
+        raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
+
+
+def ignore_update(text: str, stream: OutputStream = "output") -> Awaitable[None]:
     """The `on_update` of a call that nobody watches."""
+    return DONE
 
 
-async def ignore_progress(text: str) -> None:
+def ignore_progress(text: str) -> Awaitable[None]:
     """The `on_progress` of a call that nobody watches."""
+    return DONE
 
 
 @dataclass(frozen=True)
@@ -214,9 +239,10 @@ class ToolContext:
     sandbox: RunsCommands | None
     cancel: CancelToken
     on_update: Callable[..., Awaitable[None]] = ignore_update
-    """`await on_update(text, stream="output")`: a piece of the result, as it comes."""
+    """`on_update(text, stream="output")`: a piece of the result, as it comes. It is shown in the order in which it was
+    said, also if nobody awaits it; awaiting it waits until it was."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`await on_progress(text)`: a message to the user, never part of the result."""
+    """`on_progress(text)`: a message to the user, never part of the result. Awaited or not, like `on_update`."""
     base: str | None = None
     """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
