@@ -52,11 +52,14 @@ from codeagent.core.tool import (
     Tool,
     ToolContext,
     ToolError,
+    Unavailable,
 )
 from codeagent.core.tool import ToolResult as Result
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
+_INFO = "info"
+"""The tool that shows the documentation of another one."""
 _MOST_PREPARED = 64
 """How many calls' arguments are kept as they were read."""
 
@@ -156,8 +159,8 @@ class Executor:
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def unread(self, call: ToolCall) -> bool:
-        """Whether the call is refused until the model has read the documentation of its tool."""
-        return call.name in self.tools and self._environment.unread(self.tools.get(call.name))
+        """Whether the call is refused until the model has read the documentation of its tool, which it can."""
+        return call.name in self.tools and _INFO in self.tools and self._environment.unread(self.tools.get(call.name))
 
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
@@ -216,10 +219,16 @@ class Executor:
     def _prepare(self, call: ToolCall) -> PreparedCall:
         """Find the tool and read the arguments, once for everything that is asked about a call.
 
-        Raises ToolError: not_found, invalid_args, or skipped if the tool's documentation must be read first.
+        Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read first, and
+        unavailable if it cannot be.
         """
         tool, known = self.tools.get(call.name), self._prepared.get(call)
         if self._environment.unread(tool):
+            if _INFO not in self.tools:
+                raise Unavailable(
+                    f"Not executed: the documentation of {tool.name} must be read before its first call, and the tool "
+                    f"that shows it, {_INFO}, may not be used here. Only the user can change that"
+                )
             raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
         if known is not None and known.tool is tool:
             return known

@@ -336,6 +336,10 @@ class Tool(ABC, Generic[ArgsT]):
     """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
     sandboxed: bool = False
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
+    require_info: bool = False
+    """Whether its calls are refused until the model has read its documentation with `info`."""
+    does_as: str = ""
+    """The name of the built-in tool whose work it does under another name; empty if it does its own."""
     in_place_of: "Tool[Any] | None" = None
     """The built-in tool of the same name that this one narrows and replaces."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})

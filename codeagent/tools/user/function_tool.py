@@ -85,6 +85,7 @@ class FunctionTool(Tool[FunctionArgs]):
         self.origin = found.origin
         self.hint = marked.hint
         self.documentation = marked.documentation
+        self.require_info = marked.require_info
         self._function = found.function
         self._schema = schema
         self._found = found
