@@ -23,22 +23,20 @@ from codeagent.agent.calls import (
     with_notes,
 )
 from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.contexts import CallContexts
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.limits import TOO_OFTEN, Limits
-from codeagent.agent.reach import reaching
+from codeagent.agent.limits import TOO_OFTEN
 from codeagent.agent.work_time import part
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import OutsideWorkspace, RunCancelled, WorkspaceError
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
-from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
-from codeagent.core.model import Model
+from codeagent.core.messages import ToolCall
 from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalSource, Verdict
 from codeagent.core.tool import (
@@ -50,7 +48,6 @@ from codeagent.core.tool import (
     Preview,
     Skipped,
     Tool,
-    ToolContext,
     ToolError,
     Unavailable,
 )
@@ -78,9 +75,7 @@ class Executor:
         slots: asyncio.Semaphore,
     ) -> None:
         """`slots`: one for each call that may run at the same time."""
-        self._model: Model | None = None
-        self._limits = environment.limits
-        self._line: BranchingHistory[Message] = BranchingHistory()
+        self.contexts = CallContexts(environment, emitter, approvals)
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
         self.outputs = environment.outputs
@@ -95,10 +90,6 @@ class Executor:
         self._inspection = inspection
         self._working: dict[str, CallWork] = {}
         """The calls that are awaited, by id, the oldest first."""
-
-    def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message]) -> None:
-        """Tell the tools that are called from now on about the run, and about the conversation that it continues."""
-        self._model, self._limits, self._line = model, limits, line
 
     def use_tools(self, only: ToolsInUse | None) -> None:
         """Use only these tools from now on; None: all that the conversation has."""
@@ -292,7 +283,7 @@ class Executor:
         async def show(shown: PreparedCall, base: str | None) -> Preview:
             if shown is not prepared:  # the user edited it
                 await self._refuse(shown, token)
-            context = replace(self._context(shown, token), base=base)
+            context = replace(self.contexts.of(shown, token), base=base)
             return await token.guard(shown.tool.preview(shown.args, context))
 
         return await self._approvals.permit(prepared, verdict, show, token, again=too_often)
@@ -308,39 +299,7 @@ class Executor:
                 pass  # the tool says it better
             if prepared.tool.effect == "files":
                 refuse_protected(path)
-        prepared.tool.refuse(prepared.args, self._context(prepared, token))
-
-    def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        environment, acts_as = self._environment, prepared.acts_as
-        return ToolContext(
-            prepared.call.id,
-            prepared.tool.name,
-            environment.workspace,
-            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
-            token,
-            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
-            denied=partial(self._permissions.denies_path, acts_as),
-            base=None if permit is None else permit.base,
-            hunks=None if permit is None else permit.hunks,
-            read_only=self._commands_only_read(prepared.tool),
-            session_id=self._emitter.session_id,
-            agent=self._emitter.agent,
-            scratchpad=environment.scratchpad,
-            model="" if self._model is None else self._model.name,
-            mode=self._permissions.mode,
-            limits=self._limits.in_force,
-            recall=self._recall,
-        )
-
-    def _recall(self, call_id: str) -> str:
-        """Return the text of a call's result as it is in the conversation now; empty if it is not there."""
-        results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
-        return next((text_of(result.content) for result in results if result.call_id == call_id), "")
-
-    def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made true that way."""
-        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
-        return reads and self._environment.sandbox_kind == "docker"
+        prepared.tool.refuse(prepared.args, self.contexts.of(prepared, token))
 
     async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
         """Run the call; one that may change something waits while one of the user's own commands runs."""
@@ -380,7 +339,7 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self._context(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
+        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)

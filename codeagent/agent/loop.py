@@ -112,7 +112,7 @@ class Loop:
         """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
-        self._executor.begin_run(conversation.model, conversation.limits, context.line)
+        self._executor.contexts.begin_run(conversation.model, conversation.limits, context.line, context.triggers.inbox)
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate

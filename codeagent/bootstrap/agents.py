@@ -182,12 +182,14 @@ def _equip(
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     inherits = definition.worktree and definition.tools is None
+    seated = () if seat is None else seat.tools
+    without = without.union(tool.name for tool in seated)
     lent = (
         _own(tool, remade, own.reads)
         for tool in above
         if allowed.allows(tool.name) and tool.name not in without and not (inherits and _stays(tool))
     )
-    tools = ToolRegistry([*lent, *(() if seat is None else seat.tools)])
+    tools = ToolRegistry([*lent, *seated])
     told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"
     return tools, f"{prompt_for(own)(tuple(tools))}\n{told}"
 

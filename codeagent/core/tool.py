@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
@@ -191,6 +192,18 @@ async def no_commands(
     raise Failed("this tool was not given a way to run commands")
 
 
+class NoChannels:
+    """The `channels` of an agent that cannot write to others."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise Failed("this agent has no channels; the user can turn on the toolset messages, which brings them")
+
+    addressees = send = read = wait = _refuse
+
+
+NO_CHANNELS = NoChannels()
+
+
 async def no_input() -> str:
     """The `receive` of a call that accepts no input. Raises Failed."""
     raise Failed("only a stateful tool receives input")
@@ -269,6 +282,8 @@ class ToolContext:
     """The mode in force: ask, accept-edits, plan or auto."""
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The limits of the run, by name (`max_turns`, `max_calls`, `max_cost_usd`, …); one that is missing is not set."""
+    channels: OwnChannels = NO_CHANNELS
+    """The messages between agents, as the agent that makes the call sends and gets them."""
     recall: Callable[[str], str] = lambda call_id: ""
     """`recall(call_id)`: the text of that call's result as the agent's model has it now; empty if it has none."""
     is_job: Callable[[], bool] = lambda: False

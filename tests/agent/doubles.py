@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -214,7 +215,7 @@ class Keyed(Doing):
 
 
 class Using(Doing):
-    """Keeps what `use` returns for the context of each call."""
+    """Keeps what `use` returns for the context of each call; what can be awaited is."""
 
     name = "using"
     effect = "nothing"
@@ -225,7 +226,8 @@ class Using(Doing):
         self.found: list[Any] = []
 
     async def _do(self, args: Do, ctx: ToolContext) -> ToolResult:
-        self.found.append(self._use(ctx))
+        found = self._use(ctx)
+        self.found.append(await found if isawaitable(found) else found)
         return ToolResult.from_text("used")
 
 

@@ -168,7 +168,7 @@ async def test_a_stopped_call_does_not_wait_for_hooks_that_are_asked_about_its_u
         return True
 
     hooks = Hooks((Hook("h", before_update=judge),), timeout=60)
-    using = Using(lambda ctx: ctx.on_update("text"))
+    using = Using(lambda ctx: [ctx.on_update("text")])
     s = scene(Turn("", (USE,)), Turn("done"), more=(using,), hooks=hooks)
     run = asyncio.create_task(s.run())
     await judging.wait()
