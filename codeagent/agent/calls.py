@@ -62,6 +62,8 @@ class ToolEnvironment:
     """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
+    recalls: bool = True
+    """Whether the conversation is what makes the calls; otherwise nothing is known of what their caller still has."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
     """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
     todo: Todo = field(default_factory=Todo)

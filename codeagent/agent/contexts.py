@@ -83,5 +83,7 @@ class CallContexts:
 
     def _recall(self, call_id: str) -> str:
         """Return the text of a call's result as it is in the conversation now; empty if it is not there."""
+        if not self._environment.recalls:
+            return ""
         results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
         return next((text_of(result.content) for result in results if result.call_id == call_id), "")

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -71,13 +71,14 @@ async def open_runtime(
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
     group: Group | None = None,
+    recalls: bool = True,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a limit
     is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. `open_model`
-    opens the model, in place of what the settings say about it. `group`: the one that is to be run. Raises
-    CodeagentError, and then leaves nothing running.
+    opens the model, in place of what the settings say about it. `group`: the one that is to be run. `recalls`: see
+    ToolEnvironment. Raises CodeagentError, and then leaves nothing running.
     """
     settings, strategy = with_messages(settings, group), Strategy.parse(settings.strategy)
     if settings.model is None:
@@ -88,8 +89,7 @@ async def open_runtime(
         opener = open_model or OpenModels(place, model_options(settings), settings.context.window)
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
-        workspace = LocalWorkspace(place.workspace)
-        stack.callback(workspace.close)
+        workspace = stack.enter_context(closing(LocalWorkspace(place.workspace)))
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
         policy = await asyncio.to_thread(_policy, settings, book, history, tell)
@@ -98,7 +98,7 @@ async def open_runtime(
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, policy)
-        around = replace(around, attended=attended, book=book)
+        around = replace(around, attended=attended, book=book, recalls=recalls)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         builder.fit(in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
