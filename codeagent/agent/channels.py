@@ -36,13 +36,11 @@ MOST_PER_MINUTE = 20
 """The most messages that one agent may send within a minute."""
 MOST_WAKES = 20
 """How many messages in a row may wake an agent before the user types something; further ones wait until then."""
+MOST_CHANNELS = 20
+"""The most channels that agents may add to those that were there."""
 _MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
 _MINUTE = 60.0
 _SHOWN = 200
-
-
-MOST_CHANNELS = 20
-"""The most channels that agents may add to those that were there."""
 
 
 class Hub:

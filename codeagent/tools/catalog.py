@@ -255,7 +255,8 @@ class ToolCatalog(ToolRegistry):
         said = "in the list of allowed tools is not a tool"
         listed = (f"{name} {said}{nearest_or_all(name, names, most=1)}" for name in unknown)
         read = AllowList((to_read,)).unknown(self._listable()) if self.toolsets.names_known else ()
-        first = (f"{name} in require_info is not a tool{nearest_or_all(name, names, most=1)}" for name in read)
+        wrong = (name for name in read if not name.startswith(_MCP))
+        first = (f"{name} in require_info is not a tool{nearest_or_all(name, names, most=1)}" for name in wrong)
         return (*self.unknown(rules), *listed, *first)
 
     def _names(self) -> list[str]:

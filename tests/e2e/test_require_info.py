@@ -1,5 +1,8 @@
 """Any tool can be held back until the model has read its documentation: by the user's settings, or by its own file."""
 
+import re
+from pathlib import Path
+
 from tests.e2e.product import Done, Product, calls, read, results, say, text_of
 from tests.fakes import put
 from tests.table import for_each
@@ -79,3 +82,13 @@ def test_a_misspelt_name_keeps_the_run_from_starting(product: Product) -> None:
     done = product.run(product.script(say("never")))
     assert (done.code, done.out) == (2, "")
     assert "raed in require_info is not a tool; did you mean read?" in done.err
+
+
+def test_the_how_to_is_true(product: Product) -> None:
+    pages = Path(__file__).parents[2] / "docs/how-to"
+    [settings] = re.findall(r"```toml\n(.*?)```", (pages / "tools.md").read_text(), re.DOTALL)
+    words = re.findall(r"```python\n(.*?)```", (pages / "python-tools.md").read_text(), re.DOTALL)[0]
+    put(product.home, "config/codeagent/config.toml", settings)
+    put(product.home, "config/codeagent/tools/words.py", words)
+    done = product.run(product.script(calls(("count_words", {"text": "a"})), say("ok")), "--output", "jsonl")
+    assert (kinds(done), done.code) == (["skipped"], 0), done.err

@@ -3,8 +3,10 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from codeagent.core.messages import text_of
-from codeagent.core.tool import ToolResult
+from codeagent.core.tool import Failed, ToolResult
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
 from tests.fakes import put, tool_context
@@ -104,6 +106,17 @@ async def test_another_file_with_the_same_lines_is_shown(box: Toolbox) -> None:
     assert await reader.read("b.txt") == "1\tone\n2\ttwo\n3\tthree\n4\tfour"
 
 
+async def test_a_file_that_was_only_told_as_unchanged_the_second_time_can_be_edited(box: Toolbox) -> None:
+    reader = Reader(box)
+    put(box.root, "a.txt", FOUR)
+    await reader.read(limit=2)
+    await reader.read(limit=1)
+    with pytest.raises(Failed, match=r"lines 3-3 of .* were not read"):
+        await box.call("edit", path="a.txt", old_string="e", new_string="E", replace_all=True)
+    await box.call("edit", path="a.txt", old_string="one", new_string="1")
+    assert box.content("a.txt") == "1\ntwo\nthree\nfour\n"
+
+
 async def test_only_the_earlier_result_proves_that_a_file_was_read(box: Toolbox) -> None:
     reader = Reader(box)
     put(box.root, "a.txt", FOUR)
@@ -114,12 +127,5 @@ async def test_only_the_earlier_result_proves_that_a_file_was_read(box: Toolbox)
     tracker.keep_only([shown.details])
     assert tracker.check("a.txt", FOUR.encode()).whole
     tracker.keep_only([told.details])
-    assert "conversation was compacted" in str(_refused(tracker))
-
-
-def _refused(tracker: ReadTracker) -> Exception:
-    try:
+    with pytest.raises(Failed, match="conversation was compacted"):
         tracker.check("a.txt", FOUR.encode())
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was refused")
