@@ -151,7 +151,11 @@ class Executor:
 
     def unread(self, call: ToolCall) -> bool:
         """Whether the call is refused until the model has read the documentation of its tool, which it can."""
-        return call.name in self.tools and _INFO in self.tools and self._environment.unread(self.tools.get(call.name))
+        return _INFO in self.tools and self.held_back(call.name)
+
+    def held_back(self, name: str) -> bool:
+        """Whether the model may not use the tool, because it has not read its documentation."""
+        return name in self.tools and self._environment.unread(self.tools.get(name))
 
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
