@@ -58,8 +58,9 @@ class _ShownPage:
 
     lines: tuple[str, ...]
     """Each with its number; empty if the file is."""
+    range: Lines
     where: str
-    """Which lines these are, and of how many."""
+    """The range in words, and of how many lines."""
     more: str
     """How to continue; empty at the end of the file."""
     whole: list[Lines]
@@ -132,12 +133,12 @@ class Read(Tool[ReadArgs]):
                 f"{' '.join(filter(None, (f'{shown_page.where}.', shown_page.more)))}]",
                 details={"path": spelled(path), "unchanged": before},
             )
-        details = self._reads.read(path, data, shown_page.whole, len(lines), ctx.call_id)
+        details = self._reads.read(path, data, shown_page.whole, len(lines), (ctx.call_id, shown_page.range))
         return ToolResult.from_text(shown_page.text, details=details)
 
     def _shown_before(self, path: str, data: bytes, page: "_ShownPage", ctx: ToolContext) -> str | None:
         """Return the last call whose result the model still has, and that shows this page of the same content."""
-        calls = self._reads.shown_by(path, data) if page.lines else ()
+        calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
         wanted = "\n{}\n".format("\n".join(page.lines))
         return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)
 
@@ -170,7 +171,7 @@ def _numbered(page: _Page, first: int) -> _ShownPage:
     last = first + len(out) - 1
     where = f"Lines {first}-{last}" + ("" if page.total is None else f" of {page.total}")
     more = len(out) < len(page.lines) or page.total is None or last < page.total
-    return _ShownPage(out, where, f"Continue with offset={last + 1}." if more else "", whole)
+    return _ShownPage(out, (first, last), where, f"Continue with offset={last + 1}." if more else "", whole)
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:

@@ -31,6 +31,10 @@ _NUMBERED = re.compile(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
 
 Lines = tuple[int, int]
 """First and last line of a run, from 1."""
+_ANY_LINES: Lines = (1, 1 << 62)
+"""Those of a page of which only the call is known."""
+_MOST_PAGES = 20
+"""How many earlier results are compared with a page that is read again."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,14 @@ class ReadState:
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A page of a file in the result of a call."""
+
+    call_id: str
+    lines: Lines
 
 
 NOTHING = ReadState("", (), whole=True)
@@ -74,8 +86,8 @@ class ReadTracker:
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
         """Files that were read but are no longer in the conversation, since it was compacted."""
-        self._shown: dict[str, tuple[str, list[str]]] = {}
-        """By path: the SHA-256 of the content that the model knew last, and the ids of the calls that showed it."""
+        self._shown: dict[str, tuple[str, list[_Shown]]] = {}
+        """By path: the SHA-256 of the content that the model knew last, and what calls showed of it."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
@@ -83,11 +95,11 @@ class ReadTracker:
         """Guards the fields, as parallel calls may each read in a thread of their own."""
 
     def read(
-        self, path: str, data: bytes, runs: Iterable[Lines], total: int, call_id: str = ""
+        self, path: str, data: bytes, runs: Iterable[Lines], total: int, page: tuple[str, Lines] | None = None
     ) -> dict[str, JsonValue]:
         """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`.
 
-        `call_id`: the call whose result shows them, for `shown_by`.
+        `page`: the call whose result shows a page of the file, and its lines, for `shown_by`.
         """
         sha256 = digest(data)
         with self._changing:
@@ -98,17 +110,18 @@ class ReadTracker:
                 lines, whole = joined(runs), False
             whole = whole or lines == ((1, total),) or total == 0
             details = self._keep(path, data, ReadState(sha256, lines, whole))
-            if call_id:
-                self._show(path, sha256).append(call_id)
+            if page is not None:
+                self._show(path, sha256).append(_Shown(*page))
             return details
 
-    def shown_by(self, path: str, data: bytes) -> tuple[str, ...]:
-        """Return the calls that showed the model lines of this content, the newest first.
+    def shown_by(self, path: str, data: bytes, page: Lines) -> tuple[str, ...]:
+        """Return the latest calls that may have shown the model these lines of this content, the newest first.
 
         Empty if it has seen another content of the file since. The model may have lost their results.
         """
-        sha256, calls = self._shown.get(path, ("", []))
-        return tuple(reversed(calls)) if calls and sha256 == digest(data) else ()
+        sha256, shown = self._shown.get(path, ("", []))
+        fitting = [one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]]
+        return tuple(fitting[: -_MOST_PAGES - 1 : -1]) if fitting and sha256 == digest(data) else ()
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
@@ -171,7 +184,7 @@ class ReadTracker:
     def remember(self, call_id: str, details: Mapping[str, JsonValue]) -> None:
         """Take note, for `shown_by`, of what a logged result showed; results come in the order in which calls ended."""
         for path, state in read_states(details):
-            self._show(path, state.sha256).append(call_id)
+            self._show(path, state.sha256).append(_Shown(call_id, _ANY_LINES))
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
         """Restore the state from a logged result's details, as returned by `read`, `printed`, `wrote` or `refusal`."""
@@ -194,8 +207,8 @@ class ReadTracker:
             for path in self._copies.keys() - self._files.keys():
                 self._copied_bytes -= len(self._copies.pop(path).data)
 
-    def _show(self, path: str, sha256: str) -> list[str]:
-        """Return the list of the calls that showed this content, which is now the last one that the model knew."""
+    def _show(self, path: str, sha256: str) -> list[_Shown]:
+        """Return what calls showed of this content, which is now the last one that the model knew."""
         if path not in self._shown or self._shown[path][0] != sha256:
             self._shown[path] = sha256, []
         return self._shown[path][1]
