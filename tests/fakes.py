@@ -170,7 +170,11 @@ def tool_context(
         if updates is not None:
             updates.append((stream, text))
 
-    return ToolContext("call-1", "tool", workspace, sandbox, CancelToken(), on_update=on_update, base=base)
+    async def on_progress(text: str) -> None:
+        await on_update(text, "progress")
+
+    context = ToolContext("call-1", "tool", workspace, sandbox, CancelToken(), on_update=on_update, base=base)
+    return replace(context, on_progress=on_progress)
 
 
 def put(root: Path, path: str, data: bytes | str) -> Path:

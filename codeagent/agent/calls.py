@@ -62,6 +62,8 @@ class ToolEnvironment:
     """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
+    recalls: bool = True
+    """Whether the conversation is what makes the calls; otherwise nothing is known of what their caller still has."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
     """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
     todo: Todo = field(default_factory=Todo)
@@ -245,16 +247,18 @@ class Denials:
 
         `kinds` and `settled` are keyed by call id.
         """
-        errors = {call.id: settled[call.id].error for call in calls}
-        done = {kinds[call.id] for call in calls if errors[call.id] is None}
-        denied = {
-            kinds[call.id]
-            for call in calls
-            if (error := errors[call.id]) is not None and error.kind in _NOT_HAD and call.name != self._question
-        }
+        denied = {kinds[call.id] for call in calls if _denied(settled[call.id]) and call.name != self._question}
+        done = {kinds[call.id] for call in calls if not (settled[call.id].is_error or _denied(settled[call.id]))}
         made_up = {"read", "change"} if "change" in done else done
         expected = {"change"} if planning else set()
         self.kinds = (self.kinds - made_up) | (denied - expected)
+
+
+def _denied(result: ToolResult) -> bool:
+    """Whether a call was denied, or could not run anywhere: this one, or one of the agent that it started."""
+    if result.error is not None:
+        return result.error.kind in _NOT_HAD
+    return result.child_session is not None and result.details.get("denied") is True
 
 
 def tool_message(call: ToolCall, result: ToolResult) -> ToolMessage:

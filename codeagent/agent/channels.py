@@ -1,24 +1,33 @@
 """Messages between the agents of one process: the hub that carries them, and the inbox of each agent."""
 
 import asyncio
+import json
 import re
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.queue import MessageQueue
-from codeagent.core.channels import Addressee, ChannelKind, Sent
+from codeagent.core.channels import Addressee, ChannelKind, Received, Sent
 from codeagent.core.events import KnownEvent, MessageAdded
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import message_note
 from codeagent.core.notices import MessageReceived
+from codeagent.core.recipes import NAME
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Failed, InvalidArgs, NotFound
+from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound
+from codeagent.tools.arguments import parse_arguments
+from codeagent.tools.extra.messages import SendMessage, SendMessageArgs
 from codeagent.tools.schema import nearest_or_all
 
+T = TypeVar("T")
 CHANNELS: Mapping[str, ChannelKind] = {"all": "broadcast", "work": "queue"}
 """The channels of a conversation without a group."""
 MOST_WAITING = 50
@@ -27,6 +36,8 @@ MOST_PER_MINUTE = 20
 """The most messages that one agent may send within a minute."""
 MOST_WAKES = 20
 """How many messages in a row may wake an agent before the user types something; further ones wait until then."""
+MOST_CHANNELS = 20
+"""The most channels that agents may add to those that were there."""
 _MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
 _MINUTE = 60.0
 _SHOWN = 200
@@ -49,12 +60,31 @@ class Hub:
         self._watchers: dict[str, list[str]] = {name: [] for name in self._channels}
         self._sent: dict[str, deque[float]] = {}
         self._count = 0
+        self._names = {*self._channels, MAIN}
+        """Every name that an agent or a channel has, or had."""
+        self._added = 0
 
     def join(self, inbox: "Inbox") -> None:
         """Raises Failed if the name is taken."""
         if inbox.name in self._inboxes or inbox.name in self._channels:
             raise Failed(f"there is an agent or a channel named {inbox.name} already")
         self._inboxes[inbox.name] = inbox
+        self._names.add(inbox.name)
+
+    @property
+    def channels(self) -> Mapping[str, ChannelKind]:
+        return self._channels
+
+    def create(self, channel: str, kind: ChannelKind) -> None:
+        """Raises InvalidArgs, Failed."""
+        if NAME.fullmatch(channel) is None or channel in self._names:
+            raise InvalidArgs(f"{one_line(channel, 64)!r} is not a name that is free; no channel was added")
+        if self._added >= MOST_CHANNELS:
+            raise Failed(f"{MOST_CHANNELS} channels were added, which is the limit; no channel was added")
+        self._added += 1
+        self._names.add(channel)
+        self._channels[channel] = kind
+        self._watchers[channel] = []
 
     def leave(self, inbox: "Inbox") -> None:
         if self._inboxes.get(inbox.name) is inbox:
@@ -119,6 +149,56 @@ class Hub:
         times.append(now)
 
 
+class ToolChannels:
+    """What the tools of one agent do with its channels (the OwnChannels of `core.channels`)."""
+
+    def __init__(self, inbox: "Inbox", objection: Callable[[str], str]) -> None:
+        """`objection`: why the agent must not send to that name; empty if it may."""
+        self._inbox = inbox
+        self._objection = objection
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def addressees(self) -> Sequence[Addressee]:
+        return self._there(self._inbox.hub.addressees)
+
+    def send(self, to: str, body: str, reply_to: str | None = None) -> Sent:
+        tool = SendMessage(self._inbox.hub, self._inbox.name)
+        given: Any = parse_arguments(tool, json.dumps({"to": to, "body": body, "reply_to": reply_to}))
+        return self._there(partial(self._send, given))
+
+    def read(self, after: str = "") -> Sequence[Received]:
+        return self._there(partial(self._inbox.received, after))
+
+    def wait(self, after: str = "") -> Awaitable[Sequence[Received]]:
+        if threading.get_ident() != self._thread:
+            raise Failed("a plain function cannot wait for messages; make the tool `async def`, or read them")
+        return self._inbox.next_received(after)
+
+    def _send(self, given: SendMessageArgs) -> Sent:
+        if why := self._objection(given.to):
+            raise Denied(f"{why}; nothing was sent")
+        return self._inbox.hub.send(self._inbox.name, given.to, given.body, given.reply_to)
+
+    def _there(self, do: Callable[[], T]) -> T:
+        """Do it in the thread of the agents, which knows nothing of others. Raises what it raises, and Failed."""
+        if threading.get_ident() == self._thread:
+            return do()
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(do())
+            except BaseException as error:
+                done.set_exception(error)
+
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            raise Failed("the session has ended; nothing was sent") from None
+        return done.result()
+
+
 class Inbox:
     """The messages for one agent: logged at once, and read at the next boundary."""
 
@@ -133,6 +213,9 @@ class Inbox:
         self.name = name
         self._watched = tuple(watched)
         self._notes: list[UserMessage] = []
+        self._received: deque[Received] = deque(maxlen=MOST_WAITING)
+        self._came = asyncio.Event()
+        """Set, and replaced, when a message comes: for all that wait then."""
         self._wakes = 0
 
     def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
@@ -147,6 +230,23 @@ class Inbox:
     def beside(self, name: str) -> "Inbox":
         """Make the inbox of another agent at the same hub."""
         return Inbox(self.hub, name)
+
+    def for_tools(self, objection: Callable[[str], str]) -> ToolChannels:
+        """Return the channels for the tools of its agent; see ToolChannels."""
+        return ToolChannels(self, objection)
+
+    def received(self, after: str) -> Sequence[Received]:
+        """Return the latest messages after the one of this id; empty for all. Raises InvalidArgs."""
+        if after and _MESSAGE_ID.fullmatch(after) is None:
+            raise InvalidArgs(f"{one_line(after, 40)!r} is not the id of a message, as m3 is")
+        number = int(after[1:] or 0)
+        return tuple(one for one in self._received if int(one.id[1:]) > number)
+
+    async def next_received(self, after: str) -> Sequence[Received]:
+        """Wait until there are such messages. Raises InvalidArgs."""
+        while not (found := self.received(after)):
+            await self._came.wait()
+        return found
 
     @property
     def waiting(self) -> int:
@@ -164,6 +264,9 @@ class Inbox:
             reply_to=reply_to,
         )
         note = message_note(self._emitter.emit(received))
+        self._received.append(Received(message_id, sender, to, body, reply_to))
+        self._came.set()
+        self._came = asyncio.Event()
         self._notes.append(note)
         wakes = self._most_wakes is None or self._wakes < self._most_wakes
         self._wakes += wakes

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.calls import ToolEnvironment, with_notes
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.hooks.hook import Hooks
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # most conversations run no group
 
 MOST_DEEP = 1
 """Children have no tool that starts agents; if one had, this is how deep they could nest."""
+_DENIED = "a call of this agent was denied, so its answer may lack what that call was for"
 _REPAIR = "Your answer is not in the format that was asked for: {fault}\nGive the whole answer again, in that format."
 
 
@@ -297,16 +298,19 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
         ended.append(await run_child(child, _REPAIR.format(fault=fault), token))
         fault = _fault(ended[-1], check)
     runs, last = [one.finished for one in ended], ended[-1]
+    denied = any(run.reason == "denied" for run in runs)
     details = {
         "agent": name,
         "turns": sum(run.turns for run in runs),
         "calls": sum(run.calls for run in runs),
         "usage": asdict(sum((run.usage for run in runs), Usage())),
+        **({"denied": True} if denied else {}),
     }
     text = last.finished.text.strip()
     kind, why = _why_not(last, fault)
     if kind is None:
-        return ToolResult.from_text(text, details=details, child_session=child.session_id)
+        result = ToolResult.from_text(text, details=details, child_session=child.session_id)
+        return with_notes(result, (_DENIED,) if denied else ())
     message = f"The agent {name} {why}"
     content = f"{message}\nThe last thing it said:\n{text}" if text else message
     error = ErrorInfo(kind=kind, message=message)
@@ -333,20 +337,20 @@ async def run_child(child: AgentHandle, prompt: str | None, token: CancelToken) 
 
 
 def _fault(ended: Ended, check: Check) -> str:
-    return check(ended.finished.text) if ended.finished.reason == "done" else ""
+    return check(ended.finished.text) if ended.finished.reason in ("done", "denied") else ""
 
 
 def _why_not(ended: Ended, fault: str) -> tuple[ErrorKind | None, str]:
     """Return the kind of error, and a phrase to follow the agent's name; None if the child did its task."""
     match ended.finished.reason, ended.limit:
-        case "done", _ if fault:
+        case (("done" | "denied"), _) if fault:
             return "failed", f"did not give the format that was asked for, even after it was told: {fault}"
+        case "denied", _ if not ended.finished.text.strip():
+            return "denied", "ended, because what it needed for its task was denied"
         case "done", _ if not ended.finished.text.strip():
             return "failed", "ended without an answer"
-        case "done", _:
+        case (("done" | "denied"), _):
             return None, ""
-        case "denied", _:
-            return "denied", "ended, because what it needed for its task was denied"
         case "limit", LimitReached(limit="max_seconds", maximum=seconds):
             return "timeout", f"was not done within {seconds:g} s"
         case "limit", LimitReached(limit=limit, maximum=most):

@@ -23,6 +23,7 @@ from codeagent.agent.calls import (
     with_notes,
 )
 from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.contexts import CallContexts
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
@@ -30,7 +31,6 @@ from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
 from codeagent.agent.limits import TOO_OFTEN
-from codeagent.agent.reach import reaching
 from codeagent.agent.work_time import part
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
@@ -48,13 +48,15 @@ from codeagent.core.tool import (
     Preview,
     Skipped,
     Tool,
-    ToolContext,
     ToolError,
+    Unavailable,
 )
 from codeagent.core.tool import ToolResult as Result
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
+_INFO = "info"
+"""The tool that shows the documentation of another one."""
 _MOST_PREPARED = 64
 """How many calls' arguments are kept as they were read."""
 
@@ -73,6 +75,7 @@ class Executor:
         slots: asyncio.Semaphore,
     ) -> None:
         """`slots`: one for each call that may run at the same time."""
+        self.contexts = CallContexts(environment, emitter, approvals)
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
         self.outputs = environment.outputs
@@ -147,8 +150,12 @@ class Executor:
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def unread(self, call: ToolCall) -> bool:
-        """Whether the call is refused until the model has read the documentation of its tool."""
-        return call.name in self.tools and self._environment.unread(self.tools.get(call.name))
+        """Whether the call is refused until the model has read the documentation of its tool, which it can."""
+        return _INFO in self.tools and self.held_back(call.name)
+
+    def held_back(self, name: str) -> bool:
+        """Whether the model may not use the tool, because it has not read its documentation."""
+        return name in self.tools and self._environment.unread(self.tools.get(name))
 
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
@@ -207,10 +214,16 @@ class Executor:
     def _prepare(self, call: ToolCall) -> PreparedCall:
         """Find the tool and read the arguments, once for everything that is asked about a call.
 
-        Raises ToolError: not_found, invalid_args, or skipped if the tool's documentation must be read first.
+        Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read first, and
+        unavailable if it cannot be.
         """
         tool, known = self.tools.get(call.name), self._prepared.get(call)
         if self._environment.unread(tool):
+            if _INFO not in self.tools:
+                raise Unavailable(
+                    f"Not executed: the documentation of {tool.name} must be read before its first call, and the tool "
+                    f"that shows it, {_INFO}, may not be used here. Only the user can change that"
+                )
             raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
         if known is not None and known.tool is tool:
             return known
@@ -274,7 +287,7 @@ class Executor:
         async def show(shown: PreparedCall, base: str | None) -> Preview:
             if shown is not prepared:  # the user edited it
                 await self._refuse(shown, token)
-            context = replace(self._context(shown, token), base=base)
+            context = replace(self.contexts.of(shown, token), base=base)
             return await token.guard(shown.tool.preview(shown.args, context))
 
         return await self._approvals.permit(prepared, verdict, show, token, again=too_often)
@@ -290,30 +303,7 @@ class Executor:
                 pass  # the tool says it better
             if prepared.tool.effect == "files":
                 refuse_protected(path)
-        prepared.tool.refuse(prepared.args, self._context(prepared, token))
-
-    def _context(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        environment, acts_as = self._environment, prepared.acts_as
-        return ToolContext(
-            prepared.call.id,
-            prepared.tool.name,
-            environment.workspace,
-            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
-            token,
-            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
-            denied=partial(self._permissions.denies_path, acts_as),
-            base=None if permit is None else permit.base,
-            hunks=None if permit is None else permit.hunks,
-            read_only=self._commands_only_read(prepared.tool),
-            session_id=self._emitter.session_id,
-            agent=self._emitter.agent,
-            scratchpad=environment.scratchpad,
-        )
-
-    def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made true that way."""
-        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
-        return reads and self._environment.sandbox_kind == "docker"
+        prepared.tool.refuse(prepared.args, self.contexts.of(prepared, token))
 
     async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
         """Run the call; one that may change something waits while one of the user's own commands runs."""
@@ -353,7 +343,7 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self._context(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
+        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)

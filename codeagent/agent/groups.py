@@ -22,8 +22,8 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage
 from codeagent.core.recipes import NAME
 from codeagent.core.runtime import AgentHandle
-from codeagent.core.tool import Failed, InvalidArgs
-from codeagent.tools.extra.messages import AddAgent
+from codeagent.core.tool import Failed, InvalidArgs, Tool
+from codeagent.tools.extra.messages import AddAgent, ConnectAgent, CreateChannel
 from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_ANSWER = 4000
@@ -177,11 +177,11 @@ class GroupWork:
     ) -> None:
         if len(self._members) >= self._group.most_agents:
             raise Failed(f"the group has {len(self._members)} agents, which is its limit; no agent was added")
-        if NAME.fullmatch(name) is None or name == MAIN or name in (*self._members, *self._group.channels):
+        if NAME.fullmatch(name) is None or name == MAIN or name in (*self._members, *self._hub.channels):
             raise InvalidArgs(f"{name[:64]!r} is not a name that is free; no agent was added")
         for channel in channels:
-            if channel not in self._group.channels:
-                hint = nearest_or_all(channel, self._group.channels)
+            if channel not in self._hub.channels:
+                hint = nearest_or_all(channel, self._hub.channels)
                 raise InvalidArgs(f"there is no channel {channel[:64]!r}{hint}; no agent was added")
         above = self._members[adder].definition
         definition = replace(above, name=name, prompt=prompt, tools=self._narrowed(above, tools))
@@ -210,7 +210,10 @@ class GroupWork:
     async def _open(self, entry: GroupMember, above: RunMeter) -> AgentHandle:
         """`above`: what the agent uses counts there, too. Raises CodeagentError."""
         member = self._members[entry.definition.name] = _Member(entry, self._hub, above)
-        seat = Seat(member.inbox, self._role(member.name), (AddAgent(self, member.name),) if entry.may_add else ())
+        rights: list[Tool[Any]] = [AddAgent(self, member.name)] if entry.may_add else []
+        if entry.may_connect:
+            rights += [CreateChannel(self._hub, member.name), ConnectAgent(self._hub, member.name, "auto")]
+        seat = Seat(member.inbox, self._role(member.name), tuple(rights))
         try:
             opening = self._children.member(member.definition, seat, member.meter, self._token)
             return await self._stack.enter_async_context(opening)
@@ -222,7 +225,7 @@ class GroupWork:
     def _role(self, name: str) -> str:
         """Write what the system prompt of a member says about the group."""
         others = ", ".join(one.definition.name for one in self._group.members if one.definition.name != name)
-        channels = ", ".join(f"{channel} ({kind})" for channel, kind in self._group.channels.items())
+        channels = ", ".join(f"{channel} ({kind})" for channel, kind in self._hub.channels.items())
         return (
             f"# You are the agent {name} of the group {self._group.name}\nThe others do not see what you write: only "
             "send_message reaches them, and what they send you comes as a note in parentheses. Other agents: "

@@ -4,8 +4,9 @@ import asyncio
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from codeagent.agent.emitter import Emitter
@@ -43,6 +44,11 @@ class Limits:
     """Elapsed seconds, waiting for the user included."""
     max_repeated_tokens: int = 500
     """For how many tokens an answer may repeat the same span."""
+
+    @property
+    def in_force(self) -> Mapping[str, float]:
+        """The limits that are set, by their names; it cannot be changed."""
+        return MappingProxyType({name: most for name, most in vars(self).items() if most is not None})
 
 
 @dataclass(frozen=True)

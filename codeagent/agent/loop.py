@@ -112,6 +112,7 @@ class Loop:
         """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
+        self._executor.contexts.begin_run(conversation.model, conversation.limits, context.line, context.triggers.inbox)
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate
@@ -268,9 +269,14 @@ class Loop:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
         tools = tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
-        if denied := [tool for tool in tools if tool.at_provider and self._permissions.denies(tool.name)]:
-            tools = tuple(tool for tool in tools if tool not in denied)
+        withheld = [tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)]
+        if withheld:
+            tools = tuple(tool for tool in tools if tool not in withheld)
         return ModelRequest(told.system_prompt, tuple(self._history), tools)
+
+    def _not_for_provider(self, name: str) -> bool:
+        """Whether the provider must not be told of this tool of its own, as no call of it can be refused here."""
+        return self._permissions.denies(name) or self._executor.held_back(name)
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer to the history unless it is empty: providers reject an empty one when it is sent back."""

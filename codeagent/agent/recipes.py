@@ -126,6 +126,7 @@ class StepScope:
     def __init__(self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel) -> None:
         self._context = context
         self._tools, self._inputs = environment.tools, environment.inputs
+        self._unread = environment.unread
         self._check_budget = environment.check_budget
         self._opens = opens
         self._model: Model | None = None
@@ -156,6 +157,8 @@ class StepScope:
         if step.tools is None:
             return replace(conversation, limits=limits)
         allow = AllowList().narrowed(step.tools)
+        if any(map(self._unread, AllowedTools(self._tools, allow))):  # what shows their documentation comes with them
+            allow = AllowList().narrowed((*step.tools, "info"))
         self._context.executor.use_tools(AllowedTools(self._tools, allow))
         return replace(conversation, limits=limits, allow=allow)
 

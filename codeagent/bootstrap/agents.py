@@ -1,7 +1,7 @@
 """Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -92,13 +92,14 @@ class ChildOpener:
                 allow = self.catalog.toolsets.allow
                 seat = replace(seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name)))
             lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
-            tools, prompt = await asyncio.to_thread(_equip, definition, (*above, *lent), own, seat)
+            given_above = (*above, *lent)
+            tools, prompt = await asyncio.to_thread(_equip, definition, given_above, own, seat, self._must_read)
             if said := self.catalog.misnamed_in(definition.tools or (), {tool.name for tool in tools}):
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
             forget = partial(forget_reads, own.reads, own.read_about)
-            unread = partial(_unread, frozenset(self._to_read_about(tools)), own.read_about)
+            unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
             around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
             around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
             conversation = Conversation(
@@ -117,10 +118,9 @@ class ChildOpener:
             stack.pop_all()
             return opened
 
-    def _to_read_about(self, tools: ToolRegistry) -> set[str]:
-        """The names of the tools of sets, if the settings want their documentation read first and a child can."""
-        required = self.settings.toolsets.require_info and "info" in tools
-        return {tool.name for tool in tools} - {tool.name for tool in self.catalog.always} if required else set()
+    def _must_read(self, tool: Tool[Any]) -> bool:
+        always = {one.name for one in self.catalog.always}
+        return self.dependencies.must_read(tool, of_a_set=tool.name not in always)
 
     async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
         """Make the child's worktree; the stack removes it. Raises CheckpointError."""
@@ -159,26 +159,37 @@ def _say_nothing(text: str) -> None:
     """Keep quiet about a start that the user already knows from the parent's sandbox."""
 
 
-def _unread(required: Container[str], read: Container[str], tool: Tool[Any]) -> bool:
-    return tool.name in required and tool.name not in read
+def _unread(required: Container[Tool[Any]], read: Container[str], tool: Tool[Any]) -> bool:
+    return tool in required and tool.name not in read
 
 
 def _equip(
-    definition: AgentDefinition, above: Iterable[Tool[Any]], own: ToolDependencies, seat: Seat | None
+    definition: AgentDefinition,
+    above: Sequence[Tool[Any]],
+    own: ToolDependencies,
+    seat: Seat | None,
+    must_read: Callable[[Tool[Any]], bool],
 ) -> tuple[ToolRegistry, str]:
-    """Of these tools, those that a child may have, and its system prompt. Blocks on small files."""
+    """Of these tools, those that a child may have, and its system prompt. Blocks on small files.
+
+    `info` comes with a tool about which the child `must_read` first, so that a list without it gets around nothing.
+    """
     allowed = AllowList().narrowed(definition.tools)
+    if any(allowed.allows(tool.name) and must_read(tool) for tool in above):
+        allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
     info = Info(lambda: tools, own.skills, own.read_about)
     files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     inherits = definition.worktree and definition.tools is None
+    seated = () if seat is None else seat.tools
+    without = without.union(tool.name for tool in seated)
     lent = (
         _own(tool, remade, own.reads)
         for tool in above
         if allowed.allows(tool.name) and tool.name not in without and not (inherits and _stays(tool))
     )
-    tools = ToolRegistry([*lent, *(() if seat is None else seat.tools)])
+    tools = ToolRegistry([*lent, *seated])
     told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"
     return tools, f"{prompt_for(own)(tuple(tools))}\n{told}"
 

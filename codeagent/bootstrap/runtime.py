@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -71,13 +71,14 @@ async def open_runtime(
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
     group: Group | None = None,
+    recalls: bool = True,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
     `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a limit
     is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. `open_model`
-    opens the model, in place of what the settings say about it. `group`: the one that is to be run. Raises
-    CodeagentError, and then leaves nothing running.
+    opens the model, in place of what the settings say about it. `group`: the one that is to be run. `recalls`: see
+    ToolEnvironment. Raises CodeagentError, and then leaves nothing running.
     """
     settings, strategy = with_messages(settings, group), Strategy.parse(settings.strategy)
     if settings.model is None:
@@ -88,8 +89,7 @@ async def open_runtime(
         opener = open_model or OpenModels(place, model_options(settings), settings.context.window)
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
-        workspace = LocalWorkspace(place.workspace)
-        stack.callback(workspace.close)
+        workspace = stack.enter_context(closing(LocalWorkspace(place.workspace)))
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
         policy = await asyncio.to_thread(_policy, settings, book, history, tell)
@@ -98,7 +98,7 @@ async def open_runtime(
         files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, policy)
-        around = replace(around, attended=attended, book=book)
+        around = replace(around, attended=attended, book=book, recalls=recalls)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         builder.fit(in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
@@ -153,7 +153,7 @@ def _read_files(
 ) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
-    misnamed = _misnamed(catalog, rules)
+    misnamed = _misnamed(catalog, rules, dependencies.require_info)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
     if dependencies.servers is not None:
         from codeagent.bootstrap.servers import reading_hook  # only if there are servers
@@ -176,7 +176,7 @@ def _environment(
         limits_of(settings),
         files.hooks,
         objection=lambda rule: too_broad(rule) or next(iter(files.catalog.unknown((rule,))), None),
-        unread=partial(_unread, settings.toolsets.require_info, files.catalog, dependencies.read_about),
+        unread=partial(_unread, dependencies, files.catalog),
         todo=dependencies.todo,
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
@@ -189,8 +189,9 @@ def _environment(
     )
 
 
-def _unread(required: bool, catalog: ToolCatalog, read: Container[str], tool: Tool[Any]) -> bool:
-    return required and "info" in catalog and tool in catalog.toolsets.held and tool.name not in read
+def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
+    of_a_set = tool in catalog.toolsets.held
+    return tool.name not in dependencies.read_about and dependencies.must_read(tool, of_a_set=of_a_set)
 
 
 def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -198,12 +199,13 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
-def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
-    """Return code and text of a notice for each rule whose tool is unknown but may come from what is not loaded yet.
+def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], to_read: bool | tuple[str, ...]) -> tuple[Told, ...]:
+    """Return code and text of a notice for each rule, and each name in `require_info`, whose tool is unknown but may
+    come from what is not loaded yet.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.misnamed(_written(rules))
+    unknown = catalog.misnamed(_written(rules), () if isinstance(to_read, bool) else to_read)
     if unknown and catalog.complete:
         raise ConfigError(f"{unknown[0]} Nothing was run")
     return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
@@ -302,6 +304,7 @@ def _dependencies(
         inbox,
         Triggers(awaited=settings.wait_for_triggers, inbox=inbox if group is None else None),
         tools_read_about(history.details),
+        settings.toolsets.require_info,
         children,
     )
 

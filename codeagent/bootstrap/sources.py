@@ -14,6 +14,7 @@ tools, and a function that imports and makes them once they are asked for. It is
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,10 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.groups import Group
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.notices import TOOLSET_USE
-from codeagent.core.tool import Tool
+from codeagent.core.tool import Tool, ToolError
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, watched_channels
+from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ListedTool, Listing, ToolSource
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
-_MESSAGES = ("send_message", "watch_channel", "channel_list")
+_MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", "connect_agent")
 _WEB = ("http_request", "web_fetch", "web_search")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
@@ -101,10 +102,10 @@ def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
 
 def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     from codeagent.agent.channels import Hub, Inbox  # only once the set is asked for
-    from codeagent.tools.extra.messages import ChannelList, SendMessage, WatchChannel  # as above
+    from codeagent.tools.extra.messages import MESSAGE_TOOLS  # as above
 
     inbox = dependencies.inbox or Inbox(Hub())
-    return SendMessage(inbox.hub, inbox.name), WatchChannel(inbox.hub, inbox.name), ChannelList(inbox.hub, inbox.name)
+    return [make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS]
 
 
 def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
@@ -118,6 +119,9 @@ def open_inbox(settings: Settings, history: History, group: Group | None) -> "In
     from codeagent.agent.channels import Hub, Inbox  # only if agents may write to each other
 
     hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
+    for name, kind in created_channels(history):
+        with suppress(ToolError):  # the log was damaged, or a group has such a name
+            hub.create(name, kind)
     return Inbox(hub, watched=watched_channels(history))
 
 

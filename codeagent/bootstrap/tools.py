@@ -117,6 +117,8 @@ class ToolDependencies:
     triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
+    require_info: bool | tuple[str, ...] = False
+    """As in the settings."""
     children: Children = field(default_factory=Children)
     """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -127,6 +129,15 @@ class ToolDependencies:
     """Those of the conversation's servers."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
+
+    def must_read(self, tool: Tool[Any], *, of_a_set: bool = False) -> bool:
+        """Whether the model may call the tool only once it has read its documentation."""
+        if tool.name == Info.name:
+            return False
+        if isinstance(self.require_info, bool):
+            return tool.require_info or (self.require_info and of_a_set)
+        listed = AllowList((self.require_info,))
+        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.does_as))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
@@ -222,7 +233,7 @@ class ToolDependencies:
         agents = AgentCompanion(self.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            useful = (info,) if Info.is_useful(tools, self.skills) else ()
+            useful = (info,) if Info.is_useful(tools, self.skills, self.must_read) else ()
             return (*(switches or useful), *agents.tools(catalog))
 
         catalog = ToolCatalog(
@@ -393,6 +404,8 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     """Return a tracker that knows what the model has read in the session so far."""
     reads = ReadTracker(workspace)
     reads.keep_only(item.details for item in history.details)
+    for item in history.details:
+        reads.remember(item.call_id, item.details)
     reads.keep_only(item.details for item in history.details if item.in_context)
     return reads
 

@@ -92,6 +92,7 @@ async def _opened(settings: Settings, place: Place, model: CallingModel | None) 
         observer=lambda event: None,
         attended=False,
         open_model=None if model is None else model.open,
+        recalls=model is None,
     )
     if runtime.sandbox is None:
         await runtime.close()

@@ -216,6 +216,7 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
         "hint": tool.hint,
         "timeout": tool.timeout,
         "max_calls": tool.max_calls,
+        "require_info": tool.require_info,
         "restrictions": {name: list(values) for name, values in tool.restricted.items()},
         "parameters": definition.parameters,
     }

@@ -225,8 +225,9 @@ class ToolsetSettings(Section):
     """Turned on from the start, in this order."""
     offer: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Sets of built-in tools that the model may turn on."""
-    require_info: bool = False
-    """A tool of a set is refused until the model has read its documentation with `info`."""
+    require_info: bool | ToolNames = False
+    """Tools that are refused until the model has read their documentation with `info`: those of sets, or those that
+    the names and patterns say."""
     groups: dict[Annotated[str, AfterValidator(_set_name)], ToolsetGroupSetting] = Field(default_factory=dict)
     """Further sets, by name."""
 

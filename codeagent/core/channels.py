@@ -1,6 +1,6 @@
 """Messages between agents: the names they can be sent to, and how a tool sends one (FEATURES F30)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
@@ -30,6 +30,42 @@ class Sent:
     """Those that did not get it, because too many messages wait for them."""
 
 
+@dataclass(frozen=True)
+class Received:
+    """A message that came for an agent."""
+
+    id: str
+    """`m3`: later messages have higher numbers, whoever sends them."""
+    sender: str
+    to: str
+    """The agent, or the channel that it watches."""
+    body: str
+    reply_to: str | None
+    """The id of the message that it answers."""
+
+
+class OwnChannels(Protocol):
+    """The agents and channels as the agent that makes a call reaches them: under its own name, and within its limits.
+
+    Everything but `wait` also works in another thread. Raises ToolError.
+    """
+
+    def addressees(self) -> Sequence[Addressee]:
+        """Return the agents, then the channels, each sorted by name."""
+
+    def send(self, to: str, body: str, reply_to: str | None = None) -> Sent:
+        """Send a message, as the agent's own `send_message` would; raises if that may not, or if nobody got it."""
+
+    def read(self, after: str = "") -> Sequence[Received]:
+        """Return the latest messages that came for the agent since the session was opened, the oldest first.
+
+        `after`: only those after the message of this id. The model reads them nevertheless.
+        """
+
+    def wait(self, after: str = "") -> Awaitable[Sequence[Received]]:
+        """Wait until `read` returns something."""
+
+
 class Post(Protocol):
     """Carries messages between the agents of one process; an accepted message is in the log of its receivers."""
 
@@ -41,3 +77,6 @@ class Post(Protocol):
 
     def watch(self, agent: str, channel: str, on: bool) -> None:
         """Make the agent watch the channel, or stop watching it. Raises ToolError."""
+
+    def create(self, channel: str, kind: ChannelKind) -> None:
+        """Add a channel that nobody watches yet. Raises ToolError if the name is not free, or there are too many."""

@@ -24,6 +24,8 @@ class GroupMember:
     """The channels that it watches from the start."""
     may_add: bool = False
     """Whether it may add agents."""
+    may_connect: bool = False
+    """Whether it may have other agents watch channels."""
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,20 @@
 """Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
-from codeagent.core.policy import ApprovalKey, Effect, Permission
+from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
 from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
 from codeagent.core.sanitize import spelled
 
@@ -191,17 +192,54 @@ async def no_commands(
     raise Failed("this tool was not given a way to run commands")
 
 
+class NoChannels:
+    """The `channels` of an agent that cannot write to others."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise Failed("this agent has no channels; the user can turn on the toolset messages, which brings them")
+
+    addressees = send = read = wait = _refuse
+
+
+NO_CHANNELS = NoChannels()
+
+
 async def no_input() -> str:
     """The `receive` of a call that accepts no input. Raises Failed."""
     raise Failed("only a stateful tool receives input")
 
 
-async def ignore_update(text: str, stream: OutputStream = "output") -> None:
+class Done:
+    """What a callback returns that has done its work: there is nothing left to wait for."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+DONE = Done()
+
+
+def require_text(what: str, text: object) -> None:
+    """Raises TypeError: a tool may be user-defined, and pass anything."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} takes text, not {type(text).__name__}")
+
+
+def require_update(text: object, stream: object) -> None:
+    """Raises TypeError, ValueError for what `on_update` does not take."""
+    require_text("on_update", text)
+    if stream not in get_args(OutputStream):
+        raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
+
+
+def ignore_update(text: str, stream: OutputStream = "output") -> Awaitable[None]:
     """The `on_update` of a call that nobody watches."""
+    return DONE
 
 
-async def ignore_progress(text: str) -> None:
+def ignore_progress(text: str) -> Awaitable[None]:
     """The `on_progress` of a call that nobody watches."""
+    return DONE
 
 
 @dataclass(frozen=True)
@@ -214,9 +252,10 @@ class ToolContext:
     sandbox: RunsCommands | None
     cancel: CancelToken
     on_update: Callable[..., Awaitable[None]] = ignore_update
-    """`await on_update(text, stream="output")`: a piece of the result, as it comes."""
+    """`on_update(text, stream="output")`: a piece of the result, as it comes. It is shown in the order in which it was
+    said, also if nobody awaits it; awaiting it waits until it was."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`await on_progress(text)`: a message to the user, never part of the result."""
+    """`on_progress(text)`: a message to the user, never part of the result. Awaited or not, like `on_update`."""
     base: str | None = None
     """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
@@ -237,6 +276,16 @@ class ToolContext:
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
+    model: str = ""
+    """The name of the model that made the call, as the user gave it."""
+    mode: Mode = "ask"
+    """The mode in force: ask, accept-edits, plan or auto."""
+    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The limits of the run, by name (`max_turns`, `max_calls`, `max_cost_usd`, …); one that is missing is not set."""
+    channels: OwnChannels = NO_CHANNELS
+    """The messages between agents, as the agent that makes the call sends and gets them."""
+    recall: Callable[[str], str] = lambda call_id: ""
+    """`recall(call_id)`: the text of that call's result as the agent's model has it now; empty if it has none."""
     is_job: Callable[[], bool] = lambda: False
     """Whether it now runs in the background: then any change to the workspace may be somebody else's."""
 
@@ -302,6 +351,10 @@ class Tool(ABC, Generic[ArgsT]):
     """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
     sandboxed: bool = False
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
+    require_info: bool = False
+    """Whether its calls are refused until the model has read its documentation with `info`."""
+    does_as: str = ""
+    """The name of the built-in tool whose work it does under another name; empty if it does its own."""
     in_place_of: "Tool[Any] | None" = None
     """The built-in tool of the same name that this one narrows and replaces."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})

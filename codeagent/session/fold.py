@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
+from codeagent.core.channels import ChannelKind
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
@@ -302,6 +303,18 @@ def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
     """Return the names of the tools whose documentation the model has read, and still has."""
     found = (item.details.get("tool") for item in details if item.name == "info" and item.in_context)
     return {name for name in found if isinstance(name, str)}
+
+
+def created_channels(history: History) -> tuple[tuple[str, ChannelKind], ...]:
+    """Return name and kind of the channels that the agent added in the session, each once."""
+    created: dict[str, ChannelKind] = {}
+    for item in history.details:
+        match item.details:
+            case {"channel": str(channel), "kind": "queue" | "broadcast" as kind} if item.name == "create_channel":
+                created[channel] = kind
+            case _:
+                pass
+    return tuple(created.items())
 
 
 def watched_channels(history: History) -> tuple[str, ...]:

@@ -244,16 +244,20 @@ class ToolCatalog(ToolRegistry):
         wrong = [rule for rule in rules if not (rule.tool.startswith(_MCP) or any(map(rule.covers, (*names, HOSTS))))]
         return tuple(f"the rule {rule} does not name a tool{_meant(rule, names)}" for rule in wrong)
 
-    def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+    def misnamed(self, rules: Iterable[Rule], to_read: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return a line for each rule, and each entry of the list of allowed tools, that does not name a tool.
 
-        The list is checked once every source has listed its tools, as an entry may be one of them.
+        Likewise for `to_read`, the tools whose documentation comes first. Both lists are checked once every source has
+        listed its tools, as an entry may be one of them.
         """
         names = self._names()
         unknown = self._allow.unknown(names) if self.toolsets.names_known else ()
         said = "in the list of allowed tools is not a tool"
         listed = (f"{name} {said}{nearest_or_all(name, names, most=1)}" for name in unknown)
-        return (*self.unknown(rules), *listed)
+        read = AllowList((to_read,)).unknown(self._listable()) if self.toolsets.names_known else ()
+        wrong = (name for name in read if not name.startswith(_MCP))
+        first = (f"{name} in require_info is not a tool{nearest_or_all(name, names, most=1)}" for name in wrong)
+        return (*self.unknown(rules), *listed, *first)
 
     def _names(self) -> list[str]:
         return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -211,6 +212,26 @@ class Keyed(Doing):
 
     def access(self, args: Do, workspace: Any) -> Access:
         return Access("keyed", args.key)
+
+
+class Using(Doing):
+    """Keeps what `use` returns for the context of each call; what can be awaited is."""
+
+    name = "using"
+    effect = "nothing"
+
+    def __init__(self, use: Callable[[ToolContext], object]) -> None:
+        super().__init__()
+        self._use = use
+        self.found: list[Any] = []
+
+    async def _do(self, args: Do, ctx: ToolContext) -> ToolResult:
+        found = self._use(ctx)
+        self.found.append(await found if isawaitable(found) else found)
+        return ToolResult.from_text("used")
+
+
+USE = ("using", "{}")
 
 
 class MemoryJournal:

@@ -11,7 +11,7 @@ from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
 from codeagent.core.messages import UserMessage, text_of
-from codeagent.core.policy import ApprovalKey
+from codeagent.core.policy import ApprovalKey, Policy
 from codeagent.core.ports import OutputStore, Sandbox
 from codeagent.core.tool import SHARED, Access, Cancelled, Failed, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.session.fold import History
@@ -130,6 +130,7 @@ class Backstage:
         outputs: OutputStore | None = None,
         triggers: Triggers | None = None,
         partial_results: float | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.jobs = Jobs(PollingPace(0.01, 0.02))
         self.long = Long()
@@ -145,6 +146,7 @@ class Backstage:
             outputs=outputs,
             triggers=triggers,
             partial_results=partial_results,
+            policy=policy,
         )
         self.agent = self.scene.agent
         self.events: list[KnownEvent] = []

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from codeagent.agent.channels import MOST_PER_MINUTE, MOST_WAITING, MOST_WAKES, Hub, Inbox
+from codeagent.agent.channels import MOST_CHANNELS, MOST_PER_MINUTE, MOST_WAITING, MOST_WAKES, Hub, Inbox
 from codeagent.agent.triggers import Triggers
 from codeagent.core.events import MessageAdded, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived
-from codeagent.core.policy import Policy
-from codeagent.core.tool import Failed, InvalidArgs, NotFound
-from codeagent.session.fold import fold
-from codeagent.tools.extra.messages import ChannelList, SendMessage, WatchChannel
+from codeagent.core.policy import Policy, Rule
+from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
+from codeagent.session.fold import created_channels, fold
+from codeagent.tools.extra.messages import MESSAGE_TOOLS, ConnectAgent, SendMessage, WatchChannel
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
 from tests.agent.trigger_doubles import call
@@ -22,10 +22,18 @@ from tests.agent.trigger_doubles import call
 class Member(Backstage):
     """An agent of a hub, with the tools over messages."""
 
-    def __init__(self, hub: Hub, name: str, *turns: Turn, watched: tuple[str, ...] = (), **options: Any) -> None:
-        tools = (SendMessage(hub, name), WatchChannel(hub, name), ChannelList(hub, name))
+    def __init__(
+        self,
+        hub: Hub,
+        name: str,
+        *turns: Turn,
+        watched: tuple[str, ...] = (),
+        more: tuple[Tool[Any], ...] = (),
+        **options: Any,
+    ) -> None:
+        tools = [make(hub, name) for make in MESSAGE_TOOLS]
         triggers = Triggers(inbox=Inbox(hub, name, watched))
-        super().__init__(*turns, attended=True, more=tools, triggers=triggers, **options)
+        super().__init__(*turns, attended=True, more=(*tools, *more), triggers=triggers, **options)
 
     def got(self) -> list[tuple[str, str, str, str | None]]:
         """(sender, to, body, in answer to) of each message."""
@@ -195,12 +203,72 @@ async def test_what_was_not_read_is_read_after_a_restart() -> None:
     assert fold(first.events).notes == ()
 
 
+async def test_an_agent_adds_a_channel_and_connects_another_agent_to_it() -> None:
+    hub = Hub()
+    planner = Member(
+        hub, "planner",
+        Turn("", (call("create_channel", name="review", kind="queue"),)),
+        Turn("", (call("send_message", to="review", body="too early"),)),
+        Turn("", (call("connect_agent", agent="worker", channel="review"),)),
+        Turn("", (call("send_message", to="review", body="look at src"),)),
+        Turn("", (call("connect_agent", agent="worker", channel="review", stop=True),)),
+        Turn("", (call("send_message", to="review", body="too late"),)),
+        policy=Policy(rules=(Rule.parse("connect_agent(worker review)", "auto"),)),
+    )  # fmt: skip
+    worker = Member(hub, "worker")
+    await planner.run()
+    nobody = "no other agent watches the channel review; nothing was sent"
+    assert planner.results() == [
+        "The queue review was added; nobody watches it yet.",
+        nobody,
+        "worker watches review.",
+        "m1 was delivered to worker.",
+        "worker no longer watches review.",
+        nobody,
+    ]
+    assert worker.got() == [("planner", "review", "look at src", None)]
+    assert created_channels(fold(planner.events)) == (("review", "queue"),)
+    await closed(planner, worker)
+
+
+async def test_channels_that_agents_add_are_bounded_and_have_names_of_their_own() -> None:
+    hub = Hub()
+    member, gone = Member(hub, "member"), Member(hub, "gone")
+    await closed(gone)
+    for taken in ("work", "member", "gone", "main", "a b", "", "x" * 65):
+        with pytest.raises(InvalidArgs, match="is not a name that is free; no channel was added"):
+            hub.create(taken, "queue")
+    for number in range(MOST_CHANNELS):
+        hub.create(f"c{number}", "broadcast")
+    with pytest.raises(Failed, match="20 channels were added, which is the limit; no channel was added"):
+        hub.create("more", "queue")
+    await closed(member)
+
+
+async def test_only_another_agent_that_is_there_is_connected_to_a_channel_that_is_there() -> None:
+    hub = Hub()
+    wrong = (
+        call("connect_agent", agent="planner", channel="work"),
+        call("connect_agent", agent="wroker", channel="work"),
+        call("connect_agent", agent="worker", channel="wrok"),
+    )
+    allowed = Policy(rules=(Rule.parse("connect_agent(*)", "auto"),))
+    planner, worker = Member(hub, "planner", Turn("", wrong), policy=allowed), Member(hub, "worker")
+    await planner.run()
+    itself, agent, channel = planner.results()
+    assert "watch_channel makes you watch a channel" in itself
+    assert "there is no agent 'wroker'; did you mean worker" in agent
+    assert "there is no channel 'wrok'; did you mean work" in channel
+    await closed(planner, worker)
+
+
 def test_watching_asks_and_sending_does_not() -> None:
     hub = Hub()
-    watch, send = WatchChannel(hub, "a"), SendMessage(hub, "a")
+    watch, send, connect = WatchChannel(hub, "a"), SendMessage(hub, "a"), ConnectAgent(hub, "a")
     for tool, arguments, expected in (
         (watch, watch.Args(channel="all"), "prompt"),
         (send, send.Args(to="all", body="x"), "auto"),
+        (connect, connect.Args(agent="b", channel="all"), "prompt"),
     ):
         key = tool.approval_key(arguments)  # type: ignore[arg-type]  # each tool gets its own
         assert Policy("ask").check(tool.name, key, tool.permission, tool.effect).permission == expected

@@ -14,7 +14,7 @@ from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
-from tests.agent.doubles import Do, Scene, Turn, of, scene
+from tests.agent.doubles import USE, Do, Scene, Turn, Using, of, scene
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched
 from tests.fakes import FakeSandbox
@@ -58,9 +58,9 @@ def put(path: str, text: str) -> tuple[str, str]:
     return "put", f'{{"what": "{path}", "key": "{text}"}}'
 
 
-def begin(*turns: Turn, **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
+def begin(*turns: Turn, more: tuple[Tool[Any], ...] = (), **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
     store = MemoryCheckpoints({"a.py": "1"})
-    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store)), **fields)
+    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store), *more), **fields)
     watched(s)
     return s, store
 
@@ -179,6 +179,16 @@ async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it
     await say(s, "second try")
     assert said(s) == ["second try"]
     assert store.files == {"a.py": "1"}
+
+
+async def test_a_tool_recalls_no_result_that_was_taken_back() -> None:
+    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    turns = Turn("", (put("a.py", "2"),)), Turn("", (USE,)), Turn("done"), Turn("", (USE,))
+    s, _ = begin(*turns, more=(recalling,))
+    await say(s, "first try")
+    await go(s, rewind(s).points()[0].id, "rewind", conversation=True)
+    await say(s, "second try")
+    assert recalling.found == ["ok", ""]
 
 
 async def test_only_the_conversation_goes_back_where_that_is_asked_for() -> None:

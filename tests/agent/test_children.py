@@ -185,7 +185,20 @@ async def test_a_rule_of_the_parent_denies_in_the_child_and_the_denial_is_the_ch
     (denied,) = (event for event in of(events, ToolResultAdded) if event.name == "do")
     assert (denied.agent, denied.error and denied.error.kind, denied.rule) == ("helper.1", "denied", "do")
     assert f.born[0].tools["do"].log == []
-    assert why(f) == ("denied", "The agent helper ended, because what it needed for its task was denied")
+    assert only(f).error is None
+    assert text_of(only(f).content) == (
+        "I was not allowed\n[a call of this agent was denied, so its answer may lack what that call was for]"
+    )
+    assert [event.reason for event in of(events, RunFinished) if event.agent == "main"] == ["denied"]
+
+
+async def test_a_child_that_was_denied_a_call_still_answers_in_the_format_that_was_asked_for() -> None:
+    policy = Policy(rules=(Rule.parse("do", "deny"),))
+    answers = [Turn(calls=(do("ok"),)), Turn("I was not allowed"), Turn('{"n": 1}')]
+    f = family(Turn(calls=(ask(output_format={"type": "object"}),)), policy=policy, helper=answers)
+    await f.run()
+    assert text_of(only(f).content).partition("\n")[0] == '{"n": 1}'
+    assert only(f).details["denied"] is True
 
 
 async def test_the_modes_of_a_child_only_tighten() -> None:

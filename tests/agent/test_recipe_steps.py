@@ -23,7 +23,7 @@ from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, Policy
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, StepLimits
 from codeagent.session.fold import fold
-from tests.agent.doubles import Scene, Turn, TurnsModel, do, of, scene
+from tests.agent.doubles import USE, Scene, Turn, TurnsModel, Using, do, of, scene
 from tests.agent.watching import to_the_end, until, watched
 
 LOOK = RecipeStep("look", "What is in {{inputs.where}}?")
@@ -95,6 +95,24 @@ async def test_limits_of_a_step_end_with_it() -> None:
     await run(s, act(RecipeStep("a", "x", limits=StepLimits(max_turns=1))))
     events = await s.run()
     assert len(of(events, TurnStarted)) == 2 and of(events, RunFinished)[0].reason == "done"
+
+
+async def test_a_tool_is_told_the_model_the_mode_and_the_limits_of_the_run() -> None:
+    using = Using(lambda ctx: (ctx.model, ctx.mode, ctx.limits.get("max_turns"), "max_tokens" in ctx.limits))
+    other = TurnsModel(Turn("", (USE,)), Turn("done"))
+    other.name = "other"
+
+    async def opens(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+        return other, ModelInUse(name)
+
+    turns = (Turn("", (USE,)), Turn("done"), Turn("", (USE,)), Turn("done"))
+    s = scene(*turns, more=(using,), limits=Limits(max_turns=5), policy=Policy("auto"), open_model=opens)
+    await s.run()
+    await run(
+        s, act(RecipeStep("a", "x", model="other", mode="plan", limits=StepLimits(max_turns=2, max_tokens=10**6)))
+    )
+    await s.run()
+    assert using.found == [("turns", "auto", 5, False), ("other", "plan", 2, True), ("turns", "auto", 5, False)]
 
 
 async def test_a_projects_recipe_only_tightens_limits_and_the_users_own_sets_them() -> None:

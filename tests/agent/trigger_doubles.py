@@ -88,5 +88,5 @@ class Waiting(Backstage):
         return [event for event in self.events if isinstance(event, TriggerFired)]
 
 
-def call(name: str, **arguments: object) -> tuple[str, str]:
+def call(name: str, /, **arguments: object) -> tuple[str, str]:
     return name, json.dumps(arguments)

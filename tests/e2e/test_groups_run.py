@@ -11,6 +11,7 @@ import yaml
 
 from codeagent.tools.groups import GroupFields, MemberFields
 from tests.e2e.product import Done, Event, Product, bash, calls, of, read, results, running, say, text_of
+from tests.table import for_each
 
 
 def sent(to: str, body: str, **more: str) -> tuple[str, dict[str, Any]]:
@@ -26,10 +27,10 @@ def group(product: Product, agents: list[dict[str, Any]], **more: Any) -> Path:
     return path
 
 
-def run(product: Product, *arguments: str, prompt: str | None = "go", output: str = "jsonl") -> Done:
+def run(product: Product, *arguments: str, prompt: str | None = "go", output: str = "jsonl", yes: bool = True) -> Done:
     given = () if prompt is None else (prompt,)
-    more = ("--model", product.script(say("unused")), "--sandbox", "off", "--output", output, "--yes")
-    return product.call("run", *given, "--group", "group.yaml", *more, *arguments)
+    more = ("--model", product.script(say("unused")), "--sandbox", "off", "--output", output)
+    return product.call("run", *given, "--group", "group.yaml", *more, *(("--yes",) if yes else ()), *arguments)
 
 
 def received(events: list[Event], agent: str) -> list[tuple[str, str, str, str | None]]:
@@ -98,6 +99,30 @@ def test_an_agent_with_the_right_adds_one_that_can_do_no_more_than_itself(produc
     ]
     assert done.code == 0, done.err
     assert "b: idle (1 run" in finished(done.events)["text"]
+
+
+@for_each(("right", "kinds"), [(True, [None, None, None]), (False, [None, "denied", "failed"])])
+def test_an_agent_adds_a_channel_and_with_the_right_connects_another_to_it(
+    product: Product, right: bool, kinds: list[str | None]
+) -> None:
+    wiring = (
+        calls(("create_channel", {"name": "review", "kind": "queue"})),
+        calls(("connect_agent", {"agent": "b", "channel": "review"})),
+        calls(("send_message", {"to": "review", "body": "look"})),
+        say("sent"),
+    )
+    a = {"name": "a", "prompt": "A", "model": product.script(*wiring), "may_connect": right}
+    group(product, [a, {"name": "b", "prompt": "B", "model": product.script(say("seen"))}])
+    done = run(product, yes=False)
+    assert [one["error"] and one["error"]["kind"] for one in results(done.events) if one["agent"] == "a"] == kinds
+    assert received(done.events, "b") == ([("a", "review", "look", None)] if right else [])
+
+
+def test_a_denial_holds_for_an_agent_that_may_connect_others(product: Product) -> None:
+    model = product.script(calls(("connect_agent", {"agent": "b", "channel": "all"})), say("so"))
+    group(product, [{"name": "a", "prompt": "A", "model": model, "may_connect": True}, {"name": "b", "prompt": "B"}])
+    [denied] = results(run(product, "--deny", "connect_agent(b *)").events)
+    assert denied["error"]["kind"] == "denied"
 
 
 def test_an_agent_without_the_right_has_no_tool_that_adds_one(product: Product) -> None:

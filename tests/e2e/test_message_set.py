@@ -26,3 +26,35 @@ def test_a_conversation_by_itself_has_nobody_to_write_to(product: Product) -> No
     assert "main: agent (you)" in listed["content"][0]["text"]
     assert sent["error"]["kind"] == "not_found"
     assert of(product.log(), "run.finished")[0]["reason"] == "done"
+
+
+SEND = '''
+from codeagent import ToolContext, register_tool
+
+
+@register_tool(approval="auto", effect="nothing")
+def tell(to: str, ctx: ToolContext) -> str:
+    """Tells an agent.
+
+    Args:
+        to: Which.
+    """
+    return ctx.channels.send(to, f"from {ctx.agent}").id
+'''
+
+
+def test_a_plain_function_sends_as_the_agent_that_calls_it(product: Product) -> None:
+    put(product.home, _CONFIG, '[toolsets]\nuse = ["messages", "agents"]\n')
+    put(product.home, "config/codeagent/tools/tell.py", SEND)
+    describe(product, "sender", product.script(calls(("tell", {"to": "main"})), say("told")))
+    note = "(message m1 from the agent sender.1 to main:\n> from sender.1\n)"
+    done = product.run(product.script(calls(agent("sender")), say("so", expect=note)), "--output", "jsonl")
+    assert done.code == 0, done.err
+
+
+def test_a_channel_that_was_added_is_there_after_a_resume(product: Product) -> None:
+    put(product.home, _CONFIG, '[toolsets]\nuse = ["messages"]\n')
+    product.run(product.script(calls(("create_channel", {"name": "review", "kind": "queue"})), say("ok")))
+    model = product.script(calls(("channel_list", {})), say("ok"))
+    done = product.run(model, "--continue", "--output", "jsonl")
+    assert "review: queue, watched by nobody" in results(done.events)[-1]["content"][0]["text"]

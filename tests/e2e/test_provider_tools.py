@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.product import Done, Product, of, say
+from tests.fakes import put
 from tests.provider_streams import CITED, FOUND, PNG, SEARCH, anthropic_answer, responses_answer
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 
@@ -83,6 +84,7 @@ async def test_an_image_is_saved_beside_the_log_and_its_path_is_told(product: Pr
         ((), '[toolsets]\noffer = ["provider"]\n', []),
         (("--toolset", "provider"), "", ["web_search", "code_execution", "image_generation"]),
         (("--toolset", "provider"), '[rules]\ndeny = ["web_search"]\n', ["code_execution", "image_generation"]),
+        (("--toolset", "provider"), '[toolsets]\nrequire_info = ["code*", "web_*"]\n', ["image_generation"]),
         (("--tools", "read,web_search"), "", ["web_search"]),
         (("--tools", "read,web_search"), '[web]\nsearch = "brave"\n', []),
         ((), GROUP, ["web_search"]),
@@ -101,6 +103,15 @@ def test_they_are_on_only_if_the_user_says_so_in_the_ways_that_other_tools_are(
     ]
     assert missing == ([expected] if expected else [])
     assert not any(event["code"] == "tools.problem" for event in of(done.events, "notice"))
+
+
+def test_one_whose_documentation_is_required_is_sent_once_that_was_read(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[toolsets]\nuse = ["provider"]\nrequire_info = ["*"]\n')
+    read: dict[str, Any] = {"calls": [["info", {"name": "web_search"}]]}
+    done = product.run(product.script(read, say("ok")), "--output", "jsonl")
+    told = [event for event in of(done.events, "notice") if event["code"] == "tools.not_at_provider"]
+    assert [event["data"]["tools"] for event in told] == [["web_search"]]
+    assert told[0]["seq"] > of(done.events, "tool.result")[0]["seq"]
 
 
 def test_a_call_of_one_as_a_function_is_answered_with_what_to_do(product: Product) -> None:

@@ -197,6 +197,12 @@ async def test_what_is_not_offered_is_an_error_of_the_protocol(
             await client.call_tool(name, arguments)
 
 
+async def test_a_file_that_is_read_again_is_shown_again_as_the_context_is_the_other_programs(product: Product) -> None:
+    async with connected(product) as client:
+        texts = [text_of(await client.call_tool("read", {"path": "a.txt"})) for _ in range(2)]
+    assert texts == ["1\thello"] * 2
+
+
 async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(product: Product) -> None:
     async with connected(product) as client:
         result = await client.call_tool("read", {"pfad": "a.txt"})

@@ -35,7 +35,7 @@ from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.extra.apply_patch import ApplyPatch
 from codeagent.tools.extra.json_file import JsonWrite
-from codeagent.tools.extra.messages import WatchChannel
+from codeagent.tools.extra.messages import ConnectAgent, WatchChannel
 from codeagent.tools.extra.multi_edit import MultiEdit
 from codeagent.tools.extra.triggers import trigger_tools
 from codeagent.tools.folders import ToolFile
@@ -297,6 +297,10 @@ CALLS: dict[str, tuple[Make, object]] = {
     "add_schedule": (_trigger("add_schedule"), {"prompt": "go", "cron": "0 9 * * 1"}),
     "watch_file": (_trigger("watch_file"), {"prompt": "go", "glob": "*.log"}),
     "watch_channel": (_made(lambda workspace, reads: WatchChannel(Hub(), "main")), {"channel": "news"}),
+    "connect_agent": (
+        _made(lambda workspace, reads: ConnectAgent(Hub(), "main")),
+        {"agent": "worker", "channel": "news"},
+    ),
     "an API's operation": (_operation("api__pets"), {}),
     "any request to an API": (_operation(f"api__{GENERIC}"), {"path": "/pets"}),
     "a Python tool on the machine": (_python(), {"version": "1"}),

@@ -112,6 +112,7 @@ TOOLS = {
     "Bash": "bash",
     "BuiltinTool": "a YAML tool over a built-in one",
     "CommandTool": "a YAML tool that runs a command",
+    "ConnectAgent": "connect_agent",
     "Edit": "edit",
     "FunctionTool": "a Python tool on the machine",
     "GenericRequest": "any request to an API",

@@ -136,6 +136,11 @@ class Hooks:
         """Whether a hook judges calls of the tool, and may change their arguments."""
         return any(hook.before_tool is not None and fnmatchcase(tool, hook.tools) for hook in self.registered)
 
+    def see_updates(self, tool: str) -> bool:
+        """Whether a hook is called for what calls of the tool show while they run."""
+        called = (hook for hook in self.registered if hook.before_update is not None or hook.after_update is not None)
+        return any(fnmatchcase(tool, hook.tools) for hook in called)
+
     @property
     def judges_prompts(self) -> bool:
         """Whether a hook judges what the user typed before it is sent."""

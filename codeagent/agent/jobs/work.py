@@ -7,18 +7,19 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from codeagent.agent.calls import PreparedCall, checked, result_of_error
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import RunCancelled
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputPage, OutputSink, OutputStore
-from codeagent.core.tool import Failed, ToolContext, ToolResult
+from codeagent.core.tool import DONE, Failed, ToolContext, ToolResult, require_text, require_update
 from codeagent.tools.shell.run import readable
 
 _CANCEL_SECONDS = 10.0
@@ -47,12 +48,56 @@ class OutputThrottle:
             self._window, self._shown = now, 0
         self._shown += len(text)
         if self._shown > _CHARACTERS_PER_SECOND:
-            self._held_back += len(text)
-            return ""
+            return self.hold_back(text)
         if self._held_back and text:
             text = f"\n[… {self._held_back} characters went by too fast to show …]\n{text}"
             self._held_back = 0
         return text
+
+    def hold_back(self, text: str) -> str:
+        """Show nothing of it now; the next text that is shown says how much went by."""
+        self._held_back += len(text)
+        return ""
+
+
+class _InTurn:
+    """Runs one piece of work after the other, whether or not anybody waits for it."""
+
+    def __init__(self) -> None:
+        self._last: asyncio.Task[None] | None = None
+        self._waiting = 0
+
+    @property
+    def busy(self) -> bool:
+        return self._waiting > 0
+
+    @property
+    def full(self) -> bool:
+        return self._waiting >= _MOST_MESSAGES
+
+    def add(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Return what waits for its end."""
+        self._waiting += 1
+        self._last = asyncio.create_task(self._after(self._last, work))
+        return asyncio.shield(self._last)
+
+    async def ended(self) -> None:
+        if self._last is not None:
+            await asyncio.shield(self._last)
+
+    def drop(self) -> None:
+        """Cancel what has not ended."""
+        if self._last is not None:
+            self._last.cancel()
+
+    async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            if before is not None:
+                await before
+            await work
+        finally:
+            work.close()  # if it never began
+            self._waiting -= 1
 
 
 class CallWork:
@@ -73,6 +118,8 @@ class CallWork:
         self._emitter = emitter
         self._hooks = hooks
         self._throttle = OutputThrottle()
+        self._judging = _InTurn()
+        """What the hooks are still asked about before it is shown."""
         self._sent: asyncio.Queue[str] = asyncio.Queue(_MOST_MESSAGES)
         self._job_id: str | None = None
         self._printed: Callable[[], None] = lambda: None
@@ -138,6 +185,16 @@ class CallWork:
         return result
 
     async def _work(self, context: ToolContext) -> ToolResult:
+        """Run the tool, and wait until what it said is shown."""
+        result = await self._result(context)
+        if self._judging.busy:
+            try:
+                await self.token.guard(self._judging.ended())
+            except RunCancelled:
+                self._judging.drop()
+        return result
+
+    async def _result(self, context: ToolContext) -> ToolResult:
         """Run the tool; whatever it raises becomes a result."""
         tool, args = self.prepared.tool, self.prepared.args
         try:
@@ -164,39 +221,46 @@ class CallWork:
         finally:
             await talk.aclose()
 
-    async def _update(self, text: str, stream: OutputStream = "output") -> None:
+    def _update(self, text: str, stream: OutputStream = "output") -> Awaitable[None]:
         if self.over:
-            return
-        _require_text("on_update", text)
-        if stream not in get_args(OutputStream):
-            raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
+            return DONE
+        require_update(text, stream)
         self.output.add(text, stream)
         self._printed()
-        shown, call = self._throttle.take(text), self.prepared.call
-        if not shown or not await self._hooks.before_update(call, shown) or self.over:
-            return
-        if self._job_id is not None:
-            self._emitter.emit(JobUpdated(job_id=self._job_id, text=shown, stream=stream))
-        else:
-            self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=shown, stream=stream))
-        await self._hooks.after_update(call, shown)
+        shown = self._throttle.hold_back(text) if self._judging.full else self._throttle.take(text)
+        if not shown:
+            return DONE
+        if self._hooks.see_updates(self.prepared.call.name):
+            return self._judging.add(self._judged(shown, stream))
+        self._show(shown, stream)
+        return DONE
 
-    async def _progress(self, text: str) -> None:
+    async def _judged(self, shown: str, stream: OutputStream) -> None:
+        call = self.prepared.call
+        if not self.over and await self._hooks.before_update(call, shown) and not self.over:
+            self._show(shown, stream)
+            await self._hooks.after_update(call, shown)
+
+    def _show(self, text: str, stream: OutputStream) -> None:
+        call = self.prepared.call
+        if self._job_id is not None:
+            self._emitter.emit(JobUpdated(job_id=self._job_id, text=text, stream=stream))
+        else:
+            self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=text, stream=stream))
+
+    def _progress(self, text: str) -> Awaitable[None]:
         """Emit the text, unless the call has become a job: only a job's output is shown."""
-        _require_text("on_progress", text)
-        if not self.over and self._job_id is None:
+        if self.over:
+            return DONE
+        require_text("on_progress", text)
+        if self._job_id is None:
             call = self.prepared.call
             self._emitter.emit(ToolProgress(call_id=call.id, name=call.name, text=text))
+        return DONE
 
     def _disarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-
-
-def _require_text(what: str, text: object) -> None:
-    """Raises TypeError: a tool may be user-defined, and pass anything."""
-    if not isinstance(text, str):
-        raise TypeError(f"{what} takes text, not {type(text).__name__}")
 
 
 @dataclass

@@ -39,9 +39,11 @@ class Info(Tool[InfoArgs]):
         self._read = set() if read is None else read
 
     @staticmethod
-    def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
-        """Whether there is documentation beyond the definitions; if not, the model does not need this tool."""
-        return bool(skills.listed) or any(tool.documentation for tool in tools)
+    def is_useful(
+        tools: Iterable[Tool[Any]], skills: Skills, required: Callable[[Tool[Any]], bool] = lambda tool: False
+    ) -> bool:
+        """Whether there is something to read beyond the definitions, or before a call of a `required` tool."""
+        return bool(skills.listed) or any(tool.documentation or required(tool) for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:
         return Access("shared", "")

@@ -52,6 +52,27 @@ class _Page:
     """The number of lines in the whole file; None if they were not counted."""
 
 
+@dataclass(frozen=True)
+class _ShownPage:
+    """A page as the model reads it."""
+
+    lines: tuple[str, ...]
+    """Each with its number; empty if the file is."""
+    range: Lines
+    where: str
+    """The range in words, and of how many lines."""
+    more: str
+    """How to continue; empty at the end of the file."""
+    whole: list[Lines]
+    """The lines that are shown in full."""
+
+    @property
+    def text(self) -> str:
+        if not self.lines:
+            return "[The file is empty.]"
+        return "\n".join([*self.lines, *([f"[{self.where}. {self.more}]"] if self.more else [])])
+
+
 class Read(Tool[ReadArgs]):
     name = "read"
     label = "Read"
@@ -82,11 +103,11 @@ class Read(Tool[ReadArgs]):
         path = ctx.workspace.resolve(args.path)
         refuse_hidden_secret(args.path, path)
         if ctx.workspace.stat(path).size > _IN_PLACE:
-            return await asyncio.to_thread(self._read, path, args, ctx.workspace)
-        return self._read(path, args, ctx.workspace)
+            return await asyncio.to_thread(self._read, path, args, ctx)
+        return self._read(path, args, ctx)
 
-    def _read(self, path: str, args: ReadArgs, workspace: Workspace) -> ToolResult:
-        with workspace.open(path) as file:
+    def _read(self, path: str, args: ReadArgs, ctx: ToolContext) -> ToolResult:
+        with ctx.workspace.open(path) as file:
             head = file.read(4096)
             media_type = _image_type(head)
             file.seek(0)
@@ -94,17 +115,32 @@ class Read(Tool[ReadArgs]):
                 return _image(path, media_type, file)
             if (data := content(file)) is None:
                 return self._huge(path, args, head, file)
-        return self._whole(path, args, data)
+        return self._whole(path, args, data, ctx)
 
-    def _whole(self, path: str, args: ReadArgs, data: bytes) -> ToolResult:
+    def _whole(self, path: str, args: ReadArgs, data: bytes, ctx: ToolContext) -> ToolResult:
         try:
             lines = text_lines(read_text(data).text)
         except NotText as error:
             raise _not_text(path, str(error), data[:4096], len(data)) from None
         _check_offset(path, args.offset, len(lines))
         page = _Page(lines[args.offset - 1 : args.offset - 1 + args.limit], len(lines))
-        text, shown_lines = _numbered(page, args.offset)
-        return ToolResult.from_text(text, details=self._reads.read(path, data, shown_lines, len(lines)))
+        shown_page = _numbered(page, args.offset)
+        if (before := self._shown_before(path, data, shown_page, ctx)) is not None:
+            self._reads.read(path, data, shown_page.whole, len(lines))
+            # Its details do not say that lines were seen: only the earlier result shows them, and it may be lost first.
+            return ToolResult.from_text(
+                f"[{spelled(path)} is unchanged since line {args.offset} of your last read, which is still above. "
+                f"{' '.join(filter(None, (f'{shown_page.where}.', shown_page.more)))}]",
+                details={"path": spelled(path), "unchanged": before},
+            )
+        details = self._reads.read(path, data, shown_page.whole, len(lines), (ctx.call_id, shown_page.range))
+        return ToolResult.from_text(shown_page.text, details=details)
+
+    def _shown_before(self, path: str, data: bytes, page: "_ShownPage", ctx: ToolContext) -> str | None:
+        """Return the last call whose result the model still has, and that shows this page of the same content."""
+        calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
+        wanted = "\n{}\n".format("\n".join(page.lines))
+        return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """Return one page of a file that is too large for memory; it is not recorded, so it cannot be edited."""
@@ -121,25 +157,21 @@ class Read(Tool[ReadArgs]):
             ) from None
         if not page.lines:
             _check_offset(path, args.offset, page.total or 0)
-        text, _ = _numbered(page, args.offset)
+        text = _numbered(page, args.offset).text
         text += f"\n[The file is larger than {LARGEST_FILE >> 20} MiB: it can be paged through, not edited.]"
         return ToolResult.from_text(text, details={"path": spelled(path)})
 
 
-def _numbered(page: _Page, first: int) -> tuple[str, list[Lines]]:
-    """Return the page's text, and the lines that are shown in full."""
-    if page.total == 0:
-        return "[The file is empty.]", []
+def _numbered(page: _Page, first: int) -> _ShownPage:
     lines = list(fitting((shortened(line, _LONGEST_LINE) for line in page.lines), _PAGE_CHARACTERS, _NUMBER_SIZE))
-    out = [f"{number}\t{shown(line)}" for number, line in enumerate(lines, first)]
+    out = tuple(f"{number}\t{shown(line)}" for number, line in enumerate(lines, first))
     whole = [
         (number, number) for number, line in enumerate(page.lines[: len(out)], first) if len(line) <= _LONGEST_LINE
     ]
     last = first + len(out) - 1
-    if len(out) < len(page.lines) or page.total is None or last < page.total:
-        of = "" if page.total is None else f" of {page.total}"
-        out.append(f"[Lines {first}-{last}{of}. Continue with offset={last + 1}.]")
-    return "\n".join(out), whole
+    where = f"Lines {first}-{last}" + ("" if page.total is None else f" of {page.total}")
+    more = len(out) < len(page.lines) or page.total is None or last < page.total
+    return _ShownPage(out, (first, last), where, f"Continue with offset={last + 1}." if more else "", whole)
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:

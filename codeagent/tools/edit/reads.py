@@ -31,6 +31,10 @@ _NUMBERED = re.compile(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
 
 Lines = tuple[int, int]
 """First and last line of a run, from 1."""
+_ANY_LINES: Lines = (1, 1 << 62)
+"""Those of a page of which only the call is known."""
+_MOST_PAGES = 20
+"""How many earlier results are compared with a page that is read again."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,14 @@ class ReadState:
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A page of a file in the result of a call."""
+
+    call_id: str
+    lines: Lines
 
 
 NOTHING = ReadState("", (), whole=True)
@@ -74,14 +86,21 @@ class ReadTracker:
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
         """Files that were read but are no longer in the conversation, since it was compacted."""
+        self._shown: dict[str, tuple[str, list[_Shown]]] = {}
+        """By path: the SHA-256 of the content that the model knew last, and what calls showed of it."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
         self._changing = threading.RLock()
         """Guards the fields, as parallel calls may each read in a thread of their own."""
 
-    def read(self, path: str, data: bytes, runs: Iterable[Lines], total: int) -> dict[str, JsonValue]:
-        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`."""
+    def read(
+        self, path: str, data: bytes, runs: Iterable[Lines], total: int, page: tuple[str, Lines] | None = None
+    ) -> dict[str, JsonValue]:
+        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`.
+
+        `page`: the call whose result shows a page of the file, and its lines, for `shown_by`.
+        """
         sha256 = digest(data)
         with self._changing:
             known = self._files.get(path)
@@ -90,7 +109,19 @@ class ReadTracker:
             else:
                 lines, whole = joined(runs), False
             whole = whole or lines == ((1, total),) or total == 0
-            return self._keep(path, data, ReadState(sha256, lines, whole))
+            details = self._keep(path, data, ReadState(sha256, lines, whole))
+            if page is not None:
+                self._show(path, sha256).append(_Shown(*page))
+            return details
+
+    def shown_by(self, path: str, data: bytes, page: Lines) -> tuple[str, ...]:
+        """Return the latest calls that may have shown the model these lines of this content, the newest first.
+
+        Empty if it has seen another content of the file since. The model may have lost their results.
+        """
+        sha256, shown = self._shown.get(path, ("", []))
+        fitting = [one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]]
+        return tuple(fitting[: -_MOST_PAGES - 1 : -1]) if fitting and sha256 == digest(data) else ()
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
@@ -150,6 +181,11 @@ class ReadTracker:
         then = "That is all that changed: make the call again if it still fits." if copy.whole else otherwise
         return Failed(said + then, details=details)
 
+    def remember(self, call_id: str, details: Mapping[str, JsonValue]) -> None:
+        """Take note, for `shown_by`, of what a logged result showed; results come in the order in which calls ended."""
+        for path, state in read_states(details):
+            self._show(path, state.sha256).append(_Shown(call_id, _ANY_LINES))
+
     def restore(self, details: Mapping[str, JsonValue]) -> None:
         """Restore the state from a logged result's details, as returned by `read`, `printed`, `wrote` or `refusal`."""
         for path, state in read_states(details):
@@ -171,9 +207,16 @@ class ReadTracker:
             for path in self._copies.keys() - self._files.keys():
                 self._copied_bytes -= len(self._copies.pop(path).data)
 
+    def _show(self, path: str, sha256: str) -> list[_Shown]:
+        """Return what calls showed of this content, which is now the last one that the model knew."""
+        if path not in self._shown or self._shown[path][0] != sha256:
+            self._shown[path] = sha256, []
+        return self._shown[path][1]
+
     def _keep(self, path: str, data: bytes, seen: ReadState) -> dict[str, JsonValue]:
         with self._changing:
             self._files[path] = seen
+            self._show(path, seen.sha256)
             copy = self._copies.get(path)
             if seen.whole or copy is None or not copy.whole:
                 self._copied_bytes -= 0 if copy is None else len(copy.data)

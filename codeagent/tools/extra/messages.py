@@ -1,19 +1,21 @@
-"""The tools over messages between agents: send one, watch a channel, list who can be written to; and the one that adds
-an agent to a group (FEATURES F30)."""
+"""The tools over messages between agents: send one, watch a channel, add one, connect another agent to it, list who can
+be written to; and the one that adds an agent to a group (FEATURES F30)."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from codeagent.core.channels import Post
+from codeagent.core.channels import ChannelKind, Post
 from codeagent.core.display import TextBlock
 from codeagent.core.groups import Nodes
-from codeagent.core.json_types import MAIN
-from codeagent.core.policy import ApprovalKey
+from codeagent.core.json_types import MAIN, JsonValue
+from codeagent.core.policy import ApprovalKey, Permission
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import InvalidArgs, NotFound, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
 from codeagent.tools.jobs import NoArgs
+from codeagent.tools.schema import nearest_or_all
 
 _LONGEST = 8000
 _WIDTH = 100
@@ -28,6 +30,17 @@ class SendMessageArgs(ToolArgs):
 
 
 class WatchChannelArgs(ToolArgs):
+    channel: Name
+    stop: bool = False
+
+
+class CreateChannelArgs(ToolArgs):
+    name: Name
+    kind: ChannelKind
+
+
+class ConnectAgentArgs(ToolArgs):
+    agent: Name
     channel: Name
     stop: bool = False
 
@@ -126,6 +139,63 @@ class ChannelList(_MessageTool, Tool[NoArgs]):
         return ToolResult.from_text("\n".join(lines))
 
 
+class CreateChannel(_MessageTool, Tool[CreateChannelArgs]):
+    """Does not need approval: what is sent to a channel reaches nobody until an agent watches it."""
+
+    name = "create_channel"
+    label = "Create channel"
+    description = "Add a channel: a queue gives each message to one agent that watches it, a broadcast to all."
+    documentation = (
+        "Nobody watches a new channel: `watch_channel` makes you watch it, `connect_agent` another agent. It lasts as "
+        "long as the session, and a few can be added in all."
+    )
+    Args = CreateChannelArgs
+    permission = "auto"
+    effect = "nothing"
+
+    def approval_key(self, args: CreateChannelArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(args.name,))
+
+    async def run(self, args: CreateChannelArgs, ctx: ToolContext) -> ToolResult:
+        self._post.create(args.name, args.kind)
+        details: dict[str, JsonValue] = {"channel": args.name, "kind": args.kind}
+        return ToolResult.from_text(f"The {args.kind} {args.name} was added; nobody watches it yet.", details=details)
+
+
+class ConnectAgent(_MessageTool, Tool[ConnectAgentArgs]):
+    """Asks by default, as for watching a channel oneself; the agents of a group file may have been given the right."""
+
+    name = "connect_agent"
+    label = "Connect agent"
+    description = "Make another agent get what is sent to a channel from now on; stop ends it."
+    documentation = SendMessage.documentation
+    Args = ConnectAgentArgs
+    effect = "nothing"
+
+    def __init__(self, post: Post, name: str, permission: Permission = "prompt") -> None:
+        super().__init__(post, name)
+        self.permission = permission
+
+    def approval_key(self, args: ConnectAgentArgs) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(f"{args.agent} {args.channel}",))
+
+    async def preview(self, args: ConnectAgentArgs, ctx: ToolContext) -> Preview:
+        what = f"{'no longer gets' if args.stop else 'gets'} what is sent to {args.channel}"
+        text = f"The agent {args.agent} {what}, and may begin to work without being asked."
+        return Preview(f"{args.agent} {args.channel}", (TextBlock(text=text),))
+
+    async def run(self, args: ConnectAgentArgs, ctx: ToolContext) -> ToolResult:
+        if args.agent == self._who(ctx):
+            raise InvalidArgs("that is you; watch_channel makes you watch a channel")
+        agents = [one.name for one in self._post.addressees() if one.kind == "agent"]
+        if args.agent not in agents:
+            raise NotFound(f"there is no agent {one_line(args.agent, 100)!r}{nearest_or_all(args.agent, agents)}")
+        self._post.watch(args.agent, args.channel, not args.stop)
+        text = f"{args.agent} {'no longer watches' if args.stop else 'watches'} {args.channel}."
+        details: dict[str, JsonValue] = {"agent": args.agent, "connected_to": args.channel, "connected": not args.stop}
+        return ToolResult.from_text(text, details=details)
+
+
 class AddAgent(Tool[AddAgentArgs]):
     """Does not need approval: the group file gave the right, and each call of the agent is checked like any other."""
 
@@ -156,3 +226,13 @@ class AddAgent(Tool[AddAgentArgs]):
     async def run(self, args: AddAgentArgs, ctx: ToolContext) -> ToolResult:
         await self._nodes.add(self._adder, args.name, args.prompt, args.task, args.tools, args.channels)
         return ToolResult.from_text(f"{args.name} was added and has begun.", details={"agent": args.name})
+
+
+MESSAGE_TOOLS: tuple[Callable[[Post, str], Tool[Any]], ...] = (
+    SendMessage,
+    WatchChannel,
+    ChannelList,
+    CreateChannel,
+    ConnectAgent,
+)
+"""The set `messages`."""

@@ -34,6 +34,7 @@ class ToolMark:
     mode: ToolMode | None = None
     hint: str = ""
     documentation: str = ""
+    require_info: bool = False
     output_limit: int | None = 40_000
     sandbox: bool = False
 
@@ -53,6 +54,7 @@ def register_tool(
     mode: ToolMode | None = None,
     hint: str = "",
     documentation: str = "",
+    require_info: bool = False,
     output_limit: int | None = 40_000,
     sandbox: bool = False,
 ) -> Callable[[FunctionT], FunctionT]: ...
@@ -63,7 +65,8 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
     user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
     files or anything. `timeout` in seconds (default 120, none for a job), `max_calls` in one run, `output_limit` in
     characters. `mode`: direct, or background for a job; an async generator is stateful. `hint` is a sentence for the
-    system prompt, `documentation` Markdown for `info`. `sandbox=True` runs the function itself in the sandbox.
+    system prompt, `documentation` Markdown for `info`, which has to be read
+    before the first call if `require_info=True`. `sandbox=True` runs the function itself in the sandbox.
     Raises TypeError and ValueError for anything else, at the line of the decorator.
     """
     known = [about.name for about in fields(ToolMark)]
@@ -113,7 +116,7 @@ def _check(what: str, value: object) -> None:
             kinds = (int, float) if what == "timeout" else (int,)
             if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:
                 raise ValueError(f"{what} is a number above 0, not {value!r:.100}")
-        case "sandbox" if not isinstance(value, bool):
-            raise TypeError(f"sandbox is True or False, not {value!r:.100}")
+        case "sandbox" | "require_info" if not isinstance(value, bool):
+            raise TypeError(f"{what} is True or False, not {value!r:.100}")
         case "name" | "label" | "description" | "hint" | "documentation" if not isinstance(value, str):
             raise TypeError(f"{what} is a string, not {value!r:.100}")

@@ -85,6 +85,7 @@ class FunctionTool(Tool[FunctionArgs]):
         self.origin = found.origin
         self.hint = marked.hint
         self.documentation = marked.documentation
+        self.require_info = marked.require_info
         self._function = found.function
         self._schema = schema
         self._found = found
@@ -105,17 +106,16 @@ class FunctionTool(Tool[FunctionArgs]):
         if inspect.isasyncgenfunction(self._function):
             return await self._run_to_the_end(args, ctx)
         printed = self._printed(ctx)
-        commands = partial(run_for_tool, ctx, self._outputs)
         async with printed.passed_on():
             try:
-                return as_result(await self._value(args, replace(ctx, run=commands), printed), printed.text())
+                return as_result(await self._value(args, self._given(ctx, printed), printed), printed.text())
             except ToolError as error:
                 _add_printed(error, printed.text())
                 raise
 
     async def talk(self, args: FunctionArgs, ctx: ToolContext) -> AsyncGenerator[str, str | None]:
         printed = self._printed(ctx)
-        positional, named = self._schema.call(args, replace(ctx, run=partial(run_for_tool, ctx, self._outputs)))
+        positional, named = self._schema.call(args, self._given(ctx, printed))
         generator: AsyncGenerator[Any, str | None] = self._function(*positional, **named)
         sent: str | None = None
         async with printed.passed_on():
@@ -146,7 +146,12 @@ class FunctionTool(Tool[FunctionArgs]):
         return as_result("\n".join(said), "")
 
     def _printed(self, ctx: ToolContext) -> PrintedOutput:
-        return PrintedOutput(lambda: self._outputs.create(ctx.call_id), ctx.on_update)
+        return PrintedOutput(lambda: self._outputs.create(ctx.call_id), ctx)
+
+    def _given(self, ctx: ToolContext, printed: PrintedOutput) -> ToolContext:
+        """Return the context that the function gets."""
+        commands = partial(run_for_tool, ctx, self._outputs)
+        return replace(ctx, run=commands, on_update=printed.show, on_progress=printed.progress)
 
     async def _value(self, args: FunctionArgs, ctx: ToolContext, printed: PrintedOutput) -> Any:
         """Call the function and return its value. Raises only ToolError."""
@@ -217,12 +222,12 @@ def _add_printed(error: ToolError, printed: str) -> None:
 
 
 def _for_a_thread(ctx: ToolContext) -> ToolContext:
-    """Return a context that refuses async methods, which in a thread would silently do nothing."""
+    """Return a context that refuses what has to be awaited, which in a thread would silently do nothing."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise Failed("a plain function cannot await this; make the tool `async def` (print() works everywhere)")
 
-    return replace(ctx, run=refuse, receive=refuse, on_update=refuse, on_progress=refuse)
+    return replace(ctx, run=refuse, receive=refuse)
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

@@ -4,17 +4,18 @@ import asyncio
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Literal, TextIO
 
+from codeagent.core.messages import OutputStream
 from codeagent.core.ports import OutputSink
+from codeagent.core.tool import ToolContext, require_text, require_update
 from codeagent.tools.shell.run import CommandOutput
 
 PrintedStream = Literal["stdout", "stderr"]
+_Kind = OutputStream | Literal["progress"]
 Listener = Callable[[PrintedStream, str], None]
 """Called with printed text, in any thread."""
 
@@ -115,16 +116,19 @@ _ROUTES = _Routes()
 
 
 class PrintedOutput:
-    """What one call prints: passed on while it runs, kept for its result.
+    """What one call prints and says: passed on in order while it runs; what it prints is kept for its result.
 
-    `take` may be called in any thread; output after the end is dropped.
+    Everything may be called in any thread; output after the end is dropped.
     """
 
-    def __init__(self, open_sink: Callable[[], OutputSink], on_update: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, open_sink: Callable[[], OutputSink], ctx: ToolContext) -> None:
         self._kept = CommandOutput(open_sink)
-        self._on_update = on_update
+        self._on_update = ctx.on_update
+        self._on_progress = ctx.on_progress
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[PrintedStream, str]] = deque()
+        self._passing = asyncio.Lock()
+        """Held while something is passed on, so that the order is kept."""
+        self._waiting: deque[tuple[_Kind, str]] = deque()
         self._waiting_size = 0
         self._news = asyncio.Event()
         self._told = False
@@ -135,12 +139,36 @@ class PrintedOutput:
         with self._lock:
             if self._text is not None:
                 return
-            fresh = self._kept.feed(stream, text.encode("utf-8", "backslashreplace"))
-            self._waiting.append((stream, fresh[-_MOST_WAITING:]))
-            self._waiting_size += len(self._waiting[-1][1])
-            while self._waiting_size > _MOST_WAITING:
-                self._waiting_size -= len(self._waiting.popleft()[1])
-            told, self._told = self._told, True
+            told = self._queue(stream, self._kept.feed(stream, text.encode("utf-8", "backslashreplace")))
+        self._tell(told)
+
+    def show(self, text: str, stream: OutputStream = "output") -> Awaitable[None]:
+        """Pass this on in its turn, but keep it out of the result (a `ToolContext.on_update`, for any thread)."""
+        require_update(text, stream)
+        return self._say(stream, text)
+
+    def progress(self, text: str) -> Awaitable[None]:
+        """Pass this on in its turn (a `ToolContext.on_progress`, for any thread)."""
+        require_text("on_progress", text)
+        return self._say("progress", text)
+
+    def _say(self, kind: _Kind, text: str) -> Awaitable[None]:
+        """Return what waits until it was passed on; it is, even if nobody waits."""
+        with self._lock:
+            told = True if self._text is not None else self._queue(kind, text)
+        self._tell(told)
+        return _PassedOn(self._pass_on)
+
+    def _queue(self, kind: _Kind, text: str) -> bool:
+        """Queue it, and return whether the pump knows that something waits."""
+        self._waiting.append((kind, text[-_MOST_WAITING:]))
+        self._waiting_size += len(self._waiting[-1][1])
+        while self._waiting_size > _MOST_WAITING:
+            self._waiting_size -= len(self._waiting.popleft()[1])
+        told, self._told = self._told, True
+        return told
+
+    def _tell(self, told: bool) -> None:
         if told:
             return
         try:
@@ -173,8 +201,30 @@ class PrintedOutput:
             await self._pass_on()
 
     async def _pass_on(self) -> None:
+        async with self._passing:
+            while (piece := self._next()) is not None:
+                kind, text = piece
+                await (self._on_progress(text) if kind == "progress" else self._on_update(text, kind))
+
+    def _next(self) -> tuple[_Kind, str] | None:
+        """Take what waits longest, with what follows it on the same stream; None if nothing waits."""
         with self._lock:
-            waiting, self._waiting, self._waiting_size = self._waiting, deque(), 0
-            self._told = False
-        for stream, pieces in groupby(waiting, key=itemgetter(0)):
-            await self._on_update("".join(text for _, text in pieces), stream)
+            if not self._waiting:
+                self._told = False
+                return None
+            kind, text = self._waiting.popleft()
+            texts = [text]
+            while kind != "progress" and self._waiting and self._waiting[0][0] == kind:
+                texts.append(self._waiting.popleft()[1])
+            self._waiting_size -= sum(map(len, texts))
+            return kind, "".join(texts)
+
+
+class _PassedOn:
+    """Waits until everything that was said so far is passed on."""
+
+    def __init__(self, pass_on: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._pass_on = pass_on
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._pass_on().__await__()

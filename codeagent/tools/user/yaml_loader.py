@@ -213,6 +213,7 @@ def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, 
     tool.mode = fields.mode if fields.mode != "direct" else tool.mode
     tool.hint = fields.hint or tool.hint
     tool.documentation = fields.documentation or tool.documentation
+    tool.require_info = fields.require_info
     return tool
 
 

@@ -187,6 +187,9 @@ class ToolFields(YamlSection):
     documentation: str = Field(
         default="", description="The full documentation, in Markdown; the model reads it with info."
     )
+    require_info: bool = Field(
+        default=False, description="Calls are refused until the model has read the documentation with info."
+    )
 
 
 class ToolsetFields(YamlSection):

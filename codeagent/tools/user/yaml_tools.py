@@ -65,6 +65,7 @@ class BuiltinTool(Tool[OpenArgs]):
         self._restrictions = Restrictions.of(fields)
         self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
+        self.does_as = inner.name
         self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset

@@ -50,7 +50,7 @@ from codeagent.core.policy import Decision
 from codeagent.session.fold import ToolDetails, fold
 from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
-from tests.agent.doubles import MemoryOutputs, Scene, Turn, do, of, scene
+from tests.agent.doubles import USE, MemoryOutputs, Scene, Turn, Using, do, of, scene
 from tests.agent.family import ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched
@@ -145,6 +145,15 @@ async def test_a_conversation_that_fills_four_fifths_of_the_window_is_compacted_
     assert text_of(s.agent.history[0].content) == "the task, word for word"  # type: ignore[union-attr]  # it is the user's
     assert "the gist of it" in text_in(model.requests[-1])
     assert_resumes(s)
+
+
+async def test_a_tool_recalls_a_result_only_until_it_is_summarized() -> None:
+    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    turns = (*shows(1), Turn("", (USE,)), *shows(11), Turn("", (USE,)))
+    s, _ = begin(*turns, more=(Show(), recalling))
+    await run(s)
+    assert compactions(s) != []
+    assert [text.partition(" ")[0] for text in recalling.found] == ["result-0", ""]
 
 
 async def test_the_share_of_the_window_at_which_that_happens_is_configured() -> None:

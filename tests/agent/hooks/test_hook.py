@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify, SubmittedPrompt
+from codeagent.core.acts import Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import RunFinished, ToolResultAdded, ToolStarted, ToolUpdated
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolResult
-from tests.agent.doubles import Scene, Turn, do, names, of, scene
+from tests.agent.doubles import USE, Scene, Turn, Using, do, names, of, scene
 from tests.table import for_each
 
 CALL = ToolCall(id="c1", name="bash", arguments='{"command": "ls"}')
@@ -138,6 +139,43 @@ async def test_an_update_after_the_call_has_settled_is_ignored() -> None:
     await late[0].on_update("too late")  # type: ignore[attr-defined]  # a ToolContext
     assert of(events, ToolUpdated) == []
     assert "tool.updated" not in names(s.journal.events)
+
+
+async def test_updates_that_no_tool_waits_for_are_judged_in_their_order_and_shown_before_the_result() -> None:
+    asked: list[str] = []
+
+    async def judge(call: ToolCall, text: str) -> bool:
+        for _ in range(0 if asked else 9):  # the first answer takes longest
+            await asyncio.sleep(0)
+        asked.append(text)
+        return text != "second"
+
+    using = Using(lambda ctx: [ctx.on_update(text) for text in ("first", "second", "third")])
+    hooks = Hooks((Hook("h", before_update=judge),))
+    events = await scene(Turn("", (USE,)), Turn("done"), more=(using,), hooks=hooks).run()
+    assert asked == ["first", "second", "third"]
+    assert [event.text for event in of(events, ToolUpdated)] == ["first", "third"]
+    told = [event for event in events if isinstance(event, ToolUpdated | ToolResultAdded)]
+    assert isinstance(told[-1], ToolResultAdded)
+
+
+async def test_a_stopped_call_does_not_wait_for_hooks_that_are_asked_about_its_updates() -> None:
+    judging = asyncio.Event()
+
+    async def judge(call: ToolCall, text: str) -> bool:
+        judging.set()
+        await asyncio.Event().wait()
+        return True
+
+    hooks = Hooks((Hook("h", before_update=judge),), timeout=60)
+    using = Using(lambda ctx: [ctx.on_update("text")])
+    s = scene(Turn("", (USE,)), Turn("done"), more=(using,), hooks=hooks)
+    run = asyncio.create_task(s.run())
+    await judging.wait()
+    s.act(Stop())
+    events = await run
+    assert of(events, ToolUpdated) == []
+    assert [event.error for event in of(events, ToolResultAdded)] == [None]
 
 
 async def test_the_user_is_asked_about_the_arguments_as_the_hook_left_them() -> None:

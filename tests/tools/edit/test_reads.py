@@ -190,3 +190,19 @@ def test_a_part_that_left_the_conversation_is_forgotten_and_the_rest_is_not(work
     seen.keep_only([left])
     known = seen.check("a.txt", data)
     assert known.lines == ((3, 4),) and not known.covers(1, 2)
+
+
+def test_the_latest_calls_are_named_whose_page_holds_the_lines_of_the_content_that_was_seen_last(
+    workspace: LocalWorkspace,
+) -> None:
+    seen, data = ReadTracker(workspace), b"1\n2\n3\n"
+    for call, page in (("whole", (1, 3)), ("head", (1, 2)), ("tail", (3, 3))):
+        seen.read("a.txt", data, [page], 3, (call, page))
+    assert seen.shown_by("a.txt", data, (1, 2)) == ("head", "whole")
+    assert seen.shown_by("a.txt", data, (2, 3)) == ("whole",)
+    assert seen.shown_by("a.txt", b"other\n", (1, 1)) == seen.shown_by("b.txt", data, (1, 1)) == ()
+    for number in range(50):
+        seen.read("a.txt", data, [(1, 1)], 3, (f"r{number}", (1, 1)))
+    assert seen.shown_by("a.txt", data, (1, 1)) == tuple(f"r{number}" for number in range(49, 29, -1))
+    seen.wrote("a.txt", b"new\n", (), whole=True)
+    assert seen.shown_by("a.txt", data, (1, 1)) == ()

@@ -51,6 +51,7 @@ def test_only_functions_can_be_marked(thing: object) -> None:
         ({"max_calls": 1.5}, "max_calls is a number above 0, not 1.5"),
         ({"output_limit": "all"}, "output_limit is a number above 0, not 'all'"),
         ({"sandbox": 1}, "sandbox is True or False, not 1"),
+        ({"require_info": "yes"}, "require_info is True or False, not 'yes'"),
         ({"hint": 3}, "hint is a string, not 3"),
         ({"aproval": "auto"}, "register_tool has no argument 'aproval'; it takes name, label, description, approval, "),
     ],

@@ -5,6 +5,8 @@ import json
 import os
 import threading
 from collections.abc import AsyncGenerator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -358,7 +360,58 @@ async def test_without_a_sandbox_no_command_runs(author: Author) -> None:
         await author.text(awaited("await ctx.run('ls')", "ctx: ToolContext"))
 
 
-@pytest.mark.parametrize("call", ["run('ls')", "on_update('x')", "on_progress('x')", "receive()"])
+SAYING = """
+print('a')
+{0}ctx.on_progress('1 of 2')
+{0}ctx.on_progress('2 of 2')
+{0}ctx.on_update('b')
+print('c')
+{0}ctx.on_update('d', 'stderr')
+return 'e'
+"""
+
+
+@for_each(
+    "source",
+    [
+        written(SAYING.format(""), "ctx: ToolContext"),
+        awaited(SAYING.format(""), "ctx: ToolContext"),
+        awaited(SAYING.format("await "), "ctx: ToolContext"),
+    ],
+)
+async def test_what_a_function_says_is_shown_in_its_order_whether_or_not_it_is_awaited(
+    author: Author, source: str
+) -> None:
+    author.updates.clear()
+    assert await author.text(source) == "a\nc\ne"
+    shown = [(kind, "".join(text for _, text in pieces)) for kind, pieces in groupby(author.updates, itemgetter(0))]
+    assert shown == [
+        ("stdout", "a\n"), ("progress", "1 of 22 of 2"), ("output", "b"), ("stdout", "c\n"),
+        ("stderr", "d"),
+    ]  # fmt: skip
+
+
+async def test_what_an_interactive_job_says_without_waiting_is_shown(author: Author) -> None:
+    tool = author.tool(awaited("ctx.on_progress('soon')\nyield 'here'", "ctx: ToolContext"))
+    assert text_of((await author.call(tool)).content) == "here"
+    assert ("progress", "soon") in author.updates
+
+
+@for_each("kind", ["def", "async def"])
+@for_each(
+    ("call", "told"),
+    [
+        ("on_update(5)", "on_update takes text, not int"),
+        ("on_progress(b'x')", "on_progress takes text, not bytes"),
+        ("on_update('x', 'stdin')", "stream is one of output, stdout, stderr, not 'stdin'"),
+    ],
+)
+async def test_what_cannot_be_shown_fails_where_it_is_said(author: Author, call: str, told: str, kind: str) -> None:
+    with pytest.raises(Failed, match=told):
+        await author.text(written(f"ctx.{call}", "ctx: ToolContext", kind=kind))
+
+
+@pytest.mark.parametrize("call", ["run('ls')", "receive()"])
 async def test_a_plain_function_is_told_that_it_cannot_await(author: Author, call: str) -> None:
     ready(author)
     with pytest.raises(Failed, match="a plain function cannot await this; make the tool `async def`"):

@@ -52,6 +52,13 @@ async def test_tests_that_fail_are_returned_with_their_output(author: Author) ->
     assert "exit code 1" in result.content[0].text  # type: ignore[union-attr]  # text
 
 
+async def test_the_longest_line_is_shown_while_it_is_looked_for(author: Author, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("bb\n" + "a\n" * 1000)
+    result = await author.call(example(author, "longest_line"), path=str(tmp_path / "list.txt"))
+    assert author.updates == [("output", "1: 2 characters\n"), ("progress", "1000 lines so far")]
+    assert result.content[0].text == "bb"  # type: ignore[union-attr]  # text
+
+
 async def test_lines_are_sorted_inside(author: Author, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("b\na\n")
     author.sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
