@@ -114,6 +114,8 @@ class StepLimits:
     max_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    timeout_per_call: float | None = None
+    """Seconds."""
     budget: float | None = None
     """US dollars."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import InputType, RecipeInput
 from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
@@ -38,6 +39,8 @@ def _version(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+Seconds = Annotated[float, BeforeValidator(as_seconds, json_schema_input_type=float | str)]
+"""A number, or text such as `30s`."""
 Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
 
 

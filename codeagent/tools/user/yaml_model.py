@@ -14,7 +14,7 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 from codeagent.tools.user.templates import Parameter, filled, placeholders
-from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
+from codeagent.tools.user.yaml_fields import InputFields, Seconds, Version, YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
 MOST_TOOLS = 100
@@ -177,7 +177,9 @@ class ToolFields(YamlSection):
         RestrictionFields | None,
         BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
     ] = Field(default=None, description="Limits that apply whatever was allowed; a plain list means paths.")
-    timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
+    timeout: Seconds | None = Field(
+        default=None, gt=0, le=86_400, description="Seconds, or text such as `30s`; default: 120."
+    )
     mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
     network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
     cwd: str | None = Field(default=None, min_length=1, description="A folder of the workspace. Default: its root.")
