@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,10 @@ def duration(text: str) -> float:
     """Return the seconds of an argument, a number or text such as `1h30m`. Raises ArgumentTypeError."""
     from codeagent.core.durations import as_seconds  # most commands are not given a duration
 
-    given: Any = float(text) if text.replace(".", "", 1).isdecimal() else text
+    with suppress(ValueError):
+        return amount(str(float(text)))
     try:
-        return amount(str(as_seconds(given)))
+        return amount(str(as_seconds(text)))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}, not {one_line(text, 40)!r}") from None
 

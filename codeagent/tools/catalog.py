@@ -238,6 +238,11 @@ class ToolCatalog(ToolRegistry):
         taken: tuple[Named, ...] = (*(one for one in builtin if one not in narrow), *self._packages.tools, *rest)
         return _without_doubles(taken, tools, self._reserved)[1]
 
+    def waiting(self) -> frozenset[str]:
+        """Return the names of the tools of YAML files that wait for trust; reading them runs nothing."""
+        files = (file for state in self._states or () for file in state.files if file not in self._loaded)
+        return frozenset(tool.name for file in files if file.path.suffix in _DATA for tool in self.load(file).tools)
+
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
         names = self._names()

@@ -46,7 +46,7 @@ class SharedLimitFields(YamlSection):
     """The limits of all agents together."""
 
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
-    max_seconds: Seconds | None = Field(default=None, gt=0, description="Elapsed time.")
+    max_seconds: Seconds | None = Field(default=None, description="Elapsed time.")
     budget: float | None = Field(default=None, gt=0, description="US dollars.")
 
 

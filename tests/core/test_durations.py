@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.commands.arguments import duration
 from codeagent.config.layers import load_settings
-from codeagent.config.mcp_entries import parse_servers
+from codeagent.config.mcp_entries import parse_servers, written_timeout
 from codeagent.core.durations import as_seconds
 from codeagent.tools.agents import AgentLoader
 from codeagent.tools.arguments import read_arguments
@@ -114,6 +114,13 @@ def of_server(text: str) -> Any:
     entry = {"command": "x", "timeout": text}
     [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user").entries
     return server.config.timeout
+
+
+@for_each("seconds", [1, 30, 999, 1000, 3600])
+def test_a_servers_time_limit_is_read_as_it_was_written(seconds: float) -> None:
+    entry = {"command": "x", "timeout": written_timeout(seconds)}
+    [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user").entries
+    assert server.config.timeout == seconds
 
 
 def of_command_line(text: str) -> Any:

@@ -34,9 +34,9 @@ class LimitFields(YamlSection):
     max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
     max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
-    max_seconds: Seconds | None = Field(default=None, gt=0, description="Elapsed time, as a number or as `10m`.")
+    max_seconds: Seconds | None = Field(default=None, description="Elapsed time, as a number or as `10m`.")
     timeout_per_call: Seconds | None = Field(
-        default=None, gt=0, description="The time of each tool call, as a number of seconds or as `30s`."
+        default=None, description="The time of each tool call, as a number of seconds or as `30s`."
     )
     budget: float | None = Field(default=None, gt=0, description="US dollars; needs a model whose price is known.")
 

@@ -34,7 +34,7 @@ from codeagent.tools.user.templates import (
     flaws_of_names,
     placeholders,
 )
-from codeagent.tools.user.yaml_fields import declared_inputs, validated
+from codeagent.tools.user.yaml_fields import declared_inputs, import_hint, is_workflow, validated
 from codeagent.tools.user.yaml_model import (
     FILE_SECTIONS,
     MOST_TOOLS,
@@ -221,6 +221,9 @@ def _entries(
 ) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...], tuple[ToolGroup, ...]]:
     """Return the tools of a document, each with its path, their shared inputs, and its toolsets."""
     value = document.value
+    if is_workflow(value):
+        report.error((), import_hint(report.shown))
+        return [], (), ()
     if isinstance(value, dict) and "steps" in value:
         report.error(("steps",), "a file with steps is a recipe: move it to .codeagent/commands")
         return [], (), ()
