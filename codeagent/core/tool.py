@@ -304,6 +304,8 @@ class Tool(ABC, Generic[ArgsT]):
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
     in_place_of: "Tool[Any] | None" = None
     """The built-in tool of the same name that this one narrows and replaces."""
+    narrows: str = ""
+    """The name of the built-in tool that this one is made from; empty if it is not made from one."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"

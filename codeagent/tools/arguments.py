@@ -68,8 +68,8 @@ def _seconds(value: Any) -> Any:
     return as_seconds(value)
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-"""A number; text such as `30s` is understood as well."""
+AS_SECONDS = BeforeValidator(_seconds)
+"""After the limits of a number of seconds: text such as `30s` is understood as well."""
 PathText = Annotated[
     str, written("path"), AfterValidator(unspelled), AfterValidator(_short_enough), PlainSerializer(spelled)
 ]

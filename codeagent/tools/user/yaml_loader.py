@@ -188,13 +188,15 @@ class YamlLoader:
             hint = nearest_or_all(named, self._builtins)
             report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
             return None
+        if inner.at_provider:
+            report.error((*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it")
+            return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
         check_builtin_restrictions(fields, inner, path, report)
         if report.has_errors:
             return None
-        access = PATHS.get(inner.name)
-        about = None if access is None else ("path", access)
-        tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about, inputs=inputs)
+        origin = report.where((*path, "name"))
+        tool = BuiltinTool(fields, inner, arguments, origin=origin, paths=PATHS.get(inner.name), inputs=inputs)
         return _described(tool, file, fields, path, report)
 
 
