@@ -166,7 +166,8 @@ class ToolDependencies:
 
         place, root = self.place, self.workspace.root
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
-        return RecipeFolders(recipe_folders(root, place.own_folder), trust, accept=place.trust_project)
+        folders = recipe_folders(root, place.own_folder)
+        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
 
     @cached_property
     def instructions(self) -> Instructions:
@@ -274,7 +275,8 @@ class ToolDependencies:
             from codeagent.tools.user.yaml_loader import YamlLoader  # as above
 
             ask = _ON_HOST if self.kind == "host" else None
-            return YamlLoader(self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs)
+            root = str(self.workspace.root)
+            return YamlLoader(self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root)
 
         def agents() -> ToolLoader:
             from codeagent.tools.agents import AgentLoader  # as above

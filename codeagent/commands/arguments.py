@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,19 @@ def duration(text: str) -> float:
         return amount(str(as_seconds(text)))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}, not {one_line(text, 40)!r}") from None
+
+
+def named_inputs(words: Sequence[str]) -> dict[str, str]:
+    """Return what each `--input NAME=VALUE` gives. Raises ConfigError."""
+    given: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--input {one_line(word, 60)!r} is not NAME=VALUE; nothing was run")
+        if name in given:
+            raise ConfigError(f"the input {one_line(name, 60)} is given twice; nothing was run")
+        given[name] = value
+    return given
 
 
 def add_cwd(*parsers: argparse.ArgumentParser) -> None:

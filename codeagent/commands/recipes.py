@@ -7,7 +7,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools, read_recipes
-from codeagent.commands.arguments import add_cwd, print_json, read_named, say, workspace_of
+from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LimitSettings
 from codeagent.core.acts import RunRecipe
@@ -66,14 +66,7 @@ def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
     """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
-    given: dict[str, str] = {}
-    for word in args.input:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"--input {one_line(word, 60)!r} is not NAME=VALUE; nothing was run")
-        if name in given:
-            raise ConfigError(f"the input {one_line(name, 60)} is given twice; nothing was run")
-        given[name] = value
+    given = named_inputs(args.input)
     _refuse_file(args.recipe, place)
     recipe = find_recipe(read_recipes(place), args.recipe)
     require_trust(recipe)

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -65,11 +66,13 @@ class YamlLoader:
         *,
         always_ask: str | None = None,
         inputs: Values = MappingProxyType({}),
+        root: str = "",
     ) -> None:
         """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
 
-        `inputs` returns those of the recipe whose step is running.
+        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for inputs that are paths.
         """
+        self._root = root
         self._running = inputs
         self._outputs = outputs
         self._reads = reads
@@ -130,7 +133,8 @@ class YamlLoader:
         if fields is None:
             _check_names(value, shared, path, report)
             return None
-        declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
+        every = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
+        declared = tuple(replace(one, root=self._root) for one in every)
         check_inputs(fields, declared, path, report)
         inputs = ToolInputs(declared, self._running)
         make = self._command if fields.builtin is None else self._builtin

@@ -14,6 +14,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.recipes import RecipeInput
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
@@ -143,6 +144,20 @@ class BuiltinTool(Tool[OpenArgs]):
         given = {**(args.model_extra or {}), **self._preset}
         inner: BaseModel = self._inner.Args.model_validate_json(json.dumps(given))
         return inner
+
+
+def inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
+    """Return what the user who runs a recipe gives to the tool."""
+    return tool._inputs.declared if isinstance(tool, BuiltinTool | CommandTool) else ()
+
+
+def restricted_with(tool: Tool[Any], values: Values) -> Mapping[str, tuple[str, ...]]:
+    """Return the restrictions of a tool with these inputs, as `Tool.restricted`. Raises Denied."""
+    match tool:
+        case BuiltinTool() | CommandTool():
+            return tool._restrictions.with_inputs(replace(tool._inputs, running=values)).told()
+        case _:
+            return tool.restricted
 
 
 def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
