@@ -259,11 +259,11 @@ class TextToolSetting(Section):
 
     model: Annotated[str, Field(min_length=1)]
     """Glob over the model's name as it is given to `--model`."""
-    protocol: Literal["native", "json", "xml", "hermes", "delimited"]
+    protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
     open: str = ""
     close: str = ""
-    """What encloses a call; for `delimited` only, and needed there."""
-    body: Literal["json", "name and arguments"] = "json"
+    """What encloses a call; for `delimited` only, and needed there. With body `lines`, `{name}` is the tool's."""
+    body: Literal["json", "name and arguments", "lines"] = "json"
     """What is between them; for `delimited` only."""
 
     @model_validator(mode="after")
@@ -272,6 +272,11 @@ class TextToolSetting(Section):
             raise PydanticCustomError("marks", "delimited needs open and close")
         if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
             raise PydanticCustomError("marks", "open, close and body are for delimited only")
+        if self.body == "lines":
+            from codeagent.core.coercion import only_in_strings  # few configurations have marks of their own
+
+            if not all(only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)):
+                raise PydanticCustomError("marks", "with body lines, each mark needs a character such as / or <")
         return self
 
 
