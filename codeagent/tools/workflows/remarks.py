@@ -13,6 +13,11 @@ from codeagent.tools.user.yaml_text import Path, YamlDocument
 Weight = Literal["note", "missing", "wrong"]
 """`missing` has no counterpart here, so that the result does something else; `wrong` cannot be converted at all."""
 NO_COUNTERPART = "no counterpart here"
+_THEIRS = frozenset({
+    "capture", "continue_on_error", "conversation", "dir", "hooks", "initial_prompt", "mcp_proxy", "post_hook",
+    "pre_hook", "prompt_file", "retry", "role", "skills", "system_prompt", "transitions",
+})  # fmt: skip
+"""Keys of a workflow that are not misspelt."""
 _BRACES = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _NAMED = re.compile(r"\{\{-?\s*\.?(?P<kind>[A-Za-z_]\w*)\.(?P<name>[\w-]+)(?:\.(?P<part>[\w.-]+))?\s*-?\}\}", re.ASCII)
 _WHOLE_TEXT = frozenset({"output", "response"})
@@ -55,7 +60,7 @@ class Remarks:
             if key in harmless:
                 self.note((*path, key), f"{NO_COUNTERPART}: {harmless[key]}")
                 continue
-            meant = nearest_or_all(key, [*read, *harmless], most=1)
+            meant = "" if key in _THEIRS else nearest_or_all(key, [*read, *harmless], most=1)
             self.missing((*path, key), meant.removeprefix("; ") if meant.startswith("; did") else "")
 
     def _add(self, path: Path, text: str, weight: Weight) -> None:

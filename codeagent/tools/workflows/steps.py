@@ -139,6 +139,8 @@ class StepMaker:
         if limits := self._limits(value, path):
             made["limits"] = limits
         remarks.rest(path, value, (*_STEP_KEYS, "mode"), _DESCRIBES)
+        if self._made:
+            remarks.note(path, "it also sees the conversation of the steps before it, as every step of a recipe does")
         self._made.append(step.name)
         return made
 

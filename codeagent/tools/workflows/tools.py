@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from codeagent.core.notes import SHELL
+from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.user.yaml_text import Path
@@ -86,6 +87,9 @@ class ToolMaker:
                 self._remarks.wrong(path, said)
         else:
             self._remarks.wrong(path, "a tool is builtin: true, or has a command, which is text")
+        if isinstance(folder := value.get("dir"), str) and "command" in made and leads_inside(folder):
+            read.add("dir")
+            made["cwd"] = folder
         made |= {key: value[key] for key in ("description", "approval", "timeout", "max_calls") if key in value}
         if value.get("approval") == "auto" and "command" in made:
             self._remarks.note((*path, "approval"), _AUTO)

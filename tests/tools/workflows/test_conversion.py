@@ -157,6 +157,7 @@ def test_what_changes_nothing_essential_is_a_note_with_its_line() -> None:
         "1 : the input folder is of type path, because a restriction to paths uses it",
         "19 tools[2].name: shell is the name of the user's own commands here: the tool is called run_shell",
         "38 steps[0].options.temperature: no counterpart here: how a model answers is not set here",
+        "40 steps[1]: it also sees the conversation of the steps before it, as every step of a recipe does",
         "42 steps[1].provider: codex is another program: the step runs here, with the session's model",
     ]
 
@@ -202,6 +203,7 @@ def step(text: str) -> str:
         (CODING.replace("commands: [git log, make]", "commands: [make]\n      users: [a]"), "23 tools[2].restrictions"),
         (CODING.replace("    timeout: 20s", "    retries: 2"), "27 tools[3].retries: no counterpart here"),
         ("hooks: {}\n" + CODING, "1 hooks: no counterpart here"),
+        (CODING.replace("    timeout: 20s", "    dir: /srv"), "27 tools[3].dir: no counterpart here"),
     ],
 )  # fmt: skip
 def test_what_would_be_lost_is_said_with_its_line(text: str, expected: str) -> None:
@@ -243,6 +245,14 @@ def test_a_command_that_may_reach_hosts_may_reach_only_those(tmp_path: Path) -> 
     text = CODING.replace("    timeout: 20s", "    restrictions: {hosts: [example.org]}")
     (tool,) = [tool for tool in Box(tmp_path).load(converted(text).tools).tools if tool.name == "find_text"]
     assert tool.restricted == {"hosts": ("example.org",)}
+
+
+def test_hosts_of_requests_and_the_folder_of_a_command_are_kept() -> None:
+    request = "  - {name: http_request, builtin: true, restrictions: {hosts: [example.org]}}\nsteps:"
+    text = CODING.replace("    timeout: 20s", "    dir: src").replace("steps:", request)
+    tools = yaml.safe_load(converted(text).tools)["tools"]
+    assert tools[3]["cwd"] == "src"
+    assert tools[4] == {"name": "http_request", "builtin": True, "restrictions": {"hosts": ["example.org"]}}
 
 
 def test_another_name_can_be_given() -> None:
