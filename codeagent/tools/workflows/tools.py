@@ -68,7 +68,8 @@ class ToolMaker:
 
     def _make(self, value: Mapping[str, Any], path: Path) -> dict[str, Any]:
         name = value["name"]
-        arguments = [one.get("name") for one in value.get("parameters") or () if isinstance(one, dict)]
+        parameters = self._parameters(value, path)
+        arguments = [one.get("name") for one in parameters]
         names = Names(arguments=[one for one in arguments if isinstance(one, str)], used=self._used)
         made: dict[str, Any] = {"name": self.names[name]}
         read = {"name", "builtin", "description", "approval", "restrictions", "parameters", "timeout", "max_calls"}
@@ -93,7 +94,7 @@ class ToolMaker:
         made |= {key: value[key] for key in ("description", "approval", "timeout", "max_calls") if key in value}
         if value.get("approval") == "auto" and "command" in made:
             self._remarks.note((*path, "approval"), _AUTO)
-        if parameters := self._parameters(value, path):
+        if parameters:
             made["parameters"] = parameters
         made |= self._restrictions(value, path, of_command="command" in made)
         self._remarks.rest(path, value, read, _NO_EFFECT)
@@ -102,6 +103,8 @@ class ToolMaker:
     def _builtin(self, value: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """Return which of our tools it is."""
         given = value["builtin"]
+        if given is not True and not isinstance(given, str):
+            self._remarks.wrong((*path, "builtin"), f"write true, not {one_line(str(given), 40)}")
         named = given if isinstance(given, str) else value["name"]
         ours = BUILT_IN.get(named, named if named in self._known else None)
         if ours is None:

@@ -320,3 +320,33 @@ def test_a_prompt_keeps_all_but_its_placeholders(pieces: list[str]) -> None:
     for name, ours in (("inputs.a", "inputs.a"), (".states.b.output", "steps.b.text")):
         plain[1] = plain[1].replace(f"{{{{{name}}}}}", f"{{{{{ours}}}}}")
     assert "".join(plain[0].split()) == "".join(plain[1].split())
+
+
+KEYS = """
+name version description inputs tools steps states initial type agent provider prompt options model tool_options
+max_calls timeout_per_call timeout builtin command parameters restrictions paths commands hosts required default
+validation enum on_success on_failure terminal mode read_file env dir approval
+"""
+words = st.sampled_from(
+    [*KEYS.split(), "{{inputs.a}}", "{{states.x.output}}", "30s", "claude", "claude-x", "", "/etc/**"]
+)
+anything = st.recursive(
+    words | st.integers(-2, 2) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words.filter(bool), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS.split()), anything, max_size=6), anything)
+def test_whatever_a_workflow_holds_it_is_converted_or_said(value: dict[str, Any], item: Any) -> None:
+    step = {"type": "agent", "prompt": "x", **(item if isinstance(item, dict) else {"options": item})}
+    tool = {"name": "t", **(item if isinstance(item, dict) else {"builtin": item})}
+    for text in (as_yaml({"steps": [step], "tools": [tool], **value}), as_yaml({**value, "states": {"initial": item}})):
+        try:
+            made = converted(text)
+        except Unreadable:
+            continue
+        assert made.recipe or any(one.weight == "wrong" for one in made.remarks)
+        if made.recipe and not made.weighs("wrong"):
+            shown = ".codeagent/commands/x.yaml"
+            load_recipe(ToolFile(Path("/w") / shown, shown, made.recipe.encode(), "project"))
