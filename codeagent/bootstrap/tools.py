@@ -213,7 +213,7 @@ class ToolDependencies:
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        loaders = self._loaders(lambda: ToolsByName((*built_in, info), sets()))
+        loaders = self._loaders(lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()))
         suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
         folders += [ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS]

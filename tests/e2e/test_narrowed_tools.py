@@ -39,15 +39,18 @@ PATCH = "*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n"
 EVERY = """
 bash read write edit list search output_read ask_user todo git_commit python job_list job_read job_wait job_stop
 job_send scratchpad search_memory info multi_edit apply_patch glob tree json_read json_write send_message watch_channel
-channel_list add_timer add_schedule watch_file trigger_list trigger_stop http_request web_fetch agent
+channel_list toolset_list toolset_use add_timer add_schedule watch_file trigger_list trigger_stop http_request web_fetch
+agent
 """
 
 
 @for_each("name", EVERY.split())
 def test_every_tool_can_be_narrowed(tmp_path: Path, name: str) -> None:
-    loaded = load(tmp_path, f"name: mine\nbuiltin: {name}\ndescription: D.\n")
+    loaded = load(tmp_path, f"name: {name}\nbuiltin: true\ndescription: D.\n")
     assert [str(one) for one in loaded.problems if one.level == "error"] == []
     assert [tool.narrows for tool in loaded.tools] == [name]
+    other = load(tmp_path, f"name: mine\nbuiltin: {name}\ndescription: D.\n")
+    assert bool(other.tools) is (name not in ("info", "toolset_use", "watch_channel"))
 
 
 @for_each("name", ["web_search", "image_generation", "code_execution"])
@@ -142,6 +145,19 @@ def test_in_the_place_of_a_tool_of_a_set_there_is_no_other_way(product: Product)
     assert first["error"] is None and second["error"]["kind"] == "denied"
     told = of(product.log(), "tools.changed")
     assert not told or "is refused" not in json.dumps(told)
+
+
+def test_the_tool_that_turns_sets_on_can_be_held_to_some(product: Product) -> None:
+    own_tools(
+        product,
+        "name: toolset_use\nbuiltin: true\nparameters:\n- name: name\n  schema: {enum: [triggers]}\n- {name: do}\n",
+    )
+    config = product.home / "config/codeagent/config.toml"
+    config.write_text('[toolsets]\noffer = ["files", "triggers"]\n')
+    uses = [("toolset_use", {"name": name}) for name in ("files", "triggers")]
+    product.run(product.script(calls(uses[0]), calls(uses[1]), say("done")))
+    first, second = results(product.log())
+    assert first["error"]["kind"] == "invalid_args" and second["error"] is None
 
 
 def test_while_such_a_file_is_broken_the_tool_of_the_set_is_refused(product: Product) -> None:

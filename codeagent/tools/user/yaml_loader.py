@@ -51,6 +51,8 @@ from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlR
 from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool
 
 _TIMEOUT = 120.0
+_FOUND_BY_NAME = frozenset({"info", "toolset_use", "watch_channel"})
+"""Tools whose results are looked for in the log of a session that is continued."""
 _BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
 _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 
@@ -194,6 +196,10 @@ class YamlLoader:
             return None
         if inner.at_provider:
             report.error((*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it")
+            return None
+        if named in _FOUND_BY_NAME and fields.name != named:
+            said = f"a session that is continued finds what {named} did by its name: narrow it with builtin: true"
+            report.error((*path, "name"), said)
             return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
         check_builtin_restrictions(fields, inner, path, report)
