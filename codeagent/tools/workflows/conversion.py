@@ -145,7 +145,9 @@ def as_yaml(value: Any) -> str:
             return True
 
     def text(writer: Any, data: str) -> Any:
-        return writer.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+        plain = data.replace("\n", "").isprintable()
+        style = '"' if not plain else "|" if "\n" in data else None
+        return writer.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     Writer.add_representer(str, text)
     dumped: str = yaml.dump(value, Dumper=Writer, sort_keys=False, allow_unicode=True, width=_WIDTH)

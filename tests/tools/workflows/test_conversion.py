@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codeagent.core.recipes import RecipeInput, RecipeStep, StepLimits
@@ -304,6 +304,7 @@ VALUES = st.recursive(
 )
 
 
+@example({"\x85": "a\x85b", "t": "\t\r\n\u2028x", "\ufeff": " lead\n  more \n", "n": "\n", "e": "", "y": "yes"})
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
 def test_what_is_written_is_read_back_as_it_was(value: dict[str, Any]) -> None:
     (found,) = documents(as_yaml(value).encode())
