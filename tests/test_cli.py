@@ -148,7 +148,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["run", "hi", "--max-turns", "0"], "at least 1"),
         (["run", "hi", "--max-turns", "many"], "must be a whole number, not 'many'"),
         (["run", "hi", "--max-calls", "-1"], "at least 1"),
-        (["run", "hi", "--timeout-per-call", "x"], "must be a number, not 'x'"),
+        (["run", "hi", "--timeout-per-call", "x"], "a duration such as 30s, 5m or 1h30m, not 'x'"),
         (["run", "hi", "--budget", "0"], "more than 0"),
         (["run", "hi", "--budget", "nan"], "more than 0"),
         (["run", "hi", "--timeout-per-call", "inf"], "more than 0"),

@@ -84,6 +84,7 @@ class Executor:
         self._permissions = approvals.permissions
         self._lock = lock
         self._slots = slots
+        self._seconds = environment.limits.timeout_per_call
         self._prepared: dict[ToolCall, PreparedCall] = {}
         self._running: dict[str, CancelToken] = {}
         self._jobs = jobs
@@ -95,6 +96,10 @@ class Executor:
         """Use only these tools from now on; None: all that the conversation has."""
         self.tools = self._environment.tools if only is None else only
         self._prepared.clear()
+
+    def limit_calls(self, seconds: float | None) -> None:
+        """Give each awaited call at most this time from now on; None: what the limits of the conversation say."""
+        self._seconds = self._environment.limits.timeout_per_call if seconds is None else seconds
 
     def plan(self, call: ToolCall) -> PlannedCall:
         """Return what the user sees of the call before its batch runs."""
@@ -343,7 +348,7 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(environment.limits.timeout_per_call)
+        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(self._seconds)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)

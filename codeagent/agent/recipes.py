@@ -154,6 +154,7 @@ class StepScope:
         permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens), step.network)
         self._inputs.update(progress.act.values)
         limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
+        self._context.executor.limit_calls(limits.timeout_per_call)
         if step.tools is None:
             return replace(conversation, limits=limits)
         allow = AllowList().narrowed(step.tools)
@@ -166,6 +167,7 @@ class StepScope:
         """Undo it at the end of the step's run, before anybody is told and another run can begin."""
         self._context.permissions.end_step()
         self._context.executor.use_tools(None)
+        self._context.executor.limit_calls(None)
         self._inputs.clear()
 
     async def close(self) -> None:
@@ -189,6 +191,7 @@ def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
         "max_calls": wanted.max_calls,
         "max_tokens": wanted.max_tokens,
         "max_seconds": wanted.max_seconds,
+        "timeout_per_call": wanted.timeout_per_call,
         "max_cost_usd": wanted.budget,
     }
     for name, limit in given.items():

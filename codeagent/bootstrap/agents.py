@@ -178,7 +178,7 @@ def _equip(
     if any(allowed.allows(tool.name) and must_read(tool) for tool in above):
         allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
     info = Info(lambda: tools, own.skills, own.read_about)
-    files = own.file_tools() if any(tool.name in FILE_TOOLS for tool in above) else ()
+    files = own.file_tools() if any({tool.name, tool.narrows} & set(FILE_TOOLS) for tool in above) else ()
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     inherits = definition.worktree and definition.tools is None
@@ -187,7 +187,9 @@ def _equip(
     lent = (
         _own(tool, remade, own.reads)
         for tool in above
-        if allowed.allows(tool.name) and tool.name not in without and not (inherits and _stays(tool))
+        if allowed.allows(tool.name)
+        and without.isdisjoint({tool.name, tool.narrows})
+        and not (inherits and _stays(tool))
     )
     tools = ToolRegistry([*lent, *seated])
     told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"

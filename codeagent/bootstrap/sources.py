@@ -209,7 +209,8 @@ def open_catalog(
 
     Blocks on small files. Raises ConfigError.
     """
-    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), _OF_SETS)
+    sets = partial(_built_in_sets, settings, dependencies)
+    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), _OF_SETS, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()

@@ -51,7 +51,7 @@ from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import SOURCE_PACKAGES
+from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
@@ -177,7 +177,8 @@ class ToolDependencies:
 
         place, root = self.place, self.workspace.root
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
-        return RecipeFolders(recipe_folders(root, place.own_folder), trust, accept=place.trust_project)
+        folders = recipe_folders(root, place.own_folder)
+        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
 
     @cached_property
     def instructions(self) -> Instructions:
@@ -213,13 +214,17 @@ class ToolDependencies:
             JsonWrite(workspace, reads),
         )
 
-    def catalog(self, toolsets: Toolsets, of_sets: Iterable[str] = ()) -> ToolCatalog:
+    def catalog(
+        self, toolsets: Toolsets, of_sets: Iterable[str] = (), sets: Callable[[], Sequence[BuiltInSet]] = tuple
+    ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the tools of all built-in sets. Blocks on small files. Raises ConfigError.
+        `of_sets` are the tools of all built-in sets, and `sets` returns these, offered or not, for files that narrow
+        their tools. Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
-        loaders = self._loaders(built_in)
+        info = Info(lambda: catalog, self.skills, self.read_about)
+        loaders = self._loaders(lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()))
         suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
         folders += [ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS]
@@ -228,7 +233,6 @@ class ToolDependencies:
             folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
-        info = Info(lambda: catalog, self.skills, self.read_about)
         switches = (info, *_switches(toolsets)) if toolsets else ()
         agents = AgentCompanion(self.children)
 
@@ -267,10 +271,10 @@ class ToolDependencies:
         folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
-    def _loaders(self, built_in: Sequence[Tool[Any]]) -> tuple[ToolLoader, ...]:
+    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
         """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files.
 
-        That of agents comes last.
+        That of agents comes last. `by_name` returns the tools that a file may narrow.
         """
 
         def python() -> ToolLoader:
@@ -281,9 +285,9 @@ class ToolDependencies:
         def yaml() -> ToolLoader:
             from codeagent.tools.user.yaml_loader import YamlLoader  # as above
 
-            by_name = {tool.name: tool for tool in built_in}
             ask = _ON_HOST if self.kind == "host" else None
-            return YamlLoader(self.outputs, self.reads, by_name, always_ask=ask, inputs=self.inputs)
+            root = str(self.workspace.root)
+            return YamlLoader(self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root)
 
         def agents() -> ToolLoader:
             from codeagent.tools.agents import AgentLoader  # as above

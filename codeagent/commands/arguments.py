@@ -2,8 +2,11 @@
 
 import argparse
 import json
+import math
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import LimitSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
-from codeagent.core.sanitize import visible_json
+from codeagent.core.sanitize import one_line, visible_json
 from codeagent.disk.opens import read_regular
 from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
@@ -38,6 +41,42 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     return load_settings(
         flags, environment=os.environ, user_file=user_config_file(), workspace=workspace, decides=decides
     )
+
+
+def amount(text: str) -> float:
+    """Return the number of an argument. Raises ArgumentTypeError unless it is above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value
+
+
+def duration(text: str) -> float:
+    """Return the seconds of an argument, a number or text such as `1h30m`. Raises ArgumentTypeError."""
+    from codeagent.core.durations import as_seconds  # most commands are not given a duration
+
+    with suppress(ValueError):
+        return amount(str(float(text)))
+    try:
+        return amount(str(as_seconds(text)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}, not {one_line(text, 40)!r}") from None
+
+
+def named_inputs(words: Sequence[str]) -> dict[str, str]:
+    """Return what each `--input NAME=VALUE` gives. Raises ConfigError."""
+    given: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--input {one_line(word, 60)!r} is not NAME=VALUE; nothing was run")
+        if name in given:
+            raise ConfigError(f"the input {one_line(name, 60)} is given twice; nothing was run")
+        given[name] = value
+    return given
 
 
 def add_cwd(*parsers: argparse.ArgumentParser) -> None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.mcp import PROJECT_FILE, ConfiguredServers, ServerFiles
-from codeagent.config.mcp_entries import ServerEntry
+from codeagent.config.mcp_entries import ServerEntry, written_timeout
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import login_name
@@ -87,7 +87,7 @@ def _adding(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> a
     adding.add_argument(
         "--callback-port", metavar="PORT", type=int, help="of http://127.0.0.1:PORT/callback, as you registered it"
     )
-    adding.add_argument("--timeout", metavar="SECONDS", type=float, help="how long one call may take")
+    adding.add_argument("--timeout", metavar="SECONDS", type=duration, help="how long one call may take")
     return adding
 
 
@@ -222,7 +222,7 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "hosts": args.host,
         "where": "machine" if args.machine else None,
         "write": args.write or None,
-        "timeout": args.timeout,
+        "timeout": None if args.timeout is None else written_timeout(args.timeout),
         "oauth": _client(args),
     }
     return entry | {key: value for key, value in optional.items() if value not in (None, [], {})}

@@ -7,7 +7,7 @@ from typing import Any
 
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools, read_recipes
-from codeagent.commands.arguments import add_cwd, print_json, read_named, say, workspace_of
+from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LimitSettings
 from codeagent.core.acts import RunRecipe
@@ -28,9 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    importing = actions.add_parser("import", help="make a recipe and a tool file of a workflow of AWF")
+    importing.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    importing.add_argument("--to", metavar="DIR", help="write into this folder of the workspace, such as .codeagent")
+    importing.add_argument("--name", metavar="NAME", help="the name of the recipe (default: the workflow's)")
+    importing.add_argument(
+        "--partly", action="store_true", help="write it even if it lacks something that the workflow does"
+    )
     trusting = actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
     distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
-    add_cwd(listing, showing, checking, trusting, distrusting)
+    add_cwd(listing, showing, checking, importing, trusting, distrusting)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -39,6 +46,10 @@ def main(args: argparse.Namespace) -> int:
     match args.action:
         case "check":
             return _check(place.workspace / args.file, str(args.file), place)
+        case "import":
+            from codeagent.commands.recipe_import import import_workflow  # reads YAML, which a list need not
+
+            return import_workflow(args, place)
         case "list":
             return _list(read_recipes(place), as_json=args.json)
         case "show":
@@ -55,19 +66,26 @@ def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
     """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
-    given: dict[str, str] = {}
-    for word in args.input:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"--input {one_line(word, 60)!r} is not NAME=VALUE; nothing was run")
-        if name in given:
-            raise ConfigError(f"the input {one_line(name, 60)} is given twice; nothing was run")
-        given[name] = value
+    given = named_inputs(args.input)
+    _refuse_file(args.recipe, place)
     recipe = find_recipe(read_recipes(place), args.recipe)
     require_trust(recipe)
     firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LimitSettings.model_fields)
     resumed = args.resume is not None or args.go_on
     return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
+
+
+def _refuse_file(given: str, place: Place) -> None:
+    """Raise ConfigError if a file is given instead of a name."""
+    path = place.workspace / given
+    if not given.endswith((".yaml", ".yml", ".md")) or not path.is_file():
+        return
+    from codeagent.tools.recipes.reading import load_recipe  # only to say what the file is
+
+    loaded = load_recipe(ToolFile(path, given, read_named(path, given, LARGEST_FILE), "project"))
+    problems = [str(problem) for problem in loaded.problems if problem.level == "error"]
+    lies = "recipes are run by name, and are read from commands/ and .codeagent/commands/"
+    raise ConfigError("; ".join([*(problems or [f"{one_line(given, 200)} is a file: {lies}"]), "nothing was run"]))
 
 
 def _list(book: RecipeBook, *, as_json: bool) -> int:
@@ -139,9 +157,14 @@ def _trust(book: RecipeBook) -> int:
 
 
 def _misnamed(recipe: Recipe, place: Place) -> str:
-    """Say what is wrong with the tools that the steps list, as far as it is known without starting a source."""
+    """Say what is wrong with the tools that the steps list, as far as it is known without starting a source.
+
+    A tool of a file that waits for trust may be listed; the recipe runs once that is trusted.
+    """
     catalog = describe_tools(place)
-    found = ((step.id, catalog.misnamed_in(step.tools or ())) for step in recipe.steps)
+    waiting = catalog.waiting()
+    listed = ((step.id, [name for name in step.tools or () if name not in waiting]) for step in recipe.steps)
+    found = ((step, catalog.misnamed_in(names)) for step, names in listed)
     said = next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
     return said if catalog.toolsets.names_known else ""
 

@@ -1,7 +1,6 @@
 """`codeagent run`: works on one prompt until it is done, without a screen; tests can inject acts."""
 
 import argparse
-import math
 import os
 import re
 import select
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.arguments import open_store, read_named, say, settings_of, workspace_of
+from codeagent.commands.arguments import amount, duration, open_store, read_named, say, settings_of, workspace_of
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -153,11 +152,11 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add("--max-turns", metavar="N", type=_count, help="number of model answers after which the run stops")
     add("--max-calls", metavar="N", type=_count, help="number of tool calls after which the run stops")
     add("--max-tokens", metavar="N", type=_count, help="input and output tokens at which no more requests are made")
-    add("--max-seconds", metavar="S", type=_amount, help="seconds after which the run stops, whatever it is doing")
+    add("--max-seconds", metavar="S", type=duration, help="seconds after which the run stops, whatever it is doing")
     add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
-    add("--timeout-per-call", metavar="S", type=_amount, help="seconds one call may take")
-    add("--model-timeout", metavar="S", type=_amount, help="seconds to wait for a silent model (default: 300)")
-    add("--budget", metavar="USD", type=_amount, help="cost at which no more requests are made")
+    add("--timeout-per-call", metavar="S", type=duration, help="seconds one call may take")
+    add("--model-timeout", metavar="S", type=duration, help="seconds to wait for a silent model (default: 300)")
+    add("--budget", metavar="USD", type=amount, help="cost at which no more requests are made")
 
 
 def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
@@ -397,14 +396,4 @@ def _count(text: str) -> int:
         raise argparse.ArgumentTypeError(f"must be a whole number, not {one_line(text, 40)!r}") from None
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError("must be more than 0")
     return value

@@ -9,13 +9,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.bootstrap.describe import describe_tools
-from codeagent.commands.arguments import add_cwd, print_json, read_named, say, settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, settings_of, workspace_of
 from codeagent.commands.chat import add_choice_of_tools
 from codeagent.commands.tool_documents import (
     add_document,
@@ -28,7 +28,7 @@ from codeagent.commands.tool_documents import (
 from codeagent.commands.toolsets import list_sets, split_set, tools_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.core.acts import Answer
+from codeagent.core.acts import Answer, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import plain_text
@@ -37,6 +37,7 @@ from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpd
 from codeagent.core.messages import text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision
+from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import folded, one_line, visible_json
@@ -86,6 +87,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
     running.add_argument("--yes", action="store_true", help="approve the call; what is denied stays denied")
     running.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
+    for action in (checking, running):
+        action.add_argument(
+            "--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the tool; repeatable"
+        )
     for action in (listing, showing, running):
         add_choice_of_tools(action)
     add_cwd(listing, showing, checking, running, trusting, distrusting, sets, splitting)
@@ -115,7 +120,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         case "check" if is_document(place.workspace / args.file):
             return check_document(place.workspace / args.file, str(args.file))
         case "check":
-            return _check(place.workspace / args.file, str(args.file), place)
+            return _check(place.workspace / args.file, str(args.file), place, named_inputs(args.input))
         case "trust":
             return _trust(place)
         case "distrust":
@@ -245,8 +250,9 @@ class _Marked:
     source: str = "python"
 
 
-def _check(path: Path, shown: str, place: Place) -> int:
-    """Return 0 if the tools can be used, 2 if not. Raises ConfigError if the file cannot be read.
+def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> int:
+    """Return 0 if the tools can be used, with the `given` inputs if there are any, 2 if not. Raises ConfigError if
+    the file cannot be read.
 
     `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is now,
     because importing runs it; other Python files are only read.
@@ -273,9 +279,26 @@ def _check(path: Path, shown: str, place: Place) -> int:
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")
+    if given:
+        _check_inputs(shown, loaded.tools, given)
     if not trusted:
         say(f"{shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}")
     return 0
+
+
+def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
+    """Print what the inputs make of each tool's restrictions. Raises ConfigError if they do not fit."""
+    from codeagent.tools.user.yaml_tools import inputs_of, restricted_with  # only tools of YAML files have inputs
+
+    declared = {one.name: one for tool in tools for one in inputs_of(tool)}
+    values = checked_values(tuple(declared.values()), given, f"{shown}: these inputs do not fit:")
+    for tool in tools:
+        try:
+            restrictions = restricted_with(tool, values)
+        except Denied as error:
+            raise ConfigError(f"{shown}: {tool.name}: {error}") from None
+        for name, held in restrictions.items():
+            print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
 
 
 async def _run(args: argparse.Namespace, place: Place) -> int:
@@ -291,12 +314,25 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
             hint = f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust" if waiting else ""
             raise ConfigError(f"{error}{hint}") from None
         arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+        recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return await _call(args, place, arguments)
+    return await _call(args, place, arguments, recipe)
 
 
-async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:
+def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
+    """Return a recipe that calls the tool, with the tool's inputs. Raises ConfigError if they do not fit."""
+    inputs: tuple[RecipeInput, ...] = ()
+    if tool.source == "yaml":
+        from codeagent.tools.user.yaml_tools import inputs_of  # only tools of YAML files have inputs
+
+        inputs = inputs_of(tool)
+    values = checked_values(inputs, given, f"{tool.name} was not run, see --input:")
+    steps = (RecipeStep("1", "Call the tool."),)
+    return RunRecipe(Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values)
+
+
+async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: RunRecipe) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
         script.write_text(json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8")
@@ -307,7 +343,7 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str) -> int:
             settings, place, resume=None, tell=say, observer=lambda event: None, attended=False
         )
         try:
-            return await front.run(runtime)
+            return await front.run(runtime, recipe if recipe.values else "Call the tool.")
         finally:
             await runtime.close()
 
@@ -320,9 +356,9 @@ class _Front:
         self._approve = approve
         self._streamed = ""
 
-    async def run(self, runtime: Runtime) -> int:
+    async def run(self, runtime: Runtime, what: RunRecipe | str) -> int:
         code = 1
-        async for event in runtime.agent.run("Call the tool."):
+        async for event in runtime.agent.run(what):
             match event:
                 case ToolUpdated():
                     self._streamed += event.text

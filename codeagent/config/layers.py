@@ -328,11 +328,9 @@ def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:
 
 def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
     """Return the project's limits that are lower than the others; a flag overrides them."""
-    without = LimitSettings.model_validate(others)
-    held = {key: getattr(without, key) for key in project}
-    return {
-        key: value for key, value in project.items() if key not in given and (held[key] is None or value < held[key])
-    }
+    without, own = LimitSettings.model_validate(others), LimitSettings.model_validate(project)
+    pairs = {key: (getattr(own, key), getattr(without, key)) for key in project if key not in given}
+    return {key: value for key, (value, held) in pairs.items() if held is None or value < held}
 
 
 def _keys(data: Layer) -> list[tuple[str, ...]]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from codeagent.config.layers import line_of_text
 from codeagent.core.dataclass import dataclass
+from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.mcp import SERVER_NAME, LoginClient, ServerConfig, ServerPlace, WantedVariable
@@ -26,12 +27,26 @@ MOST_SERVERS = 100
 _STDIO = ("stdio",)
 _HTTP = ("http", "streamable-http", "streamable_http", "streamableHttp")
 _MILLISECONDS = 1000.0
-"""A timeout from here on is in milliseconds, as some programs write it."""
+"""A number from here on is in milliseconds, as some programs write it."""
 _HIDDEN = "…"
 _WORKSPACE = "${workspaceFolder}"
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, int | float) and value >= _MILLISECONDS:
+        return value / 1000
+    return as_seconds(value)
+
+
+def written_timeout(seconds: float) -> float:
+    """Return the number that a file holds for these seconds."""
+    return seconds * 1000 if seconds >= _MILLISECONDS else seconds
+
+
+_Timeout = Annotated[float | None, BeforeValidator(_seconds)]
 
 
 class _OAuth(BaseModel):
@@ -63,8 +78,8 @@ class _Entry(BaseModel):
     transport: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: bool = False
     enabled: bool = True
-    timeout: float | None = Field(None, gt=0, allow_inf_nan=False)
-    start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, validation_alias="startTimeout")
+    timeout: _Timeout = Field(None, gt=0, allow_inf_nan=False)
+    start_timeout: _Timeout = Field(None, gt=0, allow_inf_nan=False, validation_alias="startTimeout")
     where: ServerPlace = "sandbox"
     hosts: list[str] = Field(default_factory=list)
     write: bool = False
@@ -284,12 +299,8 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
         origin=shown,
         from_project=place == "project",
     )
-    config = config if entry.timeout is None else replace(config, timeout=_seconds(entry.timeout))
-    return config if entry.start_timeout is None else replace(config, start_timeout=_seconds(entry.start_timeout))
-
-
-def _seconds(number: float) -> float:
-    return number / 1000 if number >= _MILLISECONDS else number
+    config = config if entry.timeout is None else replace(config, timeout=entry.timeout)
+    return config if entry.start_timeout is None else replace(config, start_timeout=entry.start_timeout)
 
 
 def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:

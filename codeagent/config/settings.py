@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -23,6 +24,21 @@ from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, 
 PositiveInt = Annotated[int, Field(gt=0, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+
+
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    from codeagent.core.durations import as_seconds  # few configurations write a duration as text
+
+    try:
+        return as_seconds(value)
+    except ValueError as error:
+        raise PydanticCustomError("duration", "{error}", {"error": str(error)}) from error
+
+
+Seconds = Annotated[PositiveFloat, BeforeValidator(_seconds)]
+"""A number, or text such as `30s`."""
 StrategyText = Annotated[str, Field(pattern=r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$")]
 
 
@@ -61,15 +77,15 @@ class Section(BaseModel):
 class LimitSettings(Section):
     max_turns: PositiveInt = 200
     max_calls: PositiveInt = 1000
-    timeout_per_call: PositiveFloat | None = None
+    timeout_per_call: Seconds | None = None
     """Seconds."""
     budget: PositiveFloat | None = None
     """US dollars per run."""
     max_tokens: PositiveInt | None = None
     """Of input and output together, per run."""
-    max_seconds: PositiveFloat | None = None
+    max_seconds: Seconds | None = None
     """Wall-clock time, per run."""
-    model_timeout: PositiveFloat = 300.0
+    model_timeout: Seconds = 300.0
     """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
     max_concurrency: PositiveInt = 8
     """Calls that run at the same time; further ones wait."""
@@ -86,7 +102,7 @@ class ContextSettings(Section):
     """The share of the model's window that may be full."""
     review: bool = True
     """The screen shows a summary, and lets you edit it, before it replaces anything."""
-    review_seconds: PositiveFloat = 30.0
+    review_seconds: Seconds = 30.0
     """How long that waits for you in mode auto; then the summary is used."""
     window: PositiveInt | None = None
     """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
@@ -235,7 +251,7 @@ class ToolsetSettings(Section):
 class ExperimentalSettings(Section):
     """What may still change, or go; all of it is off unless it is set."""
 
-    partial_results: PositiveFloat | None = None
+    partial_results: Seconds | None = None
     """Seconds after which a call that is still printing becomes a job; see docs/how-to/jobs.md."""
 
 
@@ -244,11 +260,11 @@ class TextToolSetting(Section):
 
     model: Annotated[str, Field(min_length=1)]
     """Glob over the model's name as it is given to `--model`."""
-    protocol: Literal["native", "json", "xml", "hermes", "delimited"]
+    protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
     open: str = ""
     close: str = ""
-    """What encloses a call; for `delimited` only, and needed there."""
-    body: Literal["json", "name and arguments"] = "json"
+    """What encloses a call; for `delimited` only, and needed there. With body `lines`, `{name}` is the tool's."""
+    body: Literal["json", "name and arguments", "lines"] = "json"
     """What is between them; for `delimited` only."""
 
     @model_validator(mode="after")
@@ -257,6 +273,11 @@ class TextToolSetting(Section):
             raise PydanticCustomError("marks", "delimited needs open and close")
         if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
             raise PydanticCustomError("marks", "open, close and body are for delimited only")
+        if self.body == "lines":
+            from codeagent.core.coercion import only_in_strings  # few configurations have marks of their own
+
+            if not all(only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)):
+                raise PydanticCustomError("marks", "with body lines, each mark needs a character such as / or <")
         return self
 
 

@@ -10,6 +10,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
 _ALIASES = {"float": "number", "double": "number", "int": "integer", "bool": "boolean", "str": "string"}
 """Words of other schema dialects."""
+_OUTSIDE_STRINGS = frozenset('{}[],:"\\+-.0123456789truefalsnE \t\r\n')
 _DEEPEST = 8
 
 
@@ -58,6 +59,11 @@ def as_string(text: str) -> str:
 def as_said(text: str) -> str:
     """Return the text if it is JSON, otherwise the text as a JSON string."""
     return as_string(text) if _decoded(text) is _NO_JSON else text.strip()
+
+
+def only_in_strings(text: str) -> str:
+    """Return the characters of a text that JSON has only within its strings."""
+    return "".join(one for one in text if one not in _OUTSIDE_STRINGS)
 
 
 _NO_JSON = object()

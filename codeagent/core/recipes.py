@@ -2,10 +2,11 @@
 
 import hashlib
 import math
+import os
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -62,6 +63,8 @@ class RecipeInput:
     description: str = ""
     choices: tuple[str, ...] = ()
     """Of the type choice: all that may be given."""
+    root: str = ""
+    """The workspace: an absolute path below it is the relative one. Empty: only relative paths are accepted."""
 
     @property
     def means(self) -> str:
@@ -84,10 +87,19 @@ class RecipeInput:
                 return _number(text, wrong)
             case "boolean" if text.strip().lower() in _TRUE | _FALSE:
                 return text.strip().lower() in _TRUE
-            case "path" if leads_inside(text):
-                return text
+            case "path" if leads_inside(inside := _below(text, self.root)):
+                return inside
             case _:
                 raise ConfigError(wrong)
+
+
+def _below(path: str, root: str) -> str:
+    """Return an absolute path below the root relative to it, and any other path as it is."""
+    plain = posixpath.normpath(path)
+    for base in dict.fromkeys((root, os.path.realpath(root))) if root and plain.startswith("/") else ():
+        if plain == base or plain.startswith(base.rstrip("/") + "/"):
+            return posixpath.relpath(plain, base)
+    return path
 
 
 def leads_inside(path: str) -> bool:
@@ -114,6 +126,8 @@ class StepLimits:
     max_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    timeout_per_call: float | None = None
+    """Seconds."""
     budget: float | None = None
     """US dollars."""
 
@@ -183,23 +197,7 @@ class Recipe:
 
     def values(self, given: Mapping[str, str]) -> dict[str, InputValue]:
         """The inputs as they are used, with defaults. Raises ConfigError that lists everything that is wrong."""
-        known = {one.name: one for one in self.inputs}
-        wrong = [f"{one_line(name, 60)} is not an input{_meant(name, known)}" for name in given if name not in known]
-        out: dict[str, InputValue] = {}
-        for one in self.inputs:
-            if one.name in given:
-                try:
-                    out[one.name] = one.parse(given[one.name])
-                except ConfigError as error:
-                    wrong.append(str(error))
-            elif one.required:
-                about = f": {one.description}" if one.description else ""
-                wrong.append(f"{one.name} is missing ({one.means}{about})")
-            elif one.default is not None:
-                out[one.name] = one.default
-        if wrong:
-            raise ConfigError("\n  ".join([f"the recipe {self.name} was not run:", *wrong]))
-        return out
+        return checked_values(self.inputs, given, f"the recipe {self.name} was not run:")
 
     def digest(self, values: Values) -> str:
         """SHA-256 (hex) over its steps and these values: a session that is resumed continues only with the same."""
@@ -217,6 +215,28 @@ class Recipe:
             return _shortened(visible(texts.get(found["step"], "")))
 
         return PLACEHOLDER.sub(fill, step.prompt)
+
+
+def checked_values(inputs: Sequence[RecipeInput], given: Mapping[str, str], heading: str) -> dict[str, InputValue]:
+    """The inputs as they are used, with defaults. Raises ConfigError, which lists everything that is wrong below the
+    heading."""
+    known = {one.name: one for one in inputs}
+    wrong = [f"{one_line(name, 60)} is not an input{_meant(name, known)}" for name in given if name not in known]
+    out: dict[str, InputValue] = {}
+    for one in inputs:
+        if one.name in given:
+            try:
+                out[one.name] = one.parse(given[one.name])
+            except ConfigError as error:
+                wrong.append(str(error))
+        elif one.required:
+            about = f": {one.description}" if one.description else ""
+            wrong.append(f"{one.name} is missing ({one.means}{about})")
+        elif one.default is not None:
+            out[one.name] = one.default
+    if wrong:
+        raise ConfigError("\n  ".join([heading, *wrong]))
+    return out
 
 
 def said(value: InputValue) -> str:

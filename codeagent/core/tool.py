@@ -357,6 +357,8 @@ class Tool(ABC, Generic[ArgsT]):
     """The name of the built-in tool whose work it does under another name; empty if it does its own."""
     in_place_of: "Tool[Any] | None" = None
     """The built-in tool of the same name that this one narrows and replaces."""
+    narrows: str = ""
+    """The name of the built-in tool that this one is made from; empty if it is not made from one."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"

@@ -31,6 +31,20 @@ class ToolFacts:
     toolset: str = ""
     """The toolset it was turned on with; empty if it is always there."""
 
+    @classmethod
+    def of(cls, tool: Tool[Any], toolset: str = "") -> "ToolFacts":
+        return cls(
+            name=tool.name,
+            label=tool.label,
+            source=tool.source,
+            origin=tool.origin,
+            description=tool.description,
+            permission=tool.permission,
+            mode=tool.mode,
+            sandboxed=tool.sandboxed,
+            toolset=toolset,
+        )
+
 
 @dataclass(frozen=True)
 class ToolsetFacts:

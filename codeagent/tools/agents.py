@@ -48,12 +48,6 @@ _NO_EFFECT = ("background", "effort", "hooks", "initialPrompt", "mcpServers", "m
 """Another program's keys that are read by nobody here."""
 
 
-class AgentLimitFields(LimitFields):
-    """The limits of each run of the agent."""
-
-    timeout_per_call: float | None = Field(default=None, gt=0)
-
-
 class AgentFields(YamlSection):
     """The front matter: our keys, and those of another program's files."""
 
@@ -64,7 +58,7 @@ class AgentFields(YamlSection):
     thinking: Effort | None = None
     mode: Mode | None = None
     network: NetworkLevel | None = None
-    limits: AgentLimitFields = AgentLimitFields()
+    limits: LimitFields = LimitFields()
     parallel: bool = False
     worktree: bool = False
     isolation: str = ""
@@ -84,7 +78,7 @@ class AgentFields(YamlSection):
     skills: Any = None
 
 
-_SECTIONS: Mapping[str, type[BaseModel]] = {"": AgentFields, "limits": AgentLimitFields}
+_SECTIONS: Mapping[str, type[BaseModel]] = {"": AgentFields, "limits": LimitFields}
 
 
 class AgentLoader:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
 from pydantic_core import ErrorDetails
 
 from codeagent.core.coercion import kinds_of, reading, resolved
@@ -60,6 +60,16 @@ def _short_enough(value: str) -> str:
     return value
 
 
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    from codeagent.core.durations import as_seconds  # few models write a duration as text
+
+    return as_seconds(value)
+
+
+AS_SECONDS = BeforeValidator(_seconds)
+"""After the limits of a number of seconds: text such as `30s` is understood as well."""
 PathText = Annotated[
     str, written("path"), AfterValidator(unspelled), AfterValidator(_short_enough), PlainSerializer(spelled)
 ]

@@ -177,12 +177,14 @@ class ToolCatalog(ToolRegistry):
         self._problems: tuple[ToolProblem, ...] = ()
         self._untrusted: tuple[str, ...] = ()
         self._narrowing = NarrowedTools()
+        self._withheld: frozenset[str] = frozenset()
+        """The names of built-in tools in whose place a file's tool is, or that are refused while it is not in use."""
         self._described: tuple[AgentDefinition, ...] = ()
         """The agents of the files in use; the first of a name keeps it."""
         self.agents: tuple[AgentDefinition, ...] = ()
         """Those of them that can be started."""
         self._always = tuple(self)
-        self._now = Toolbox(tuple(map(_facts, self)))
+        self._now = Toolbox(tuple(map(ToolFacts.of, self)))
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
@@ -238,6 +240,11 @@ class ToolCatalog(ToolRegistry):
         taken: tuple[Named, ...] = (*(one for one in builtin if one not in narrow), *self._packages.tools, *rest)
         return _without_doubles(taken, tools, self._reserved)[1]
 
+    def waiting(self) -> frozenset[str]:
+        """Return the names of the tools of YAML files that wait for trust; reading them runs nothing."""
+        files = (file for state in self._states or () for file in state.files if file not in self._loaded)
+        return frozenset(tool.name for file in files if file.path.suffix in _DATA for tool in self.load(file).tools)
+
     def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
         """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
         names = self._names()
@@ -286,7 +293,7 @@ class ToolCatalog(ToolRegistry):
         """Return the definitions after the next look if no file has changed, including what was just turned on."""
         if not self.toolsets.moved:
             return self.definitions()
-        added, _ = _without_doubles(self._always, self.toolsets.candidates()[0], self._reserved)
+        added, _ = _without_doubles(self._always, self._candidates()[0], self._reserved)
         definitions = self.toolsets.definitions
         known = self._defined if definitions is self._definitions else {}
         return tuple(known.get(tool) or definitions.of(tool) for tool in (*self._always, *added))
@@ -390,6 +397,12 @@ class ToolCatalog(ToolRegistry):
         """Return the names that only built-in tools may have."""
         return (self._elsewhere - {tool.name for tool in self._builtin}) | self._narrowing.refused.keys()
 
+    def _candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
+        """Return the tools of toolsets to use, as `Toolsets.candidates` does, without those that a file narrows."""
+        found, problems = self.toolsets.candidates()
+        away = {tool for tool in found if tool.source == "builtin" and tool.name in self._withheld}
+        return {tool: source for tool, source in found.items() if tool not in away}, problems
+
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
         self.toolsets.define(tuple(group for loaded in self._loaded.values() for group in loaded.groups))
@@ -398,19 +411,22 @@ class ToolCatalog(ToolRegistry):
             self._definitions, self._defined = self.toolsets.definitions, {}
         found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
         builtin, found = narrowed(self._builtin, found)
-        kept, refused = _without_doubles((*builtin, *self.toolsets.held), found, self._reserved)
+        instead = {tool.name for tool in found if tool.in_place_of is not None}
+        self._withheld = frozenset(instead | self._narrowing.refused.keys())
+        held = (tool for tool in self.toolsets.held if tool.name not in instead)
+        kept, refused = _without_doubles((*builtin, *held), found, self._reserved)
         own = self._allowed((*(tool for tool in builtin if tool.name not in self._narrowing.refused), *kept))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept))
         misnamed = self._use_agents()
-        companions = self._companions(own)
+        companions = tuple(one for one in self._companions(own) if one.name not in self._withheld)
         self._always = (*own, *self._allowed(companions))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept, *companions))
-        candidates, broken = self.toolsets.candidates()
+        candidates, broken = self._candidates()
         added, doubled = _without_doubles(self._always, candidates, self._reserved)
         self._use_tools((*self._always, *added))
         self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
         problems = (*self._problems, *refused, *misnamed, *self.toolsets.problems(), *broken, *doubled)
-        facts = tuple(_facts(tool, self.toolsets.held.get(tool, "")) for tool in self)
+        facts = tuple(ToolFacts.of(tool, self.toolsets.held.get(tool, "")) for tool in self)
         self._now = Toolbox(facts, problems, self._untrusted, digest=self._listed or "")
         after = self._tools
         return CatalogChange(
@@ -470,7 +486,8 @@ def _without_doubles(
     problems: list[ToolProblem] = []
     for tool in found:
         why = _refusal(tool, taken)
-        if why is None and tool.name in reserved and tool.source != "builtin":
+        in_place = getattr(tool, "in_place_of", None) is not None
+        if why is None and tool.name in reserved and tool.source != "builtin" and not in_place:
             why = f"the tool {tool.name} of {tool.origin or tool.source} is refused: a built-in tool has that name"
         if why is not None:
             problems.append(ToolProblem(tool.origin or tool.source, why))
@@ -478,17 +495,3 @@ def _without_doubles(
         taken[tool.name] = tool
         kept.append(tool)
     return tuple(kept), tuple(problems)
-
-
-def _facts(tool: Tool[Any], toolset: str = "") -> ToolFacts:
-    return ToolFacts(
-        name=tool.name,
-        label=tool.label,
-        source=tool.source,
-        origin=tool.origin,
-        description=tool.description,
-        permission=tool.permission,
-        mode=tool.mode,
-        sandboxed=tool.sandboxed,
-        toolset=toolset,
-    )

@@ -17,7 +17,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.recipes.model import LimitFields, Tools
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.user.yaml_fields import Version, YamlSection, validated
+from codeagent.tools.user.yaml_fields import Seconds, Version, YamlSection, validated
 from codeagent.tools.user.yaml_text import Unreadable, YamlDocument, YamlReport, documents
 
 _PATTERN = f"^{NAME.pattern}$"
@@ -47,7 +47,7 @@ class SharedLimitFields(YamlSection):
     """The limits of all agents together."""
 
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
-    max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
+    max_seconds: Seconds | None = Field(default=None, description="Elapsed time.")
     budget: float | None = Field(default=None, gt=0, description="US dollars.")
 
 

@@ -11,7 +11,7 @@ from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import Count
+from codeagent.tools.arguments import AS_SECONDS, Count
 from codeagent.tools.edit.encoding import shown
 from codeagent.tools.paging import fitting, shortened
 
@@ -37,7 +37,7 @@ class JobArgs(ToolArgs):
 
 
 class JobWaitArgs(JobArgs):
-    timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 60
+    timeout: Annotated[float, Field(ge=0, le=_LONGEST_WAIT), AS_SECONDS] = 60
 
 
 class JobReadArgs(JobArgs):

@@ -1,7 +1,7 @@
 """Sources of further tools: one small interface for servers, documents, packages and built-in extra sets."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -122,14 +122,14 @@ class BuiltInSet:
         With `names`, rules and allow lists can be checked, and calls answered, before anything is imported.
         """
         self.name = name
-        self._make = make
+        self.make = make
         self._tools: dict[str, Tool[Any]] = {}
         self._listing = Listing(tuple(ListedTool(one, "") for one in names), state="waiting", about=about)
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Raises whatever `make` raises."""
         about = self._listing.about
-        tools = await asyncio.to_thread(self._make)
+        tools = await asyncio.to_thread(self.make)
         self._tools = {tool.name: tool for tool in tools}
         self._listing = Listing(tuple(listed(tool) for tool in tools), about=about)
         changed()
@@ -144,6 +144,26 @@ class BuiltInSet:
 
     async def close(self) -> None:
         return None
+
+
+class ToolsByName(Mapping[str, Tool[Any]]):
+    """The built-in tools that a file may narrow: those of a conversation, and those of sets, made once one is named."""
+
+    def __init__(self, tools: Sequence[Tool[Any]], sets: Sequence[BuiltInSet] = ()) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._sets = {one.name: made for made in sets for one in made.list().tools if one.name not in self._tools}
+
+    def __getitem__(self, name: str) -> Tool[Any]:
+        if name in self._tools or name not in self._sets:
+            return self._tools[name]
+        self._tools |= {tool.name: tool for tool in self._sets[name].make() if tool.name in self._sets}
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._tools, *self._sets)))
+
+    def __len__(self) -> int:
+        return len(self._tools.keys() | self._sets.keys())
 
 
 _STARTING = Listing(state="starting")

@@ -123,6 +123,19 @@ async def test_a_projects_recipe_only_tightens_limits_and_the_users_own_sets_the
         assert [event.maximum for event in of(events, LimitReached)] == ([] if reached is None else [reached])
 
 
+async def test_a_step_limits_the_time_of_each_call_and_a_projects_recipe_only_lowers_it() -> None:
+    for before, wanted in ((60.0, 0.02), (0.02, 60.0), (None, 0.02)):
+        s = scene(Turn("", (do("partial"),)), Turn("slow"), limits=Limits(timeout_per_call=before))
+        events = await run(s, act(RecipeStep("a", "x", limits=StepLimits(timeout_per_call=wanted))))
+        assert [result.error.kind for result in of(events, ToolResultAdded)] == ["timeout"]
+
+
+async def test_the_time_of_each_call_is_that_of_the_session_again_after_the_step() -> None:
+    s = scene(Turn("done"), Turn("", (do("partial"),)), Turn("slow"), limits=Limits(timeout_per_call=0.02))
+    await run(s, act(RecipeStep("a", "x", limits=StepLimits(timeout_per_call=600)), own=True))
+    assert [result.error.kind for result in of(await s.run(), ToolResultAdded)] == ["timeout"]
+
+
 async def test_a_projects_recipe_only_tightens_the_mode_and_the_users_own_sets_it() -> None:
     modes: list[tuple[Mode, Mode, bool, Mode]] = [
         ("ask", "plan", False, "plan"),

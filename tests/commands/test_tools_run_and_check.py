@@ -281,3 +281,71 @@ def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(pr
     assert product.call(*commit).code != 0
     log = subprocess.run([*git, "log", "--format=%s", "tree"], check=True, capture_output=True, text=True)
     assert log.stdout == "Add a\nx\n"
+
+
+WITH_INPUTS = """\
+inputs:
+  - {name: folder, type: path, description: where it may look}
+  - {name: word, default: this}
+tools:
+  - name: look
+    builtin: read
+    description: Read a file of one folder.
+    restrictions: ["{{inputs.folder}}/**"]
+  - name: find_word
+    description: Find the word that was asked for.
+    parameters: [{name: file, type: path, description: the file}]
+    argv: [grep, -c, "{{inputs.word}}", --, "{{args.file}}"]
+"""
+
+
+@pytest.fixture
+def with_inputs(product: Product) -> Product:
+    (product.workspace / ".codeagent/tools/words.yaml").write_text(WITH_INPUTS)
+    (product.workspace / "docs").mkdir()
+    (product.workspace / "docs/a.txt").write_text("this and that\n")
+    return product
+
+
+def run_tool(product: Product, name: str, *arguments: str) -> tuple[int, str, str]:
+    done = product.call("tools", "run", "--trust-project", "--sandbox", "off", "--yes", name, *arguments)
+    return done.code, done.out, done.err
+
+
+def test_run_takes_the_inputs_of_a_tool(with_inputs: Product) -> None:
+    code, out, _ = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", "folder=docs")
+    assert code == 0 and "this and that" in out
+    code, _, err = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", "folder=src")
+    assert code == 4 and "this tool may read only src/**" in err
+    arguments = ("file=docs/a.txt", "--input", "folder=docs")
+    assert run_tool(with_inputs, "find_word", *arguments)[:2] == (0, "1\n")
+    assert run_tool(with_inputs, "find_word", *arguments, "--input", "word=those")[1] == "0\n"
+
+
+def test_an_absolute_path_inside_the_workspace_is_an_input_of_type_path(with_inputs: Product) -> None:
+    inside, outside = with_inputs.workspace / "docs", with_inputs.workspace.parent / "other"
+    code, out, _ = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", f"folder={inside}")
+    assert code == 0 and "this and that" in out
+    code, _, err = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", f"folder={outside}")
+    assert code == 2 and "folder must be a path in the workspace" in err
+
+
+def test_run_says_which_inputs_are_missing_or_wrong(with_inputs: Product) -> None:
+    code, out, err = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", "folde=docs")
+    assert (code, out) == (2, "")
+    assert "look was not run, see --input:\n  folde is not an input; did you mean folder?" in err
+    assert "folder is missing (a path in the workspace: where it may look)" in err
+
+
+def test_check_says_what_inputs_make_of_the_restrictions(with_inputs: Product) -> None:
+    check = ("tools", "check", ".codeagent/tools/words.yaml", "--input")
+    done = with_inputs.call(*check, f"folder={with_inputs.workspace}/docs")
+    assert done.code == 0
+    assert done.out.splitlines()[1:] == ["look: paths.read: docs/**", "look: paths.write: docs/**"]
+    for given, said in (
+        ("folder=*", "look: the input 'folder' is '*', not a plain path in the workspace"),
+        ("folder=../x", "folder must be a path in the workspace, not '../x'"),
+        ("other=x", "other is not an input; there are folder, word"),
+    ):
+        done = with_inputs.call(*check, given)
+        assert done.code == 2 and said in done.err

@@ -37,6 +37,11 @@ def test_without_settings_a_refused_model_speaks_json(tmp_path: Path) -> None:
             '[[text_tools.models]]\nmodel = "a"\nprotocol = "xml"\nopn = "<"\n',
             "config.toml:4: text_tools.models.opn: no such setting; did you mean text_tools.models.open",
         ),
+        (
+            '[[text_tools.models]]\nmodel = "a"\nprotocol = "delimited"\n'
+            'open = "[{name}"\nclose = "]"\nbody = "lines"\n',
+            "config.toml:1: text_tools.models: with body lines, each mark needs a character such as / or <",
+        ),
         ('[text_tools]\nwhen_refusd = "xml"\n', "did you mean text_tools.when_refused"),
         ('[text_tools]\nwhen_refused = "delimited"\n', "text_tools.when_refused: input should be 'json', 'xml'"),
     ],

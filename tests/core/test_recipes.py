@@ -64,6 +64,28 @@ def test_a_value_is_read_by_its_type_or_refused(kind: InputType, text: str, valu
         one.parse(text)
 
 
+@for_each(
+    ("path", "value"),
+    [
+        ("/w/x/src", "src"),
+        ("/w/x/a/../b/", "b"),
+        ("/w/x", "."),
+        ("src", "src"),
+        ("/w/x/../y", None),
+        ("/w/xy", None),
+        ("//w/x/src", None),
+        ("/", None),
+    ],
+)
+def test_an_absolute_path_below_the_workspace_is_the_relative_one(path: str, value: str | None) -> None:
+    one = RecipeInput("p", "path", root="/w/x")
+    if value is not None:
+        assert one.parse(path) == value
+        return
+    with pytest.raises(ConfigError):
+        one.parse(path)
+
+
 def test_a_choice_is_one_of_its_choices() -> None:
     assert TONE.parse("kind") == "kind"
     with pytest.raises(ConfigError, match="tone must be one of kind, harsh, not 'Kind'"):

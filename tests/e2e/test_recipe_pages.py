@@ -45,7 +45,7 @@ def test_the_tutorial_about_a_recipe_is_true(product: Product) -> None:
 
 
 def test_the_recipes_of_the_page_are_without_a_fault() -> None:
-    [prompt], [steps] = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("markdown", "yaml"))
+    [prompt], [steps, _] = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("markdown", "yaml"))
     for name, text in (("review.md", prompt), ("release.yaml", steps)):
         shown = f".codeagent/commands/{name}"
         loaded = load_recipe(ToolFile(Path("/w") / shown, shown, text.encode(), "project"))
@@ -56,3 +56,14 @@ def test_the_recipes_of_the_page_are_without_a_fault() -> None:
 
 def test_the_page_names_every_key() -> None:
     assert [key for key in PromptFields.model_fields if f"{key}" not in PAGE] == []
+
+
+def test_the_workflow_of_the_page_becomes_what_the_page_shows(product: Product) -> None:
+    [_, flow] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    [shown] = re.findall(r"```console\n\$ (.*?)```", PAGE, re.DOTALL)
+    command, _, printed = shown.partition("\n")
+    (product.workspace / "flow.yaml").write_text(flow)
+    done = product.call(*shlex.split(command)[1:])
+    assert (done.code, done.out + done.err) == (0, printed)
+    for kind, folder in (("recipes", "commands"), ("tools", "tools")):
+        assert product.call(kind, "check", f".codeagent/{folder}/small-fix.yaml").code == 0

@@ -146,7 +146,7 @@ def test_an_edit_of_the_users_is_taken_as_it_is() -> None:
         EDIT, '{"path": "a.py", "old": "x", "new_string": "y"}'
     )
     assert "Unknown argument 'note'" in refusal(BASH, '{"command": "ls", "note": "x"}')
-    assert "valid number" in refusal(BASH, '{"command": "ls", "timeout": "5"}')
+    assert "seconds as a number" in refusal(BASH, '{"command": "ls", "timeout": "5"}')
 
 
 def test_a_time_limit_in_milliseconds_is_refused_with_the_unit() -> None:

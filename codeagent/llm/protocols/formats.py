@@ -19,6 +19,7 @@ from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentB
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.json_calls import members
 from codeagent.llm.protocols.marks import SPACE, Block, Characters, Lookahead, Mark, MarkPart, Source
+from codeagent.llm.protocols.named_blocks import BRACKET, TAGS, NamedMarks
 from codeagent.llm.protocols.protocol import Body, ProtocolChoice
 from codeagent.llm.protocols.reader import Reader
 from codeagent.llm.stream import is_object
@@ -213,18 +214,45 @@ XML = TextProtocol(
     parser=_xml_parser,
 )
 """Calls as XML-like tags, one per argument."""
-PROTOCOLS = {protocol.name: protocol for protocol in (JSON, HERMES, XML)}
+
+
+def _named(name: str, marks: NamedMarks) -> TextProtocol:
+    """Return the protocol of blocks whose marks name the tool, or are followed by its name."""
+    result = marks.of("result", marks.opening), marks.of("result", marks.closing)
+    about = '@@argument=its text, on one line\n@@other:json=["as", "JSON"]\n'
+    head, closing = marks.head("the_tool"), marks.of("the_tool", marks.closing)
+    opened = f"{head}\n{about}"
+    if marks.attributes:
+        opened = f'{head} argument="its text" other:json="[&quot;as&quot;, &quot;JSON&quot;]">\n'
+        result = f"{result[0]}>", result[1]
+    form = f"{opened}text of the argument that is left, as it is\n{closing}"
+    return TextProtocol(
+        name=name,
+        form=f"{form}\n\nA block begins a line, and nothing follows it on its last one.",
+        result="the next message holds each result between such marks, in the order of the calls.",
+        render_call=marks.render,
+        render_results=lambda results: "\n".join(map(_wrapped(*result), _results_json(results, *result))),
+        parser=lambda tools: Reader(marks.all_of(tools)),
+    )
+
+
+PROTOCOLS = {
+    protocol.name: protocol for protocol in (JSON, HERMES, XML, _named("bracket", BRACKET), _named("tags", TAGS))
+}
 
 
 def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
     """Return the protocol of calls between two marks of the user's choice.
 
-    The body is JSON with name and arguments, or the name and then the arguments as JSON. White space around the marks
-    does not count. Raises ValueError if one is empty.
+    The body is JSON with name and arguments, or the name and then the arguments as JSON, or lines with the arguments
+    and a text. White space around the marks does not count. Raises ValueError if one is empty or cannot be told from
+    what is between them.
     """
     opening, closing = opening.strip(), closing.strip()
     if not opening or not closing:
         raise ValueError("a mark is empty")
+    if body == "lines":
+        return _named("delimited", NamedMarks(opening, closing))
     wrapped, in_json = _wrapped(opening, closing), body == "json"
     parts = (_JSON,) if in_json else (_DELIMITED_NAME, SPACE, _OBJECT)
     mark = Mark((opening, SPACE, *parts), partial(_json_block, closing, False))

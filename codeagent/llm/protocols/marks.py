@@ -172,6 +172,8 @@ class Mark:
     """Begins to read the block. None: it only surrounds blocks and is dropped there; elsewhere it is text."""
     thinking: Literal["", "begins", "ends"] = ""
     """It begins thinking, or ends thinking whose beginning is not in the answer."""
+    line: bool = False
+    """It counts only at the beginning of a line."""
 
     @property
     def head(self) -> str:

@@ -5,9 +5,9 @@ from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 
-Body = Literal["json", "name and arguments"]
+Body = Literal["json", "name and arguments", "lines"]
 """What is between the marks of `delimited`."""
-ProtocolName = Literal["json", "xml", "hermes", "delimited"]
+ProtocolName = Literal["json", "xml", "hermes", "bracket", "tags", "delimited"]
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,8 @@ class Reader:
     def _mark(self, head: str) -> Mark | None:
         """Return the first mark that is there, or that may be coming."""
         data, at = self._source.data, self._source.at
-        known = self._by_head.get(head, ())
+        begins_line = self._margin <= _DEEPEST_MARGIN
+        known = [mark for mark in self._by_head.get(head, ()) if begins_line or not mark.line]
         return next((mark for mark in known if mark.match(data, at) or mark.may_begin(data, at)), None)
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> _Reading:

@@ -10,7 +10,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import written
+from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
@@ -28,7 +28,7 @@ _NETWORKED = "network access: it could send what it reads to the hosts it may re
 
 class BashArgs(ToolArgs):
     command: Annotated[str, written("command")]
-    timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+    timeout: Annotated[float | None, Field(gt=0, description="Seconds"), AS_SECONDS] = None
     run_in_background: Annotated[bool, Field(description="Run as a job; no time limit unless timeout is set")] = False
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
 

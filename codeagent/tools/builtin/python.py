@@ -8,7 +8,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.arguments import written
+from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
 
@@ -26,7 +26,7 @@ def _encodable(value: str) -> str:
 
 class PythonArgs(ToolArgs):
     code: Annotated[str, written("code", "write \\0 in a string"), AfterValidator(_encodable)]
-    timeout: Annotated[float | None, Field(gt=0, description="Seconds")] = None
+    timeout: Annotated[float | None, Field(gt=0, description="Seconds"), AS_SECONDS] = None
 
     @model_validator(mode="after")
     def _timeout_is_in_seconds(self) -> Self:

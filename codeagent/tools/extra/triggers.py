@@ -11,7 +11,7 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.tool import ArgsT, Failed, InvalidArgs, NotFound, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.triggers import Trigger, TriggerBook
-from codeagent.tools.arguments import Count, written
+from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.jobs import NoArgs
 
 _LONGEST_PROMPT = 4000
@@ -34,7 +34,7 @@ class SetArgs(ToolArgs):
 
 
 class TimerArgs(SetArgs):
-    seconds: Annotated[float, Field(gt=0, le=_LONGEST)] | None = None
+    seconds: Annotated[float, Field(gt=0, le=_LONGEST), AS_SECONDS] | None = None
     at: Annotated[str, AfterValidator(_moment)] | None = None
     repeat: bool = False
     max_count: MostCount | None = None

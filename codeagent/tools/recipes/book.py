@@ -28,9 +28,13 @@ class RecipeFolders:
     The first recipe of a name keeps it, and the user's own come before the project's.
     """
 
-    def __init__(self, folders: Sequence[ToolFolder], trust: TrustBook | None, *, accept: bool = False) -> None:
+    def __init__(
+        self, folders: Sequence[ToolFolder], trust: TrustBook | None, *, accept: bool = False, root: str = ""
+    ) -> None:
         """If `trust` is None, a project is never trusted. `accept`: its recipes are trusted as they are first read,
-        only in this conversation. Blocks on small files; never raises: errors are in `problems`."""
+        only in this conversation. `root` is the workspace, for inputs that are paths. Blocks on small files; never
+        raises: errors are in `problems`."""
+        self._root = root
         self._folders = tuple(folders)
         self._trust = trust
         self._accept = accept
@@ -61,7 +65,7 @@ class RecipeFolders:
         trusted = self._is_trusted(problems)
         found: dict[str, Recipe] = {}
         for file in (file for state in self._states for file in state.files):
-            _take(file, found, problems, trusted=trusted)
+            self._take(file, found, problems, trusted=trusted)
         self._listed, self._problems = tuple(found.values()), tuple(problems)
         self._untrusted = () if trusted else tuple(file.shown for file in self._of_project)
         return (self._listed, self._problems, self._untrusted) != before
@@ -104,14 +108,16 @@ class RecipeFolders:
             problems.append(ToolProblem(self._of_project[0].shown, str(error)))
             return False
 
+    def _take(self, file: ToolFile, found: dict[str, Recipe], problems: list[ToolProblem], *, trusted: bool) -> None:
+        from codeagent.tools.recipes.reading import load_recipe  # needed only if there is such a file
 
-def _take(file: ToolFile, found: dict[str, Recipe], problems: list[ToolProblem], *, trusted: bool) -> None:
-    from codeagent.tools.recipes.reading import load_recipe  # needed only if there is such a file
-
-    loaded = load_recipe(file)
-    problems += loaded.problems
-    if (recipe := loaded.recipe) is None:
-        return
-    there = found.setdefault(recipe.name, replace(recipe, trusted=recipe.trusted or trusted))
-    if there.where != recipe.where:
-        problems.append(ToolProblem(recipe.where, f"the name {recipe.name} is taken by {there.where}, which is used"))
+        loaded = load_recipe(file)
+        problems += loaded.problems
+        if (recipe := loaded.recipe) is None:
+            return
+        inputs = tuple(replace(one, root=self._root) for one in recipe.inputs)
+        usable = replace(recipe, trusted=recipe.trusted or trusted, inputs=inputs)
+        there = found.setdefault(recipe.name, usable)
+        if there.where != recipe.where:
+            text = f"the name {recipe.name} is taken by {there.where}, which is used"
+            problems.append(ToolProblem(recipe.where, text))

@@ -11,7 +11,7 @@ from codeagent.core.allow import checked_names, split_names
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.recipes import NAME, StepLimits
-from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
+from codeagent.tools.user.yaml_fields import InputFields, Seconds, Version, YamlSection
 
 
 def _tools(value: Any) -> Any:
@@ -34,7 +34,10 @@ class LimitFields(YamlSection):
     max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
     max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
     max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
-    max_seconds: float | None = Field(default=None, gt=0, description="Elapsed time.")
+    max_seconds: Seconds | None = Field(default=None, description="Elapsed time, as a number or as `10m`.")
+    timeout_per_call: Seconds | None = Field(
+        default=None, description="The time of each tool call, as a number of seconds or as `30s`."
+    )
     budget: float | None = Field(default=None, gt=0, description="US dollars; needs a model whose price is known.")
 
     def over(self, outer: "LimitFields") -> StepLimits:

@@ -13,7 +13,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.recipes.model import PROMPT_SECTIONS, SECTIONS, PromptFields, RecipeFields, StepFields
 from codeagent.tools.schema import kind_of, nearest_or_all
-from codeagent.tools.user.yaml_fields import declared_inputs, validated
+from codeagent.tools.user.yaml_fields import declared_inputs, import_hint, is_workflow, validated
 from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents, front_matter
 
 _FOREIGN = ".claude/commands/"
@@ -59,6 +59,9 @@ def _load_steps(file: ToolFile) -> LoadedRecipe:
     if len(found) != 1:
         return LoadedRecipe(None, (ToolProblem(f"{file.shown}:1", "a recipe is one document with steps"),))
     report = YamlReport(file, found[0])
+    if is_workflow(found[0].value):
+        report.error((), import_hint(file.shown))
+        return LoadedRecipe(None, report.problems)
     recipe = _steps(file, found[0], report)
     return LoadedRecipe(None if report.has_errors else recipe, report.problems)
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, get_args, overload
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.durations import as_seconds
 from codeagent.core.policy import Effect, Permission
 from codeagent.core.tool import ToolMode
 
@@ -49,7 +50,7 @@ def register_tool(
     description: str | None = None,
     approval: Permission = "prompt",
     effect: Effect = "anything",
-    timeout: float | None = None,
+    timeout: float | str | None = None,
     max_calls: int | None = None,
     mode: ToolMode | None = None,
     hint: str = "",
@@ -63,15 +64,17 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
 
     The function is returned unchanged. `name` and `description` replace those of the function; `label` is shown to the
     user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
-    files or anything. `timeout` in seconds (default 120, none for a job), `max_calls` in one run, `output_limit` in
-    characters. `mode`: direct, or background for a job; an async generator is stateful. `hint` is a sentence for the
-    system prompt, `documentation` Markdown for `info`, which has to be read
-    before the first call if `require_info=True`. `sandbox=True` runs the function itself in the sandbox.
-    Raises TypeError and ValueError for anything else, at the line of the decorator.
+    files or anything. `timeout` in seconds or as `30s` (default 120, none for a job), `max_calls` in one run,
+    `output_limit` in characters. `mode`: direct, or background for a job; an async generator is stateful. `hint` is a
+    sentence for the system prompt, `documentation` Markdown for `info`, which the model has to read before the first
+    call if `require_info=True`. `sandbox=True` runs the function itself in the sandbox. Raises TypeError and ValueError
+    for anything else, at the line of the decorator.
     """
     known = [about.name for about in fields(ToolMark)]
     if unknown := [name for name in said if name not in known]:
         raise TypeError(f"register_tool has no argument {unknown[0]!r}; it takes {', '.join(known)}")
+    if "timeout" in said:
+        said["timeout"] = as_seconds(said["timeout"])
     for what, value in said.items():
         _check(what, value)
     marked = ToolMark(**said)

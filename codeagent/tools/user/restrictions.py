@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, WorkspaceError
-from codeagent.core.hosts import HostRule
+from codeagent.core.hosts import HostRule, names_host
 from codeagent.core.policy import ApprovalKey, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.recipes import RecipeInput, leads_inside
@@ -36,10 +36,14 @@ from codeagent.tools.user.yaml_model import (
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
 PATHS: Mapping[str, Literal["read", "write"]] = {
-    "read": "read", "list": "read", "search": "read", "write": "write", "edit": "write",
+    "read": "read", "list": "read", "search": "read", "glob": "read", "tree": "read", "json_read": "read",
+    "git_commit": "read", "write": "write", "edit": "write", "multi_edit": "write", "apply_patch": "write",
+    "json_write": "write",
 }  # fmt: skip
-"""The built-in tools with an argument `path`, and what they do with it."""
-_TREES = frozenset({"list", "search"})
+"""The built-in tools whose calls name paths, and what they do with those."""
+_HOSTS = frozenset({"http_request", "web_fetch"})
+"""The built-in tools whose calls name a host."""
+_TREES = frozenset({"list", "search", "glob", "tree"})
 """The built-in tools that walk whole folders."""
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=-]+")
 """What an input in a command prefix may be: nothing with a special meaning in a shell or a rule."""
@@ -138,6 +142,22 @@ class Restrictions:
                     led = "" if place == path else f" (which is {one_line(place, 200)})"
                     only = f"this tool may {word} only {', '.join(globs)}"
                     raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
+
+    def check_paths(self, workspace: Workspace, key: ApprovalKey, access: AccessWord) -> None:
+        """Raise Denied unless every path that a built-in tool's call names is allowed, and all of them are known."""
+        if self.read is None and self.write is None:
+            return
+        for part in key.parts:
+            self.check_path(workspace, "path", part, access)
+        if key.opaque or not key.parts:
+            raise Denied("the call does not name every path, and this tool is restricted to some")
+
+    def check_host(self, key: ApprovalKey) -> None:
+        """Raise Denied unless the host that a built-in tool's call names is allowed."""
+        if self.hosts and not any(names_host(host, key.host) for host in self.hosts):
+            raise Denied(
+                f"this tool may not reach {one_line(key.host or key.parts[0], 200)}, only {', '.join(self.hosts)}"
+            )
 
     def check_commands(self, key: ApprovalKey, *, complete: bool) -> None:
         """Raise Denied unless every command of the line begins with an allowed prefix.
@@ -278,8 +298,8 @@ def check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path,
     given = fields.restrictions
     if given is None:
         return
-    if given.hosts is not None:
-        report.error((*here, "hosts"), f"they do not apply to {inner.name}")
+    if given.hosts is not None and inner.name not in _HOSTS:
+        report.error((*here, "hosts"), f"they do not apply to {inner.name}, whose calls name no host")
     if given.commands is not None and inner.name != "bash":
         report.error((*here, "commands"), f"{inner.name} runs no commands")
     if (rules := given.paths) is None:
@@ -287,7 +307,7 @@ def check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path,
     access = PATHS.get(inner.name)
     for word, globs in (("read", rules.read), ("write", rules.write)):
         if globs is not None and access != word and not (rules.alike and access is not None):
-            does = "has no argument path" if access is None else f"does not {word} its path"
+            does = "names no paths" if access is None else f"does not {word} its path"
             report.error((*here, "paths", word), f"it does not apply to {inner.name}, which {does}")
         elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
             report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")

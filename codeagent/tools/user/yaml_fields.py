@@ -1,4 +1,4 @@
-"""The common parts of the models of YAML files: strict sections, their error messages, and `inputs:`."""
+"""The common parts of YAML files: strict sections, their error messages, `inputs:`, and files of another program."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import InputType, RecipeInput
 from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
@@ -17,6 +18,8 @@ INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 Fields = TypeVar("Fields", bound=BaseModel)
 Sections = Mapping[str, type[BaseModel]]
 """The models of nested sections by their key; the empty key is that of the whole."""
+_ONLY_THERE = frozenset({"type", "provider", "options", "tool_options"})
+"""Keys of a workflow's step that no step of a recipe has."""
 _SHAPES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -38,6 +41,10 @@ def _version(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+_DurationText = Annotated[str, Field(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhd]))+$")]
+_AboveZero = Annotated[float, Field(gt=0)]
+Seconds = Annotated[_AboveZero, BeforeValidator(as_seconds, json_schema_input_type=_AboveZero | _DurationText)]
+"""A number, or text such as `30s`."""
 Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
 
 
@@ -133,3 +140,24 @@ def _nearest(path: tuple[int | str, ...], sections: Sections) -> str:
     section = sections.get(names[-1], sections[""]) if names else sections[""]
     known = [field.alias or name for name, field in section.model_fields.items()]
     return nearest_or_all(str(path[-1]), known, most=1)
+
+
+def is_workflow(value: Any) -> bool:
+    """Whether the value of a document is a workflow of AWF, and so neither a recipe nor a tool file."""
+    if not isinstance(value, dict):
+        return False
+    states, steps, tools = value.get("states"), value.get("steps"), value.get("tools")
+    if isinstance(states, dict):
+        return "steps" not in value and ("initial" in states or any(map(_is_foreign, states.values())))
+    if not isinstance(steps, list):
+        return False
+    return any(map(_is_foreign, steps)) or (isinstance(tools, list) and any(isinstance(one, dict) for one in tools))
+
+
+def import_hint(shown: str) -> str:
+    """Say what to do with a workflow."""
+    return f"this is a workflow of AWF: codeagent recipes import {shown} makes a recipe and its tool file of it"
+
+
+def _is_foreign(step: Any) -> bool:
+    return isinstance(step, dict) and not _ONLY_THERE.isdisjoint(step)

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -34,7 +35,7 @@ from codeagent.tools.user.templates import (
     flaws_of_names,
     placeholders,
 )
-from codeagent.tools.user.yaml_fields import declared_inputs, validated
+from codeagent.tools.user.yaml_fields import declared_inputs, import_hint, is_workflow, validated
 from codeagent.tools.user.yaml_model import (
     FILE_SECTIONS,
     MOST_TOOLS,
@@ -50,6 +51,8 @@ from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlR
 from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool
 
 _TIMEOUT = 120.0
+_FOUND_BY_NAME = frozenset({"info", "toolset_use", "watch_channel"})
+"""Tools whose results are looked for in the log of a session that is continued."""
 _BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
 _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 
@@ -65,11 +68,13 @@ class YamlLoader:
         *,
         always_ask: str | None = None,
         inputs: Values = MappingProxyType({}),
+        root: str = "",
     ) -> None:
         """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
 
-        `inputs` returns those of the recipe whose step is running.
+        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for inputs that are paths.
         """
+        self._root = root
         self._running = inputs
         self._outputs = outputs
         self._reads = reads
@@ -130,7 +135,8 @@ class YamlLoader:
         if fields is None:
             _check_names(value, shared, path, report)
             return None
-        declared = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
+        every = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
+        declared = tuple(replace(one, root=self._root) for one in every)
         check_inputs(fields, declared, path, report)
         inputs = ToolInputs(declared, self._running)
         make = self._command if fields.builtin is None else self._builtin
@@ -188,13 +194,19 @@ class YamlLoader:
             hint = nearest_or_all(named, self._builtins)
             report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
             return None
+        if inner.at_provider:
+            report.error((*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it")
+            return None
+        if named in _FOUND_BY_NAME and fields.name != named:
+            said = f"a session that is continued finds what {named} did by its name: narrow it with builtin: true"
+            report.error((*path, "name"), said)
+            return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)
         check_builtin_restrictions(fields, inner, path, report)
         if report.has_errors:
             return None
-        access = PATHS.get(inner.name)
-        about = None if access is None else ("path", access)
-        tool = BuiltinTool(fields, inner, arguments, origin=report.where((*path, "name")), path=about, inputs=inputs)
+        origin = report.where((*path, "name"))
+        tool = BuiltinTool(fields, inner, arguments, origin=origin, paths=PATHS.get(inner.name), inputs=inputs)
         return _described(tool, file, fields, path, report)
 
 
@@ -222,6 +234,9 @@ def _entries(
 ) -> tuple[list[tuple[Path, Any]], tuple[RecipeInput, ...], tuple[ToolGroup, ...]]:
     """Return the tools of a document, each with its path, their shared inputs, and its toolsets."""
     value = document.value
+    if is_workflow(value):
+        report.error((), import_hint(report.shown))
+        return [], (), ()
     if isinstance(value, dict) and "steps" in value:
         report.error(("steps",), "a file with steps is a recipe: move it to .codeagent/commands")
         return [], (), ()

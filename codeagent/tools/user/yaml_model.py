@@ -14,9 +14,10 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 from codeagent.tools.user.templates import Parameter, filled, placeholders
-from codeagent.tools.user.yaml_fields import InputFields, Version, YamlSection
+from codeagent.tools.user.yaml_fields import InputFields, Seconds, Version, YamlSection
 from codeagent.tools.user.yaml_text import Path, YamlReport
 
+_DAY = 86_400
 MOST_TOOLS = 100
 """The most tools in one file."""
 AccessWord = Literal["read", "write"]
@@ -75,6 +76,12 @@ def _builtin(value: Any) -> Any:
     if value is None or value is True or isinstance(value, str):
         return value
     raise ValueError("write true, or the name of a built-in tool; leave it out for a tool with a command")
+
+
+def _at_most_a_day(seconds: float) -> float:
+    if seconds > _DAY:
+        raise ValueError(f"it should be less than or equal to {_DAY}")
+    return seconds
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -177,7 +184,9 @@ class ToolFields(YamlSection):
         RestrictionFields | None,
         BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
     ] = Field(default=None, description="Limits that apply whatever was allowed; a plain list means paths.")
-    timeout: float | None = Field(default=None, gt=0, le=86_400, description="Seconds; default: 120.")
+    timeout: Annotated[Seconds, AfterValidator(_at_most_a_day)] | None = Field(
+        default=None, description="Seconds, or text such as `30s`; default: 120, at most a day."
+    )
     mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
     network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
     cwd: str | None = Field(default=None, min_length=1, description="A folder of the workspace. Default: its root.")

@@ -200,7 +200,7 @@ class YamlReport:
     """Collects the problems of one document, in the order of the lines."""
 
     def __init__(self, file: ToolFile, document: YamlDocument) -> None:
-        self._shown = file.shown
+        self.shown = file.shown
         self._lines = file.content.decode("utf-8", "replace").split("\n")
         self._document = document
         self._found: dict[tuple[int, str, str], ToolProblem] = {}
@@ -214,7 +214,7 @@ class YamlReport:
         return any(problem.level == "error" for problem in self._found.values())
 
     def where(self, path: Path) -> str:
-        return f"{self._shown}:{self._document.line(path)}"
+        return f"{self.shown}:{self._document.line(path)}"
 
     def error(self, path: Path, text: str, *, source: str = "") -> None:
         """`source` is text to look for in the lines below the key, to find the exact line."""
@@ -229,7 +229,7 @@ class YamlReport:
     def _add(self, path: Path, text: str, source: str, *, warning: bool) -> None:
         line = self._line(path, source)
         key = _written(path)
-        where = f"{self._shown}:{line}: {key}" if key else f"{self._shown}:{line}"
+        where = f"{self.shown}:{line}: {key}" if key else f"{self.shown}:{line}"
         self._found.setdefault((line, key, text), ToolProblem(where, text, "warning" if warning else "error"))
 
     def _line(self, path: Path, source: str) -> int:

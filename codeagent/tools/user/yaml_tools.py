@@ -14,6 +14,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.recipes import RecipeInput
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
@@ -49,10 +50,11 @@ class BuiltinTool(Tool[OpenArgs]):
         arguments: YamlArguments,
         *,
         origin: str,
-        path: tuple[str, AccessWord] | None,
+        paths: AccessWord | None,
         inputs: ToolInputs,
     ) -> None:
-        """`path` is the argument that is restricted. The caller sets everything that differs from the inner tool.
+        """`paths`: what is done with the paths that a call names; None if it names none. The
+        caller sets everything that differs from the inner tool.
 
         The model neither sees nor sets the preset arguments.
         """
@@ -60,16 +62,18 @@ class BuiltinTool(Tool[OpenArgs]):
         self.label, self.description, self.permission = inner.label, inner.description, inner.permission
         self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
         self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
-        self.waits_for_user, self.mode = inner.waits_for_user, inner.mode
+        self.waits_for_user, self.mode, self.starts_agents = inner.waits_for_user, inner.mode, inner.starts_agents
+        self.may_write, self.narrows = inner.may_write, inner.name
         self.hint, self.documentation = inner.hint, inner.documentation
-        self._restrictions = Restrictions.of(fields)
+        given = fields.restrictions
+        self._restrictions = Restrictions.of(fields, () if given is None else tuple(given.hosts or ()))
         self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
         self.does_as = inner.name
         self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset
-        self._path = path
+        self._paths = paths
 
     def access(self, args: OpenArgs, workspace: Workspace) -> Access:
         inner = self._given(args)
@@ -121,9 +125,10 @@ class BuiltinTool(Tool[OpenArgs]):
             raise InvalidArgs(f"the arguments are not valid for {self._inner.name}: {'; '.join(said)}") from None
         self._inputs.require()
         restrictions = self._restrictions.with_inputs(self._inputs)
-        if self._path is not None:
-            name, access = self._path
-            restrictions.check_path(workspace, name, str(getattr(inner, name)), access)
+        if self._paths is not None:
+            restrictions.check_paths(workspace, self._inner.approval_key(inner), self._paths)
+        if restrictions.hosts:
+            restrictions.check_host(self._inner.approval_key(inner))
         command = getattr(inner, "command", None)
         if isinstance(command, str):
             restrictions.check_commands(command_key(command), complete=True)
@@ -142,12 +147,26 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
 
+def inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
+    """Return what the user who runs a recipe gives to the tool."""
+    return tool._inputs.declared if isinstance(tool, BuiltinTool | CommandTool) else ()
+
+
+def restricted_with(tool: Tool[Any], values: Values) -> Mapping[str, tuple[str, ...]]:
+    """Return the restrictions of a tool with these inputs, as `Tool.restricted`. Raises Denied."""
+    match tool:
+        case BuiltinTool() | CommandTool():
+            return tool._restrictions.with_inputs(replace(tool._inputs, running=values)).told()
+        case _:
+            return tool.restricted
+
+
 def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
     """Return the tool for another agent, which has these built-in tools and has read other files."""
     other = copy(tool)
     match other:
         case BuiltinTool():
-            other._inner = builtins[other._inner.name]
+            other._inner = builtins.get(other._inner.name, other._inner)
         case CommandTool():
             other._reads = reads
         case _:

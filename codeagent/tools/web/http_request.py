@@ -13,6 +13,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.arguments import AS_SECONDS
 from codeagent.tools.web.access import host_key, host_proposal, parsed_url
 from codeagent.tools.web.client import SECONDS, WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
@@ -33,7 +34,7 @@ class HttpRequestArgs(ToolArgs):
     query: Annotated[dict[str, Scalar | list[Scalar]], Field(description="Added to the URL, encoded")] = Field({})
     body: Annotated[str | None, Field(description="Sent as it is")] = None
     data: Annotated[JsonValue, Field(alias="json", description="Sent as JSON instead of body")] = None
-    timeout: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="Seconds")] = SECONDS
+    timeout: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="Seconds"), AS_SECONDS] = SECONDS
 
     @model_validator(mode="after")
     def _has_one_body(self) -> Self:

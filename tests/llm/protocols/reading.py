@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 from codeagent.core.messages import ToolCall
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.formats import HERMES, JSON, XML, TextProtocol, delimited
+from codeagent.llm.protocols.formats import PROTOCOLS as TEXT_PROTOCOLS
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 
 MARKED = delimited("<<call", ">>")
 NAMED = delimited("@call", "@end", "name and arguments")
-PROTOCOLS: tuple[TextProtocol, ...] = (JSON, XML, HERMES, MARKED, NAMED)
+LINES = delimited("<<do", ">>", "lines")
+BRACKET, TAGS = TEXT_PROTOCOLS["bracket"], TEXT_PROTOCOLS["tags"]
+PROTOCOLS: tuple[TextProtocol, ...] = (JSON, XML, HERMES, MARKED, NAMED, LINES, BRACKET, TAGS)
 BASH = ToolDefinition(
     "bash",
     "Runs a command.",

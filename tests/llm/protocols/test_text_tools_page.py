@@ -4,11 +4,15 @@ import re
 from pathlib import Path
 
 from codeagent.config.layers import load_settings
+from codeagent.core.tool import ToolDefinition
 from codeagent.llm.protocols.protocol import ParsedCall
 from codeagent.tools.shell.rules import decides
-from tests.llm.protocols.reading import JSON, XML, calls, read
+from tests.llm.protocols.reading import BRACKET, JSON, WRITE, XML, calls, read
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "text-tools.md").read_text()
+
+
+NEEDING = (ToolDefinition(WRITE.name, "", {**WRITE.parameters, "required": ["path", "content"]}),)
 
 
 def example(language: str) -> str:
@@ -29,3 +33,4 @@ def test_the_examples_of_calls_are_calls() -> None:
     assert calls(read(XML, [example("xml")])) == [
         ParsedCall("write", '{"path": "a.txt", "content": "its text, byte for byte"}')
     ]
+    assert calls(read(BRACKET, [example("text")], NEEDING)) == calls(read(XML, [example("xml")]))

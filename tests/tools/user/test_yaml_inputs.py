@@ -234,6 +234,6 @@ def test_the_inputs_of_a_tool_that_is_broken_elsewhere_are_known(box: InputBox) 
     shared = "inputs: [{name: x}]\ntools:\n- {name: t, description: D., inputs: [{name: y}], "
     loaded = box.load(shared + "argv: [p, '{{inputs.x}}', '{{inputs.y}}', '{{inputs.z}}'], timeout: soon}\n")
     assert [problem.text.partition(",")[0] for problem in loaded.problems] == [
-        "a number is expected",
+        "write seconds as a number",
         "{{inputs.z}} does not name a parameter; there are y",
     ]

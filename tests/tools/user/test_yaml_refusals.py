@@ -29,6 +29,7 @@ def errors(text: str | bytes) -> list[str]:
     return found
 
 
+DURATION = "write seconds as a number, or a duration such as 30s, 5m or 1h30m"
 TYPES = "string, integer, number, boolean, array, object or path"
 OPEN_LIST = "expected ',' or ']', but got ':' (while parsing a flow sequence)"
 ARGS = "parameters: [{name: p}]\n"
@@ -58,7 +59,8 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     (HEAD + "argv: []\n", ["words.yaml:3: argv: it is empty"]),
     (HEAD + "argv: [sleep, 1]\n", ["words.yaml:3: argv[1]: an item is text; put it in quotes"]),
     (HEAD + "comand: ls\n", ["words.yaml:3: comand: no such key; did you mean command?"]),
-    (HEAD + "argv: [ls]\ntimeout: soon\n", ["words.yaml:4: timeout: a number is expected, not a string"]),
+    (HEAD + "argv: [ls]\ntimeout: soon\n", [f"words.yaml:4: timeout: {DURATION}"]),
+    (HEAD + "argv: [ls]\ntimeout: 25h\n", ["words.yaml:4: timeout: it should be less than or equal to 86400"]),
     (HEAD + "argv: [ls]\ntimeout: 0\n", ["words.yaml:4: timeout: it should be greater than 0"]),
     (HEAD + "argv: [ls]\nmode: stateful\n", ["words.yaml:4: mode: write direct or background, not 'stateful'"]),
     (HEAD + "argv: [ls]\napproval: yes\n", ["words.yaml:4: approval: write auto, prompt or deny, not 'true'"]),
@@ -281,7 +283,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "'9x' is not a name; use 1 to 64 letters, digits, _ or -, and no digit or - first",
         f"words.yaml:5: parameters[0].type: write {TYPES}, not 'strng'",
         "words.yaml:6: argv[0]: {{args.q}} does not name a parameter; there are 9x",
-        "words.yaml:7: timeout: a number is expected, not a string",
+        f"words.yaml:7: timeout: {DURATION}",
     ]
 
 
