@@ -189,7 +189,7 @@ class _Answer:
     def _closed(self, name: str, arguments: str) -> CallClosed:
         call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
         self._calls.append(call)
-        return CallClosed(call)
+        return CallClosed(call, certain=False)  # what follows may show that it was part of the thinking
 
 
 def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
