@@ -79,7 +79,7 @@ async def open_runtime(
     opens the model, in place of what the settings say about it. `group`: the one that is to be run. Raises
     CodeagentError, and then leaves nothing running.
     """
-    settings, strategy = with_messages(settings, group), Strategy.parse(settings.strategy)
+    settings = with_messages(settings, group)
     if settings.model is None:
         raise ConfigError("no model is set")
     uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
@@ -103,7 +103,7 @@ async def open_runtime(
         builder.fit(in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
-        conversation = _conversation(model, in_use.server, builder, strategy, around)
+        conversation = _conversation(model, in_use.server, builder, settings, around)
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
@@ -123,17 +123,18 @@ async def open_runtime(
 
 
 def _conversation(
-    model: Model, server: str, builder: PromptBuilder, strategy: Strategy, around: ToolEnvironment
+    model: Model, server: str, builder: PromptBuilder, settings: Settings, around: ToolEnvironment
 ) -> Conversation:
     return Conversation(
         model,
         builder.system_prompt,
         builder.tools,
-        strategy,
+        Strategy.parse(settings.strategy),
         around.limits,
         around.attended,
         prompt_builder=builder,
         server=server,
+        early_reads=settings.early_reads,
     )
 
 

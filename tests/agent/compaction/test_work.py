@@ -664,7 +664,7 @@ async def test_going_back_before_the_cut_and_forward_again_brings_each_conversat
 async def test_what_is_forgotten_is_told_to_those_who_know_what_was_read() -> None:
     left: list[tuple[ToolDetails, ...]] = []
     s, _ = begin(*shows(3))
-    s.agent._environment.__dict__["forget"] = left.append
+    s.agent._context.compaction.in_context._forget = left.append
     await run(s)
     s.act(Compact())
     await settle(s)
