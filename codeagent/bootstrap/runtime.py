@@ -99,8 +99,7 @@ async def open_runtime(
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book)
-        builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
-        builder.fit(in_use.context_window)
+        builder = _builder(files, dependencies, policy.rules, in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
         conversation = _conversation(model, in_use.server, builder, settings, around)
@@ -120,6 +119,15 @@ async def open_runtime(
         await agent.begin_session(resumed=resume is not None)
         files.catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+
+
+def _builder(
+    files: "_Files", dependencies: ToolDependencies, rules: Sequence[Rule], window: int | None
+) -> PromptBuilder:
+    look, outputs = dependencies.skills.look, dependencies.outputs.handles
+    builder = PromptBuilder(files.catalog, files.prompt, look, _written(rules), outputs)
+    builder.fit(window)
+    return builder
 
 
 def _conversation(
