@@ -190,7 +190,8 @@ async def _ended(calls: dict[str, _Begun]) -> dict[str, ToolResult]:
     works = {call_id: begun.work for call_id, begun in calls.items()}
     if works:
         await asyncio.wait(works.values())
-    return {call_id: work.result() for call_id, work in works.items() if not work.cancelled()}
+    ended = {call_id: work for call_id, work in works.items() if not work.cancelled() and work.exception() is None}
+    return {call_id: work.result() for call_id, work in ended.items()}
 
 
 class PlannedBatch:
