@@ -108,7 +108,7 @@ class EarlyCalls:
         self,
         executor: Executor,
         may_begin: Callable[[ToolCall, int], bool],
-        discarded: Callable[[Iterable[ToolResult]], None],
+        discarded: Callable[[Collection[ToolResult]], None],
         token: CancelToken,
     ) -> None:
         """`may_begin(call, number)`: whether a call may begin after `number` others of its answer.

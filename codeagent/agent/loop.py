@@ -8,7 +8,7 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from codeagent.agent.batches import EarlyCalls, PauseGate, PlannedBatch, Strategy, run_ordered
@@ -266,18 +266,17 @@ class Loop:
         return StreamedAnswer(*given, most_repeated=most, attended=attended)
 
     def _may_begin(self, call: ToolCall, number: int) -> bool:
-        """Whether a call may begin after `number` others of an answer that is still coming; if so, it is counted."""
+        """Whether a call may begin after `number` others of an answer that is still coming."""
         waits = self._gate.is_shut or any(item.kind == "interrupt" for item in self._queue.waiting)
         if waits or not self._conversation.early_reads or number == self._conversation.strategy.most:
             return False
-        limited = self.meter.calls_left() == 0 or self._executor.most_calls(call) is not None
-        if limited or self._repeats.coming(call) >= TOO_OFTEN or not self._executor.may_begin_early(call):
-            return False
-        self.meter.calls += 1
-        return True
+        limited = number == self.meter.calls_left() or self._executor.most_calls(call) is not None
+        repeated = self._repeats.coming(call) >= TOO_OFTEN
+        return not limited and not repeated and self._executor.may_begin_early(call)
 
-    def _discarded(self, results: Iterable[ToolResult]) -> None:
+    def _discarded(self, results: Collection[ToolResult]) -> None:
         """Take note of the results of calls that ran for an answer that was discarded: the model never sees them."""
+        self.meter.calls += len(results)
         self._compaction.in_context.forget_others()
         self.stop_report.add(results, stopped=self.stop_report.stream_closed)
 
@@ -326,11 +325,11 @@ class Loop:
             }
             return
         self._repeated = self._repeats.note(answer.calls)
-        begun, left = len(early.ids), self.meter.calls_left()
-        allowed = answer.calls if left is None else answer.calls[: begun + left]
-        self.meter.calls += len(allowed) - begun
+        left = self.meter.calls_left()
+        allowed = answer.calls if left is None else answer.calls[:left]
+        self.meter.calls += len(allowed)
         self.meter.refused += len(answer.calls) - len(allowed)
-        settled |= self._too_often(allowed[begun:])
+        settled |= self._too_often(allowed[len(early.ids) :])
         for batch in self._conversation.strategy.cut([call for call in allowed if call.id not in settled]):
             if token.cancelled:
                 return

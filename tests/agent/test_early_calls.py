@@ -12,7 +12,7 @@ from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Act, Interrupt, Pause, Prompt, Resume, SkipCall, Step, Stop
 from codeagent.core.errors import ModelError
-from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, ToolResultAdded, ToolStarted
+from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, RunFinished, ToolResultAdded, ToolStarted
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from codeagent.core.model import CallClosed, FellBack, ModelAnswer, ModelEvent, ModelRequest, Retrying
 from codeagent.core.policy import ApprovalKey, Policy, Rule
@@ -259,6 +259,7 @@ async def test_what_ran_for_an_answer_that_broke_off_is_logged_stopped_and_forgo
     forgetting = Forgetting([]).of(s)
     await finish(s)
     assert forgetting.left == [()]
+    assert of(s.events, RunFinished)[0].calls == 1 + len(then)
     void = {event.call_id: event for event in of(s.events, ToolResultAdded)}
     assert void["call_1"].error is None and void["call_1"].executed
     assert void["call_2"].error.kind == "cancelled" and void["call_2"].executed
