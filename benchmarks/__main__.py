@@ -10,6 +10,7 @@ GROUPS = {
     "startup": "startup:figures",
     "configured": "configured:figures",
     "turns": "turns:figures",
+    "early": "early_reads:figures",
     "growth": "growth:figures",
     "context": "context:figures",
     "definitions": "definitions:figures",

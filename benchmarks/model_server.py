@@ -40,6 +40,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         arrived = time.monotonic()
         raw = self.rfile.read(int(self.headers["content-length"]))
+        if not self.path.endswith("/chat/completions"):  # what the product asks about the server
+            self.wfile.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+            return
         number = len(self.server.log)
         entry = {"arrived": arrived, "bytes": len(raw)}
         self.server.log.append(entry)

@@ -1,8 +1,12 @@
-"""Batches: cuts the calls of an answer into batches, plans them, holds them at the pause gate, runs them in order."""
+"""Batches: cuts the calls of an answer into batches, plans them, holds them at the pause gate, runs them in order.
+
+Calls that only read may begin before that, while their answer is still coming.
+"""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -19,6 +23,9 @@ from codeagent.core.notices import CallEdited, PauseReason, RunPaused, RunPausin
 from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
 T = TypeVar("T")
+GRACE = 0.05
+"""Seconds from the end of a call's block to its start: if the answer ends by then, its calls run in the usual order."""
+BROKE_OFF = "the answer broke off before it was complete"
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,15 @@ class Strategy:
     def __str__(self) -> str:
         return f"batched:{self.size}" if self.kind == "batched" else self.kind
 
+    @property
+    def most(self) -> int | None:
+        """How many calls a batch has at most; None if there is no limit."""
+        sizes = {"sequential": 1, "parallel": None, "batched": self.size}
+        return sizes[self.kind]
+
     def cut(self, calls: Sequence[ToolCall]) -> list[tuple[ToolCall, ...]]:
         """Cut the calls into batches, in source order."""
-        size = {"sequential": 1, "parallel": len(calls), "batched": self.size}[self.kind]
+        size = self.most or len(calls)
         return [tuple(calls[start : start + size]) for start in range(0, len(calls), size or 1)]
 
 
@@ -78,11 +91,118 @@ async def _after(blockers: list["asyncio.Task[None]"], work: Callable[[T], Await
     await work(item)
 
 
+@dataclass(frozen=True)
+class _Begun:
+    token: CancelToken
+    work: asyncio.Task[ToolResult]
+
+
+class EarlyCalls:
+    """The calls of one answer that begin while it is still coming.
+
+    They are its first calls, without a gap: none overtakes a change that was asked for before it. If the answer is
+    discarded, each is stopped and has its one result, which the model never sees.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        may_begin: Callable[[ToolCall, int], bool],
+        discarded: Callable[[Collection[ToolResult]], None],
+        token: CancelToken,
+    ) -> None:
+        """`may_begin(call, number)`: whether a call may begin after `number` others of its answer.
+
+        `discarded` gets the results of calls that ran for an answer that was discarded.
+        """
+        self._executor = executor
+        self._may_begin = may_begin
+        self._discarded = discarded
+        self._token = token
+        self._open = True
+        """Whether a call that closes now may still be among them."""
+        self._waiting: deque[tuple[ToolCall, asyncio.TimerHandle]] = deque()
+        self._begun: dict[str, _Begun] = {}
+
+    @property
+    def ids(self) -> Collection[str]:
+        return self._begun.keys()
+
+    def offer(self, call: ToolCall, *, certain: bool) -> None:
+        """Take note of a call whose block has closed; `certain`: nothing that follows can take it back."""
+        self._open = self._open and certain
+        if self._open:
+            timer = asyncio.get_running_loop().call_later(GRACE, self._begin_next)
+            self._waiting.append((call, timer))
+
+    def close(self) -> None:
+        """From now on no call begins here: the answer is complete, or one of its calls has to wait for its turn."""
+        self._open = False
+        while self._waiting:
+            _, timer = self._waiting.popleft()
+            timer.cancel()
+
+    async def result(self, call_id: str) -> ToolResult | None:
+        """Wait for the call's result; None if it has not begun. A caller that is cancelled leaves it running."""
+        begun = self._begun.get(call_id)
+        return None if begun is None else await asyncio.shield(begun.work)
+
+    async def results(self) -> dict[str, ToolResult]:
+        """Wait for the results of all that have begun, by call id."""
+        return await _ended(self._begun)
+
+    async def stop(self, reason: str) -> dict[str, ToolResult]:
+        """Stop what still runs; return the results of all that have begun, by call id."""
+        self.close()
+        for begun in self._begun.values():
+            begun.token.cancel(reason)
+        return await _ended(self._begun)
+
+    async def discard(self, call_ids: Iterable[str]) -> Collection[str]:
+        """Stop those of the calls that have begun and return their ids: their answer, or its attempt, is void.
+
+        The next attempt may begin calls again.
+        """
+        self.close()
+        void = {call_id: self._begun[call_id] for call_id in call_ids if call_id in self._begun}
+        for begun in void.values():
+            begun.token.cancel(BROKE_OFF)
+        results = await _ended(void)
+        for call_id in void:
+            del self._begun[call_id]
+        if results:
+            self._discarded(results.values())
+        self._open = not self._begun
+        return results.keys()
+
+    def _begin_next(self) -> None:
+        call, _ = self._waiting.popleft()
+        if not self._may_begin(call, len(self._begun)):
+            self.close()
+            return
+        token = self._token.child()
+        work = asyncio.create_task(self._executor.execute(call, token))
+        work.add_done_callback(lambda _: token.close())
+        self._begun[call.id] = _Begun(token, work)
+
+
+async def _ended(calls: dict[str, _Begun]) -> dict[str, ToolResult]:
+    works = {call_id: begun.work for call_id, begun in calls.items()}
+    if works:
+        await asyncio.wait(works.values())
+    ended = {call_id: work for call_id, work in works.items() if not work.cancelled() and work.exception() is None}
+    return {call_id: work.result() for call_id, work in ended.items()}
+
+
 class PlannedBatch:
     """A batch from its plan to its start: until then the user can skip calls, or edit their arguments."""
 
-    def __init__(self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter) -> None:
+    def __init__(
+        self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter, begun: Collection[str]
+    ) -> None:
+        """`begun`: the ids of the calls that have begun already."""
         self._number = number
+        self._begun = begun
         self._calls = {call.id: call for call in calls}
         self._executor = executor
         self._emitter = emitter
@@ -97,6 +217,11 @@ class PlannedBatch:
         return tuple(call for call in self._calls.values() if call.id not in self.settled)
 
     @property
+    def open(self) -> tuple[ToolCall, ...]:
+        """The calls that the user can still skip or edit, in order."""
+        return tuple(call for call in self.left if call.id not in self._begun)
+
+    @property
     def targets(self) -> str:
         """The targets of the calls that may change something, in one line."""
         return ", ".join(filter(None, map(self._executor.change, self.left)))
@@ -107,18 +232,16 @@ class PlannedBatch:
         self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
 
     def skip(self, call_id: str, reason: str) -> bool:
-        """Skip a call; False if no such call is left."""
-        call = self._calls.get(call_id)
-        if call is None or call_id in self.settled:
+        """Skip a call; False if it is not open."""
+        if (call := self._opened(call_id)) is None:
             return False
         because = f": {reason.strip()}" if reason.strip() else ""
         self.settled[call_id] = self._executor.refuse(call, Skipped(f"skipped by user{because}"), source="user")
         return True
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit the arguments of a call; False if no such call is left. Raises ConfigError if they do not fit."""
-        call = self._calls.get(call_id)
-        if call is None or call_id in self.settled:
+        """Edit the arguments of a call; False if it is not open. Raises ConfigError if they do not fit."""
+        if (call := self._opened(call_id)) is None:
             return False
         edited = replace(call, arguments=arguments)
         try:
@@ -140,6 +263,9 @@ class PlannedBatch:
         )
         return True
 
+    def _opened(self, call_id: str) -> ToolCall | None:
+        return next((call for call in self.open if call.id == call_id), None)
+
 
 class PauseGate:
     """Holds a run, and the batch it was about to start, while it is paused, stepping, or at a limit.
@@ -155,6 +281,11 @@ class PauseGate:
         self.stepping = stepping
         """Whether it pauses before every batch."""
         self._planned: PlannedBatch | None = None
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the next batch has to wait here."""
+        return self.stepping or not self._open.is_set()
 
     def step(self, on: bool) -> None:
         if on == self.stepping:
@@ -192,7 +323,7 @@ class PauseGate:
     async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
         """Return at once unless the user wants to step in before this batch, counted from 1. Raises RunCancelled."""
         asked = not self._open.is_set()
-        if not asked and not (self.stepping and planned is not None and planned.left):
+        if not asked and not (self.stepping and planned is not None and planned.open):
             return
         self._planned = planned
         try:
@@ -204,7 +335,7 @@ class PauseGate:
         """Shut the gate and wait until it is opened. Raises RunCancelled."""
         token.raise_if_cancelled()
         self._open.clear()
-        calls = () if self._planned is None else tuple(call.id for call in self._planned.left)
+        calls = () if self._planned is None else tuple(call.id for call in self._planned.open)
         self._emitter.emit(RunPaused(text=text, batch=batch, why=why, calls=calls))
         with self._spending.waiting(), user_waited_for():
             await token.guard(self._open.wait())

@@ -108,6 +108,13 @@ class PreparedCall:
         return "read" if reads else "change"
 
     @property
+    def reads_here(self) -> bool:
+        """Whether it only reads, on this machine, and its result does not depend on when exactly it runs."""
+        tool = self.tool
+        timed = tool.repeatable or tool.waits_for_user or tool.starts_agents or tool.in_background(self.args)
+        return self.kind == "read" and not timed and not tool.approval_key(self.args).answered_by
+
+    @property
     def runs_commands(self) -> bool:
         """Whether it runs commands that may change files, itself or in a user-defined function."""
         tool = self.tool

@@ -172,6 +172,18 @@ class Executor:
             return EXCLUSIVE
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
+    def may_begin_early(self, call: ToolCall) -> bool:
+        """Whether the call may run before its answer is complete: nothing is asked, and nothing is changed by it."""
+        try:
+            prepared = self._prepare(call)
+        except ToolError:
+            return False
+        if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
+            return False
+        access, verdict = self.access(call), self._judge(prepared)
+        reads = access.mode == "shared" and access.key != ""
+        return reads and verdict.permission == "auto" and not verdict.later
+
     def cancel(self, call_id: str, reason: str) -> bool:
         """Cancel one running call; its siblings continue. False if it is not running."""
         if (token := self._running.get(call_id)) is None:

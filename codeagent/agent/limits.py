@@ -360,13 +360,16 @@ class RepeatCounter:
 
     def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
         """Count the next answer; return, by call id, how many answers in a row contain the call, from 1."""
-        keys = {
-            call.id: (call.name, _canonical(call.arguments), self._unread(call))
-            for call in calls
-            if not self._repeatable(call)
-        }
+        keys = {call.id: self._key(call) for call in calls if not self._repeatable(call)}
         self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
         return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
+
+    def coming(self, call: ToolCall) -> int:
+        """Return what `note` will say of a call of an answer that is still coming."""
+        return 1 if self._repeatable(call) else self._rows.get(self._key(call), 0) + 1
+
+    def _key(self, call: ToolCall) -> tuple[str, str, bool]:
+        return call.name, _canonical(call.arguments), self._unread(call)
 
 
 def _canonical(arguments: str) -> str:

@@ -8,10 +8,10 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from codeagent.agent.batches import PauseGate, PlannedBatch, Strategy, run_ordered
+from codeagent.agent.batches import EarlyCalls, PauseGate, PlannedBatch, Strategy, run_ordered
 from codeagent.agent.calls import Denials, StopReport, tool_message
 from codeagent.agent.checkpoints import Checkpointing
 from codeagent.agent.compaction.work import Asking, Compaction
@@ -30,7 +30,7 @@ from codeagent.core.allow import AllowList
 from codeagent.core.approval_events import ASK_USER
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ModelError, RunCancelled
+from codeagent.core.errors import ModelError
 from codeagent.core.events import BatchFinished, LimitReached, MessageAdded, RunReason, TurnFinished, TurnStarted
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
@@ -86,6 +86,8 @@ class Conversation:
     """Makes what a run works with, if it is not turns of the model."""
     server: str = ""
     """The host that the model's requests go to; empty if it sends none."""
+    early_reads: bool = True
+    """Whether calls that only read may begin while their answer is still coming."""
 
 
 class Work(Protocol):
@@ -237,7 +239,8 @@ class Loop:
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
         self._queue.begin_boundary()
-        streamed = self._streamed_answer()
+        early = EarlyCalls(self._executor, self._may_begin, self._discarded, token)
+        streamed = self._streamed_answer(early)
         stop: AssistantMessage | None = None
         try:
             await self._emitter.sync()
@@ -247,23 +250,36 @@ class Loop:
             self._too_long = 0
             self._add(answer)
             if answer.calls:
-                await self._run_calls(answer, token)
+                await self._run_calls(answer, early, token)
             return answer
-        except (ModelError, RunCancelled):
+        finally:
             if stop is None:
                 self.stop_report.stream_closed = token.cancelled
-                if (partial := streamed.partial()) is not None:
+                if (partial := await streamed.partial()) is not None:
                     self._add(partial)
-            raise
-        finally:
             self.meter.add_request(streamed.usage)
             self._spending.add_request(streamed.usage)
             self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage))
 
-    def _streamed_answer(self) -> StreamedAnswer:
+    def _streamed_answer(self, early: EarlyCalls) -> StreamedAnswer:
         most, attended = self._conversation.limits.max_repeated_tokens, self._conversation.attended
-        given = self._emitter, self._executor, self._call_ids, self._permissions
+        given = self._emitter, self._executor, self._call_ids, self._permissions, early
         return StreamedAnswer(*given, most_repeated=most, attended=attended)
+
+    def _may_begin(self, call: ToolCall, number: int) -> bool:
+        """Whether a call may begin after `number` others of an answer that is still coming."""
+        waits = self._gate.is_shut or any(item.kind == "interrupt" for item in self._queue.waiting)
+        if waits or not self._conversation.early_reads or number == self._conversation.strategy.most:
+            return False
+        limited = number == self.meter.calls_left() or self._executor.most_calls(call) is not None
+        repeated = self._repeats.coming(call) >= TOO_OFTEN
+        return not limited and not repeated and self._executor.may_begin_early(call)
+
+    def _discarded(self, results: Collection[ToolResult]) -> None:
+        """Take note of the results of calls that ran for an answer that was discarded: the model never sees them."""
+        self.meter.calls += len(results)
+        self._compaction.in_context.forget_others()
+        self.stop_report.add(results, stopped=self.stop_report.stream_closed)
 
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation
@@ -287,12 +303,13 @@ class Loop:
         self._call_ids.update(call.id for call in answer.calls)
         self._emitter.emit(MessageAdded(message=answer))
 
-    async def _run_calls(self, answer: AssistantMessage, token: CancelToken) -> None:
+    async def _run_calls(self, answer: AssistantMessage, early: EarlyCalls, token: CancelToken) -> None:
         """Run the calls; whatever happens, the history then holds a result for each, in source order."""
         settled: dict[str, ToolResult] = {}
         try:
-            await self._run_batches(answer, settled, token)
+            await self._run_batches(answer, early, settled, token)
         finally:
+            settled |= await early.stop(token.reason or "the run ended")
             for call in answer.calls:
                 if call.id not in settled:
                     settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
@@ -303,21 +320,26 @@ class Loop:
             kinds = {call.id: self._executor.kind(call) for call in answer.calls}
             self._denials.note(answer.calls, kinds, settled, planning=self._permissions.mode == "plan")
 
-    async def _run_batches(self, answer: AssistantMessage, settled: dict[str, ToolResult], token: CancelToken) -> None:
+    async def _run_batches(
+        self, answer: AssistantMessage, early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
+    ) -> None:
         if answer.stop == "length":
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
-            settled |= {call.id: self._executor.refuse(call, cut_off) for call in answer.calls}
+            settled |= await early.results()
+            settled |= {
+                call.id: self._executor.refuse(call, cut_off) for call in answer.calls if call.id not in settled
+            }
             return
         self._repeated = self._repeats.note(answer.calls)
         left = self.meter.calls_left()
         allowed = answer.calls if left is None else answer.calls[:left]
         self.meter.calls += len(allowed)
         self.meter.refused += len(answer.calls) - len(allowed)
-        settled |= self._too_often(allowed)
+        settled |= self._too_often(allowed[len(early.ids) :])
         for batch in self._conversation.strategy.cut([call for call in allowed if call.id not in settled]):
             if token.cancelled:
                 return
-            if await self._batch(batch, settled, token):
+            if await self._batch(batch, early, settled, token):
                 quoted = "; ".join(f"“{item.text}”" for item in self._queue.interrupts)
                 why = f"Skipped: the user interrupted{' with ' * bool(quoted)}{quoted}"
                 settled |= {
@@ -338,20 +360,23 @@ class Loop:
                 refused[call.id] = self._executor.refuse(call, Skipped(why))
         return refused
 
-    async def _batch(self, batch: tuple[ToolCall, ...], settled: dict[str, ToolResult], token: CancelToken) -> bool:
+    async def _batch(
+        self, batch: tuple[ToolCall, ...], early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
+    ) -> bool:
         """Plan the batch, let the user step in, and run it; True if they interrupted and it did not run."""
         self._batches += 1
         number = self._batches
-        planned = PlannedBatch(number, batch, self._executor, self._emitter)
+        planned = PlannedBatch(number, batch, self._executor, self._emitter, early.ids)
         planned.tell()
         try:
             with part() as spent:
                 await self._gate.wait(number, token, planned)
                 if await self._queue.admit(token) or self._queue.interrupts:
+                    settled |= await early.results()
                     return True
-                await self._run_planned(number, planned, settled, token)
+                await self._run_planned(number, planned, early, settled, token)
         finally:
-            settled |= planned.settled
+            settled |= planned.settled | await early.stop(token.reason or "the run ended")
             ran = sum(settled[call.id].executed for call in batch if call.id in settled)
             self._emitter.emit(
                 BatchFinished(batch=number, executed=ran, skipped=len(batch) - ran, duration_ms=spent.milliseconds)
@@ -359,13 +384,15 @@ class Loop:
         return False
 
     async def _run_planned(
-        self, number: int, planned: PlannedBatch, settled: dict[str, ToolResult], token: CancelToken
+        self, number: int, planned: PlannedBatch, early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
     ) -> None:
         targets = planned.targets
 
         async def execute(call: ToolCall) -> None:
             edited, repeated = call.id in planned.edited, self._repeated[call.id]
-            settled[call.id] = await self._executor.execute(call, token, edited=edited, repeated=repeated)
+            settled[call.id] = await early.result(call.id) or await self._executor.execute(
+                call, token, edited=edited, repeated=repeated
+            )
 
         if targets:
             await token.guard(self._checkpoints.before_batch(number, targets))

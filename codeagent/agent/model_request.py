@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from codeagent.agent.batches import BROKE_OFF, EarlyCalls
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.executor import Executor
 from codeagent.agent.permissions import Permissions
@@ -126,13 +127,16 @@ class StreamedAnswer:
         executor: Executor,
         known_ids: set[str],
         permissions: Permissions,
+        early: EarlyCalls,
         *,
         most_repeated: int,
         attended: bool,
     ) -> None:
-        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added. `most_repeated`:
-        see AnswerSoFar; `attended`: a user is there, who can stop the answer."""
+        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added. `early` is offered
+        each call whose block closes. `most_repeated`: see AnswerSoFar; `attended`: a user is there, who can stop the
+        answer."""
         self._so_far, self._attended = AnswerSoFar(most_repeated), attended
+        self._early = early
         self._emitter = emitter
         self._executor = executor
         self._permissions = permissions
@@ -166,6 +170,8 @@ class StreamedAnswer:
                         await take_use(event, self._emitter, self._executor.outputs, self._permissions)
                     case ModelAnswer(message, usage):
                         answer, self.usage = message, usage
+                    case Retrying() | FellBack():
+                        await self._begin_again(event)
                     case _:
                         self._take(event)
                 if said := self._so_far.take(event):
@@ -180,12 +186,13 @@ class StreamedAnswer:
         calls = tuple(self._announce(call) for call in answer.calls)
         for call in calls:
             del self._announced[call.id]
-        self._drop_announced()
+        await self._drop_announced()
+        self._early.close()
         return replace(answer, calls=calls)
 
-    def partial(self) -> AssistantMessage | None:
+    async def partial(self) -> AssistantMessage | None:
         """Return what to keep of an answer that broke off: the text that came last, without its calls."""
-        self._drop_announced()
+        await self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
 
@@ -218,21 +225,17 @@ class StreamedAnswer:
             self._merged.clear()
             self._emitter.emit(replace(self._shown, text=text))
 
-    def _take(self, event: AnswerBegun | CallClosed | ToolsLeftOut | Adapted | Heartbeat | Retrying | FellBack) -> None:
+    def _take(self, event: AnswerBegun | CallClosed | ToolsLeftOut | Adapted | Heartbeat) -> None:
         self._emit_merged()
         match event:
-            case CallClosed(call):
-                self._announce(call)
+            case CallClosed(call, certain):
+                self._early.offer(self._announce(call), certain=certain)
             case ToolsLeftOut():
                 self._emitter.emit(tools_left_out(event))
             case Adapted(text):
                 self._emitter.notice("model.adapted", text)
             case AnswerBegun() | Heartbeat():
                 pass
-            case Retrying():
-                self._forget(event)
-            case FellBack():
-                self._replace_model(event)
             case _:
                 assert_never(event)
 
@@ -259,19 +262,23 @@ class StreamedAnswer:
         self._void = False
         self._text.append(text)
 
-    def _forget(self, retry: Retrying) -> None:
-        self._drop_announced()
-        self._void = True
-        self._emitter.emit(retried(retry))
+    async def _begin_again(self, event: Retrying | FellBack) -> None:
+        """The answer comes once more, from its beginning; its text stays until then unless another model gives it."""
+        self._emit_merged()
+        await self._drop_announced()
+        match event:
+            case Retrying():
+                self._void = True
+                self._emitter.emit(retried(event))
+            case FellBack():
+                self._text.clear()
+                self._emitter.emit(fell_back(event))
 
-    def _replace_model(self, change: FellBack) -> None:
-        self._drop_announced()
-        self._text.clear()
-        self._emitter.emit(fell_back(change))
-
-    def _drop_announced(self) -> None:
+    async def _drop_announced(self) -> None:
+        begun = await self._early.discard(self._announced)
         for call in self._announced.values():
-            self._executor.refuse(call, Cancelled("the answer broke off before it was complete; nothing ran"))
+            if call.id not in begun:
+                self._executor.refuse(call, Cancelled(f"{BROKE_OFF}; this call did not run"))
         self._known_ids.update(self._announced)
         self._announced.clear()
 

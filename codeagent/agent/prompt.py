@@ -1,7 +1,7 @@
 """Builds the system prompt, the tool definitions and the notes on the mode; they change only at boundaries."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -45,6 +45,8 @@ NO_PLAN = "(Plan mode is over: you may change files again.)"
 SMALL_WINDOW = 6_000
 """Tokens; a model with fewer gets a short prompt and few tools."""
 _SMALL_TOOLS = ("read", "edit", "write", "bash")
+_FOR_OUTPUTS = "output_read"
+"""Offered besides them as soon as there is an output to read: whatever was cut or left out names it."""
 _SMALL_INSTRUCTIONS = 800
 """Characters of the workspace's instructions in a short prompt."""
 
@@ -160,9 +162,18 @@ class PromptBuilder:
     """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file changed."""
 
     def __init__(
-        self, catalog: ToolCatalog, prompt: MakePrompt, look_again: LookAgain | None = None, rules: Sequence[Rule] = ()
+        self,
+        catalog: ToolCatalog,
+        prompt: MakePrompt,
+        look_again: LookAgain | None = None,
+        rules: Sequence[Rule] = (),
+        outputs: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain."""
+        """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain.
+
+        `outputs` returns the handles of what was cut or left out so far.
+        """
+        self._outputs = outputs
         self._small = False
         self.catalog = catalog
         self._prompt = prompt
@@ -170,6 +181,7 @@ class PromptBuilder:
         self._rules = tuple(rules)
         self._told: set[str] = set()
         self._looking = asyncio.Lock()
+        self.tools: tuple[ToolDefinition, ...] = ()
         self._rebuild()
 
     async def first_ready(self, token: CancelToken) -> None:
@@ -187,6 +199,8 @@ class PromptBuilder:
             change = await self.catalog.refresh()
             if change is not None or others:
                 self._rebuild()
+            elif self._small:
+                self.tools = self._fitting(self.catalog.definitions())
         if change is not None:
             tell_tools(change, emitter)
             self._tell_unknown(emitter)
@@ -238,11 +252,14 @@ class PromptBuilder:
             self._rebuild()
 
     def _fitting(self, tools: tuple[ToolDefinition, ...]) -> tuple[ToolDefinition, ...]:
-        return tuple(tool for tool in tools if tool.name in _SMALL_TOOLS) if self._small else tools
+        if not self._small:
+            return tools
+        names = (*_SMALL_TOOLS, _FOR_OUTPUTS) if self._outputs() else _SMALL_TOOLS
+        return tuple(tool for tool in tools if tool.name in names)
 
     def _rebuild(self) -> None:
         self.system_prompt = self._prompt(self.catalog.always, small=self._small)
-        self.tools: tuple[ToolDefinition, ...] = self._fitting(self.catalog.definitions())
+        self.tools = self._fitting(self.catalog.definitions())
 
 
 def is_small(window: int | None) -> bool:
@@ -255,8 +272,8 @@ def told_small(model: str, window: int | None) -> tuple[tuple[str, str], ...]:
         return ()
     tools = ", ".join(_SMALL_TOOLS)
     text = (
-        f"{model} has a window of {window:,} tokens: it gets a short prompt and, of the tools, only {tools}; a server "
-        "that is started with a larger context has room for all of it"
+        f"{model} has a window of {window:,} tokens: it gets a short prompt and, of the tools, only {tools} (and "
+        f"{_FOR_OUTPUTS} once something was cut); a server that is started with a larger context has room for all of it"
     )
     return (("model.small_window", text),)
 

@@ -102,8 +102,9 @@ class ChildOpener:
             unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
             around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
             around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
+            strategy, early_reads = Strategy.parse(self.settings.strategy), self.settings.early_reads
             conversation = Conversation(
-                model, prompt, tools.definitions(), Strategy.parse(self.settings.strategy), limits, server=in_use.server
+                model, prompt, tools.definitions(), strategy, limits, server=in_use.server, early_reads=early_reads
             )
             name = f"{definition.name}.{log.session_id.rpartition('.')[2]}" if seat is None else seat.inbox.name
             inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)

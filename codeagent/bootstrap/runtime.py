@@ -80,7 +80,7 @@ async def open_runtime(
     opens the model, in place of what the settings say about it. `group`: the one that is to be run. `recalls`: see
     ToolEnvironment. Raises CodeagentError, and then leaves nothing running.
     """
-    settings, strategy = with_messages(settings, group), Strategy.parse(settings.strategy)
+    settings = with_messages(settings, group)
     if settings.model is None:
         raise ConfigError("no model is set")
     uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
@@ -99,11 +99,10 @@ async def open_runtime(
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book, recalls=recalls)
-        builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
-        builder.fit(in_use.context_window)
+        builder = _builder(files, dependencies, policy.rules, in_use.context_window)
         snapshots = GitCheckpoints(place.state_dir, workspace.root)
         stack.callback(snapshots.close)
-        conversation = _conversation(model, in_use.server, builder, strategy, around)
+        conversation = _conversation(model, in_use.server, builder, settings, around)
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
             conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
@@ -122,18 +121,28 @@ async def open_runtime(
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
 
 
+def _builder(
+    files: "_Files", dependencies: ToolDependencies, rules: Sequence[Rule], window: int | None
+) -> PromptBuilder:
+    look, outputs = dependencies.skills.look, dependencies.outputs.handles
+    builder = PromptBuilder(files.catalog, files.prompt, look, _written(rules), outputs)
+    builder.fit(window)
+    return builder
+
+
 def _conversation(
-    model: Model, server: str, builder: PromptBuilder, strategy: Strategy, around: ToolEnvironment
+    model: Model, server: str, builder: PromptBuilder, settings: Settings, around: ToolEnvironment
 ) -> Conversation:
     return Conversation(
         model,
         builder.system_prompt,
         builder.tools,
-        strategy,
+        Strategy.parse(settings.strategy),
         around.limits,
         around.attended,
         prompt_builder=builder,
         server=server,
+        early_reads=settings.early_reads,
     )
 
 

@@ -29,7 +29,7 @@ from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
-from codeagent.session.story import speaker
+from codeagent.session.story import answers_first, speaker
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 
 _INDENT = " " * 4
@@ -237,11 +237,12 @@ def _measured(text: str, units: Mapping[str, float], what: str) -> float:
 def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     recording = store.read(session_id)
     redactor = Redactor({})
-    for event in recording.events:
-        if as_json:
+    if as_json:
+        for event in recording.events:
             print(visible_json(event_json(event, redactor)))
-        elif line := _line(event):
-            print(line)
+        return 0
+    for line in filter(None, map(_line, answers_first(recording.events))):
+        print(line)
     return 0
 
 

@@ -343,6 +343,8 @@ class CommonSettings(Section):
     """`auto` sends requests straight to the providers that this works with, `litellm` all through litellm."""
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
+    early_reads: bool = True
+    """Calls that only read begin while the answer that asks for them is still coming; see docs/how-to/tools.md."""
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
     queue: QueueSettings = QueueSettings()

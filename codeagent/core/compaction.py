@@ -37,14 +37,16 @@ class PrunedResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovedText:
-    """A text of the user that did not fit into the window, and that they have sent as a file."""
+    """Text of the user that did not fit into the window, and that they have sent as a file."""
 
     place: int
-    """Of its message, counted from the end, from 1."""
+    """Of its first message, counted from the end, from 1."""
     length: int
-    """Of the message, in characters; one of another length is left alone."""
+    """Of its messages, in characters; if they have another length, they are left alone."""
     text: str
     """Its beginning, and the handle under which `output_read` finds all of it."""
+    count: int = 1
+    """How many messages from there on it replaces by one: the user's, and the answers to them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,11 +100,16 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
 def _moved(messages: Sequence[Message], moved: tuple[MovedText, ...]) -> list[Message]:
     """Return the messages with the user's texts that are files; the other parts of their messages stay."""
     out = list(messages)
-    for one in moved:
-        at = len(out) - one.place
-        if 0 <= at < len(out) and isinstance(said := out[at], UserMessage) and characters(said) == one.length:
-            images = tuple(part for part in said.content if not isinstance(part, TextPart))
-            out[at] = replace(said, content=(TextPart(text=one.text), *images))
+    for one in sorted(moved, key=lambda one: one.place):  # the last first: those before it keep their places
+        at = len(messages) - one.place
+        if at < 0:
+            continue
+        row, rest = out[at : at + one.count], out[at + one.count :]
+        said = [message for message in row if isinstance(message, UserMessage)]
+        whole = sum(map(characters, row)) == one.length and not (rest and isinstance(rest[0], ToolMessage))
+        if whole and said and said[0] is row[0]:
+            images = tuple(part for message in said for part in message.content if not isinstance(part, TextPart))
+            out = [*out[:at], replace(said[0], content=(TextPart(text=one.text), *images)), *rest]
     return out
 
 
@@ -154,8 +161,9 @@ def compacted_words(event: ContextCompacted) -> str:
     gained = f"{event.before_tokens:,} tokens are now about {event.after_tokens:,}"
     results = f"{len(event.pruned)} long result{'s' * (len(event.pruned) != 1)}"
     if event.moved:
-        texts = f"{len(event.moved)} of your texts {'is a file' if len(event.moved) == 1 else 'are files'} now"
-        return f"{texts}, which the agent reads with output_read; {gained}"
+        count = sum(one.count for one in event.moved)
+        files = "is a file" if count == 1 else "are a file" if len(event.moved) == 1 else "are files"
+        return f"{count} of your texts {files} now, which the agent reads with output_read; {gained}"
     if not event.note:
         return f"compacted: {results} left out; {gained}"
     gone = "replaced by the summary" if event.summary else "left out"

@@ -116,7 +116,10 @@ class ToolCallDelta(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallAdded(BaseEvent):
-    """A call's block closed in the stream; nothing has run yet."""
+    """A call's block closed in the stream. One that only reads may begin before `message.added` and `batch.planned`.
+
+    If its answer is discarded, no message has the call; it has a result all the same, `executed` if it had begun.
+    """
 
     type: Literal["tool.call"] = "tool.call"
     call_id: str

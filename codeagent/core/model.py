@@ -57,6 +57,8 @@ class CallClosed:
     """A call's block ended in the stream; it may still be discarded with the answer."""
 
     call: ToolCall
+    certain: bool = True
+    """Whether nothing that follows in the answer can take the call back."""
 
 
 @dataclass(frozen=True)

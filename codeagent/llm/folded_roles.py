@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import Message, UserMessage
@@ -19,20 +20,14 @@ class FoldingModel(ModelWrapper):
         super().__init__(inner)
         self._learned = learned
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if not self._learned.folds_roles:
-            begun = False
-            try:
-                async for event in self._inner.stream(request):
-                    begun = begun or not isinstance(event, Adapted)
-                    yield event
-                return
-            except ModelError as error:
-                if begun or not refuses_roles(error):
-                    raise
-                reason = f"{error}; instructions are sent in the user's messages from here on"
-            self._learned.folds_roles = True
-            yield Adapted(reason)
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if self._learned.folds_roles:
+            return self._inner.stream(folded(request))
+        return self._unless_refused(request, refuses_roles, partial(self._fold, request))
+
+    async def _fold(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
+        self._learned.folds_roles = True
+        yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
         async for event in self._inner.stream(folded(request)):
             yield event
 

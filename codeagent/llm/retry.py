@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage
-from codeagent.core.model import FellBack, Heartbeat, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
+from codeagent.core.model import Adapted, FellBack, Heartbeat, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -48,6 +48,29 @@ class ModelWrapper:
 
     async def close(self) -> None:
         await self._inner.close()
+
+    async def _unless_refused(
+        self,
+        request: ModelRequest,
+        known: Callable[[ModelError], bool],
+        otherwise: Callable[[ModelError], AsyncIterator[ModelEvent]],
+    ) -> AsyncIterator[ModelEvent]:
+        """Stream as the wrapped model does, or as `otherwise` does after a known error before an answer has begun.
+
+        Raises ModelError.
+        """
+        begun = False
+        try:
+            async for event in self._inner.stream(request):
+                begun = begun or not isinstance(event, Adapted)
+                yield event
+            return
+        except ModelError as error:
+            if begun or not known(error):
+                raise
+            instead = otherwise(error)
+        async for event in instead:
+            yield event
 
 
 class RetryingModel(ModelWrapper):

@@ -233,8 +233,10 @@ def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
     for index, (name, arguments) in enumerate(turn.calls):
         yield Delta(calls=(CallPiece(index, f"call_{number}_{index}", name),))
         raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        for piece in _PIECE.findall(raw):
+        *pieces, last = _PIECE.findall(raw) or [""]
+        for piece in pieces:
             yield Delta(calls=(CallPiece(index, arguments=piece),))
+        yield Delta(calls=(CallPiece(index, arguments=last, ends=True),))
     if turn.error is None:
         yield Delta(finish=turn.stop or ("tool_calls" if turn.calls else "end"))
 

@@ -5,6 +5,8 @@ import re
 import uuid
 from collections.abc import Collection
 from dataclasses import field, replace
+from itertools import takewhile
+from operator import attrgetter
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
@@ -16,7 +18,7 @@ _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
 _SHORTEST_ID = 8
 """Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer from the start."""
-CUT = "the connection was lost in the middle of the answer; none of it was run"
+CUT = "the connection was lost in the middle of the answer; nothing was changed by it"
 _STOPS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
@@ -44,6 +46,8 @@ class CallPiece:
     id: str | None = None
     name: str | None = None
     arguments: str = ""
+    ends: bool = False
+    """The provider said that the call's block has ended: nothing more of it comes."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class _OpenCall:
     wire_id: str
     name: str = ""
     parts: list[str] = field(default_factory=list)
+    ended: bool = False
     closed: bool = False
 
     @property
@@ -95,12 +100,18 @@ class _OpenCall:
     def foreign(self) -> bool:
         return self.wire_id.startswith(_PROVIDER_RUN)
 
+    @property
+    def whole(self) -> bool:
+        """Whether it has a name and complete arguments."""
+        return bool(self.name) and is_object(self.arguments)
+
 
 class Accumulator:
     """Assembles one answer.
 
-    A call is closed, and may be acted on, when another call begins and its own arguments are
-    complete, or else when the provider says that it has stopped. An answer that ends without saying so was cut.
+    A call is closed, and may be acted on, when its arguments are complete and its block has ended or another call
+    begins, or else when the provider says that it has stopped; but never before those that began before it. An answer
+    that ends without saying so was cut.
     """
 
     def __init__(self, taken: Collection[str] = ()) -> None:
@@ -187,13 +198,22 @@ class Accumulator:
         if call is not None:
             if piece.id and not call.wire_id and not call.closed:
                 call.wire_id, call.id = piece.id, self._new_id(piece.id)
-            return _extend(call, piece)
-        closed = self._close([c for c in self._calls if not c.closed and not c.foreign and is_object(c.arguments)])
+            return [*_extend(call, piece), *self._end(call, piece)]
+        closed = self._close_whole(self._calls)
         call = _OpenCall(id=self._new_id(piece.id or ""), wire_id=piece.id or "")
         self._calls.append(call)
         if piece.index is not None:
             self._by_index[piece.index] = call
-        return [*closed, *_extend(call, piece)]
+        return [*closed, *_extend(call, piece), *self._end(call, piece)]
+
+    def _end(self, call: _OpenCall, piece: CallPiece) -> list[CallClosed]:
+        call.ended = call.ended or piece.ends
+        return self._close_whole(list(takewhile(_is_over, self._calls))) if piece.ends else []
+
+    def _close_whole(self, calls: list[_OpenCall]) -> list[CallClosed]:
+        """Close those of the first calls that are complete."""
+        open_calls = (call for call in calls if not call.closed and not call.foreign)
+        return self._close(list(takewhile(attrgetter("whole"), open_calls)))
 
     def _find(self, piece: CallPiece) -> _OpenCall | None:
         """Return the call that the piece continues; None if it begins one."""
@@ -229,6 +249,10 @@ class Accumulator:
                 continue
             closed.append(CallClosed(_tool_call(call)))
         return closed
+
+
+def _is_over(call: _OpenCall) -> bool:
+    return call.ended or call.closed or call.foreign
 
 
 def _extend(call: _OpenCall, piece: CallPiece) -> list[ModelEvent]:

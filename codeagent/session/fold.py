@@ -26,7 +26,7 @@ from codeagent.core.events import (
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import Message, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import (
     job_note,
@@ -205,21 +205,39 @@ def fold(events: Sequence[AnyEvent]) -> History:
     )
 
 
-def _details(events: Iterable[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
+def _details(events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
     """Yield what the calls that ran read and changed; after a compaction, what is left of the earlier ones is known.
 
-    What the user chose of toolsets is among them, as if the model had done it.
+    What the user chose of toolsets is among them, as if the model had done it. Calls of an answer that was discarded
+    are not: the model never had their results.
     """
+    discarded = _discarded(events)
     left = {message.call_id for message in told.messages if isinstance(message, ToolMessage)} - told.pruned
     for event in events:
         match event:
             case ToolsetChosen(toolset=name, tools=tools, on=on):
                 yield ToolDetails(TOOLSET_USE, {"toolset": name, "tools": list(tools), "on": on})
+            case ToolResultAdded() if event.call_id in discarded:
+                pass
             case ToolResultAdded() if event is results[event.call_id] and event.executed:
                 if (details := ToolDetails.of(event.call_id, event.name, event)) is not None:
                     yield replace(details, in_context=event.seq > told.compacted_at or event.call_id in left)
             case _:
                 pass
+
+
+def _discarded(events: Iterable[AnyEvent]) -> set[str]:
+    """Return the ids of the calls that were announced in an answer that was never complete."""
+    announced, said = set[str](), set[str]()
+    for event in events:
+        match event:
+            case ToolCallAdded():
+                announced.add(event.call_id)
+            case MessageAdded(message=AssistantMessage() as message):
+                said.update(call.id for call in message.calls)
+            case _:
+                pass
+    return announced - said
 
 
 def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:

@@ -157,7 +157,10 @@ def closing_events(
         ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0) for tool in _unfinished(own)
     ]
     closing += [_no_result(each.call, each.started) for each in history.open_calls]
-    closing += [_no_result(call, False) for call in _discarded(own, {each.call.id for each in history.open_calls})]
+    begun = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    closing += [
+        _no_result(call, call.id in begun) for call in _discarded(own, {each.call.id for each in history.open_calls})
+    ]
     closing += [
         _no_result(ToolCall(id=command.call_id, name=SHELL), True, dict(command.arguments))
         for command in _open_commands(own)

@@ -27,8 +27,10 @@ from codeagent.core.events import (
     ProviderToolUsed,
     RunFinished,
     RunStarted,
+    ToolCallAdded,
     ToolResultAdded,
     ToolStarted,
+    TurnFinished,
     UnknownEvent,
 )
 from codeagent.core.json_types import MAIN
@@ -97,7 +99,7 @@ def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator
     """Yield the entries of a session's events, every text cleaned; those of each child are together, in one entry."""
     started: dict[str, ToolStarted] = {}
     own = None
-    for agent, part in groupby(events, lambda event: event.agent):
+    for agent, part in groupby(answers_first(events), lambda event: event.agent):
         own = own or agent
         if agent == own:
             for event in part:
@@ -105,6 +107,29 @@ def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator
             continue
         theirs = list(part)
         yield ChildStory(clean(agent), clean(theirs[0].session), tuple(story(theirs, clean)))
+
+
+def answers_first(events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[KnownEvent | UnknownEvent]:
+    """Yield the events, but what became of calls that began before their answer was complete after that answer."""
+    held: dict[str, list[KnownEvent | UnknownEvent]] = {}
+    asked: dict[str, set[str]] = {}
+    for event in events:
+        match event:
+            case ToolCallAdded():
+                asked.setdefault(event.agent, set()).add(event.call_id)
+            case ToolStarted() | ToolResultAdded() if event.call_id in asked.get(event.agent, ()):
+                held.setdefault(event.agent, []).append(event)
+                continue
+            case MessageAdded(message=AssistantMessage()) | TurnFinished():
+                asked.pop(event.agent, None)
+                yield event
+                yield from held.pop(event.agent, ())
+                continue
+            case _:
+                pass
+        yield event
+    for rest in held.values():
+        yield from rest
 
 
 def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], clean: Clean) -> Iterator[Entry]:

@@ -317,7 +317,8 @@ class Reducer:
         if isinstance(event, ToolStarted) and event.name == SHELL:
             self._document.run_command(event.call_id, event.target, shared=event.arguments.get("shared") is True)
             self._state.status.set(notice="your command is running: Esc stops it")
-        card = self._document.card(event.call_id, event.name)
+        find = self._document.begin_call if isinstance(event, ToolStarted) else self._document.card
+        card = find(event.call_id, event.name)
         match event:
             case ToolStarted():
                 card.state, card.began, card.target = "running", event.ts, event.target or card.target

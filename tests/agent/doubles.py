@@ -71,6 +71,8 @@ class Turn:
     content: ProviderContent | None = None
     retry_first: bool = False
     """Stream it all once, announce a retry, and stream it again with the same call ids."""
+    rest: int = 0
+    """Passes of the event loop after each call, in which it may begin."""
 
 
 class TurnsModel:
@@ -116,6 +118,8 @@ class TurnsModel:
             await asyncio.sleep(0)
             self._ids += 1
             yield CallClosed(ToolCall(id=f"call_{self._ids}", name=name, arguments=arguments))
+            for _ in range(turn.rest):
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         return None
@@ -198,6 +202,11 @@ class Doing(Tool[Do]):
 class Asking(Doing):
     name = "asking"
     permission = "prompt"
+
+
+class Reading(Doing):
+    name = "reading"
+    effect = "nothing"
 
 
 class Alone(Doing):
@@ -356,8 +365,9 @@ def scene(
     todo: Todo | None = None,
     server: str = "",
     delivery: Delivery | None = None,
+    early_reads: bool = True,
 ) -> Scene:
-    tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
+    tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Reading(), Alone(), Keyed())}
     questions = UserQuestions()
     model, journal, kept = model or TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
@@ -370,8 +380,9 @@ def scene(
         delivery=delivery or Delivery(),
     )  # fmt: skip
     conversation = Conversation(
-        model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended, server=server
-    )
+        model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended, server=server,
+        early_reads=early_reads,
+    )  # fmt: skip
     agent = Agent(
         conversation, around, journal, restored, questions, checkpoints, jobs,
         open_model=open_model, children=children, triggers=triggers,

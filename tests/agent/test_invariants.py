@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent import batches
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, Modify
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import (
@@ -34,8 +36,10 @@ from codeagent.core.events import (
     ToolFinished,
     ToolResultAdded,
     ToolStarted,
+    TurnStarted,
 )
 from codeagent.core.messages import AssistantMessage, ToolCall, transcript_problems
+from codeagent.core.notices import ModelRetried
 from codeagent.core.policy import Decision
 from codeagent.session.fold import fold
 from codeagent.session.recording import Recording
@@ -48,7 +52,7 @@ call = st.one_of(
     st.builds(
         do,
         st.sampled_from(["ok", "fail", "crash", "nap", "update", "deny", "misfit", "outside", "gone", "changed"]),
-        st.sampled_from(["do", "asking", "alone", "keyed"]),
+        st.sampled_from(["do", "asking", "reading", "reading", "reading", "alone", "keyed"]),
         st.sampled_from("ab"),
     ),
     st.sampled_from([("nothing", "{}"), ("do", "{"), ("do", '{"x": 1}'), ("do", "")]),
@@ -59,8 +63,18 @@ turn = st.builds(
     calls=st.lists(call, max_size=4).map(tuple),
     stop=st.sampled_from(["end", "end", "end", "length"]),
     retry_first=st.booleans(),
+    rest=st.sampled_from([0, 3, 9]),
     error=st.sampled_from([None, None, None, ModelError("gone", kind="server")]),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_grace() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "GRACE", 0.0)
+        yield
+
+
 ACTS = ("steer", "interrupt", "follow_up", "abort", "cancel_call", "pause", "go_on", "mode", "shell", "cancel_shell")
 act = st.tuples(st.integers(1, 40), st.sampled_from(ACTS))
 
@@ -87,7 +101,7 @@ def random_hooks(choices: list[str]) -> Hooks:
     st.sampled_from(["sequential", "parallel", "batched:2"]),
     st.lists(act, max_size=4),
     st.lists(st.sampled_from(["once", "session", "deny"]), max_size=6),
-    st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
+    st.one_of(st.just([]), st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6)),
     st.integers(1, 6),
 )
 @settings(max_examples=times(25), deadline=None)
@@ -97,7 +111,7 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
     s = scene(
         *turns,
         strategy=strategy,
-        hooks=random_hooks(vetoes),
+        hooks=random_hooks(vetoes) if vetoes else None,
         limits=Limits(max_calls=max_calls, max_turns=8),
         sandbox=FakeSandbox([("stdout", b"out\n"), 0.001]),
     )
@@ -180,11 +194,32 @@ def check(s: Scene) -> None:
     started = [e.call_id for e in of(events, ToolStarted)]
     assert sorted(started) == sorted(e.call_id for e in of(events, ToolFinished))
     assert_executed_is_started(events)
+    assert_early_calls_are_the_first(events)
     assert len(of(events, RunFinished)) == 1
     after = events[events.index(of(events, RunFinished)[0]) + 1 :]
     typed = [e for e in after if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"]
     assert {e.type for e in typed} <= {"steer.queued"}, "only what the user did too late comes after the end"
     assert [e.seq for e in events] == sorted({e.seq for e in events})
+
+
+def assert_early_calls_are_the_first(events: list[KnownEvent]) -> None:
+    """What began before its answer was complete only reads, and so does every call that was asked for before it."""
+    asked: list[ToolCallAdded] = []
+    begun: set[str] = set()
+    for event in events:
+        match event:
+            case TurnStarted() | ModelRetried():
+                asked = []
+            case ToolCallAdded():
+                asked.append(event)
+            case ToolStarted() if asked and event.name != "shell":
+                begun.add(event.call_id)
+                first = asked[: [call.call_id for call in asked].index(event.call_id) + 1]
+                assert {call.name for call in first} == {"reading"} and begun >= {call.call_id for call in first}
+            case MessageAdded(message=AssistantMessage()):
+                asked = []
+            case _:
+                pass
 
 
 async def aborted_after(turns: tuple[Turn, ...], stop_at: int) -> Scene:
@@ -204,6 +239,7 @@ async def aborted_after(turns: tuple[Turn, ...], stop_at: int) -> Scene:
 TURNS = (
     Turn("let me look", (do("ok"), do("partial"), do("ok", "asking"), do("update", "alone"))),
     Turn("and once more", (do("crash"), do("ok", "keyed", "a"), do("ok", "keyed", "a")), retry_first=True),
+    Turn("now look", (do("ok", "reading"), do("partial", "reading"), do("ok")), retry_first=True, rest=3),
     Turn("done"),
 )
 
@@ -211,10 +247,7 @@ TURNS = (
 @pytest.mark.soak(tried=149)
 @pytest.mark.parametrize("wait", ["ok", "partial"])
 def test_an_abort_at_every_step_of_the_event_loop_leaves_everything_answered(wait: str) -> None:
-    turns = tuple(
-        Turn(t.text, tuple(do(wait) if c == do("partial") else c for c in t.calls), retry_first=t.retry_first)
-        for t in TURNS
-    )
+    turns = tuple(replace(t, calls=tuple((c[0], c[1].replace("partial", wait)) for c in t.calls)) for t in TURNS)
 
     async def sweep() -> None:
         for step in part(range(1, 150), 50):

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.agent.batches import EarlyCalls
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.model_request import StreamedAnswer
+from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ModelError
 from codeagent.core.events import KnownEvent, Notice, ProviderToolUsed
 from codeagent.core.messages import AssistantMessage, ImagePart, ToolCall, Usage
@@ -60,7 +62,8 @@ class Streamed:
 
 
 def streamed_answer(emitter: Emitter, executor: Any, *, stops: bool = False, most: int = 500) -> StreamedAnswer:
-    return StreamedAnswer(emitter, executor, set(), executor, most_repeated=most, attended=not stops)
+    early = EarlyCalls(executor, lambda call, number: False, lambda results: None, CancelToken())
+    return StreamedAnswer(emitter, executor, set(), executor, early, most_repeated=most, attended=not stops)
 
 
 async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
@@ -181,7 +184,7 @@ async def test_it_is_stopped_if_nobody_is_there_and_what_came_is_kept_and_counte
     with pytest.raises(ModelError, match="the answer repeats “1/”, so far for about") as caught:
         await answer.receive(model, ModelRequest("", (), ()))
     assert caught.value.kind == "cut" and model.closed
-    kept = answer.partial()
+    kept = await answer.partial()
     if isinstance(piece, TextPiece):
         assert kept is not None and answer.usage.output_tokens == len(kept.text)
     assert 1000 < answer.usage.output_tokens < 8000 and answer.usage.estimated

@@ -15,7 +15,7 @@ from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.toolsets import Toolsets
 from tests.agent.doubles import MemoryJournal
-from tests.tools.catalog_setting import Setting
+from tests.tools.catalog_setting import Plain, Setting
 from tests.tools.toolset_setting import Source, catalog_of
 
 
@@ -132,6 +132,20 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
         "zzz in the list of allowed tools is not a tool; there are bash, deploy, read",
     ]
     await toolsets.close()
+
+
+async def test_a_small_window_gets_the_tool_that_a_cut_output_names_once_there_is_one() -> None:
+    kept: list[str] = []
+    catalog = ToolCatalog([Plain("read"), Plain("search"), Plain("output_read")])
+    builder = PromptBuilder(catalog, lambda tools, *, small=False: "", outputs=lambda: kept)
+    builder.fit(2_048)
+    emitter, offered = Emitter(MemoryJournal()), []
+    for handles in ([], ["out_1"]):
+        kept[:] = handles
+        await builder.at_boundary(emitter)
+        offered.append([tool.name for tool in builder.tools])
+    assert offered == [["read"], ["read", "output_read"]]
+    assert builder.next_request().tools == builder.tools
 
 
 async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_before_it(tmp_path: Path) -> None:

@@ -21,13 +21,21 @@ from codeagent.core.messages import (
     Usage,
     UserMessage,
 )
-from codeagent.core.model import TextPiece
+from codeagent.core.model import CallClosed, TextPiece
 from codeagent.llm import provider_model
 from codeagent.llm.factory import open_model
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.provider_model import ProviderModel
 from tests.llm.asking import LANES, LITELLM_WORKER, ask, request, result
-from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_server
+from tests.servers import (
+    FakeProvider,
+    Turn,
+    anthropic_server,
+    anthropic_stream,
+    openai_server,
+    responses_server,
+    responses_stream,
+)
 
 Server = Callable[..., AbstractAsyncContextManager[FakeProvider]]
 USER = UserMessage.from_text("fix it")
@@ -412,6 +420,42 @@ async def test_sloppy_servers_are_understood(
         message = (await ask(model_at(fake, "fake"))).message
     assert [(call.name, call.arguments) for call in message.calls] == calls
     assert message.text == ("in parts" if not calls else "")
+
+
+def chat_pieces(*deltas: dict[str, Any]) -> bytes:
+    chunks = ({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]} for delta in deltas)
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode()
+
+
+def up_to(stream: bytes, event: bytes) -> bytes:
+    """Return the stream up to the end of the first such event."""
+    return stream[: stream.index(b"\n\n", stream.index(event)) + 2]
+
+
+ONE = Turn(calls=(("read", {"path": "a"}),))
+FIRST = {"index": 0, "id": "call_abcd1234", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+NEXT = {"index": 1, "id": "call_efgh5678", "function": {"name": "read", "arguments": ""}}
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "sent"),
+    [
+        (openai_server, "fake", chat_pieces(FIRST, NEXT)),
+        (responses_server, "openai/responses/gpt-5", up_to(responses_stream(ONE), b"output_item.done")),
+        (anthropic_server, "anthropic/claude-sonnet-4-5", up_to(anthropic_stream(ONE), b"content_block_stop")),
+    ],
+    ids=["chat", "responses", "anthropic"],
+)
+async def test_a_call_is_closed_as_soon_as_its_block_is(
+    server: Server, name: str, sent: bytes, model_at: ModelAt
+) -> None:
+    """The server sends no more than that, and keeps the connection open."""
+    async with server([Turn(raw=sent, stall=True)]) as fake:
+        stream = model_at(fake, name).stream(request())
+        while not isinstance(event := await asyncio.wait_for(anext(stream), 30), CallClosed):
+            pass
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert (event.call.name, json.loads(event.call.arguments), event.certain) == ("read", {"path": "a"}, True)
 
 
 async def test_models_of_the_responses_api_are_reached_too(model_at: ModelAt) -> None:

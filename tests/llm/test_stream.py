@@ -68,6 +68,19 @@ def test_a_call_that_is_not_whole_waits_though_the_next_one_begins() -> None:
     assert [event.call for event in events if isinstance(event, CallClosed)] == list(message.calls)
 
 
+def test_a_call_that_ends_waits_for_those_that_began_before_it() -> None:
+    accumulator = Accumulator()
+    accumulator.add(Delta(calls=(CallPiece(0, "call_aaaa", "write", '{"path": '), CallPiece(1, "call_bbbb", "read"))))
+    assert settled(accumulator.add(Delta(calls=(CallPiece(1, arguments="{}", ends=True),)))) == []
+    closed = settled(accumulator.add(Delta(calls=(CallPiece(0, arguments='"a"}', ends=True),))))
+    assert [event.call.id for event in closed if isinstance(event, CallClosed)] == ["call_aaaa", "call_bbbb"]
+
+
+@pytest.mark.parametrize("piece", [CallPiece(0, None, "read", "{", ends=True), CallPiece(0, None, None, "{}", True)])
+def test_a_block_that_ends_without_a_whole_call_closes_none(piece: CallPiece) -> None:
+    assert settled(Accumulator().add(Delta(calls=(piece,)))) == []
+
+
 def test_calls_decide_and_not_the_providers_word() -> None:
     assert assemble(call(0, "call_aaaa", "x", "{}"), Delta(finish="stop"))[1].stop == "tool_calls"
     assert assemble(Delta(text="x"), Delta(finish="tool_calls"))[1].stop == "end"

@@ -110,7 +110,10 @@ def finished_run() -> list[KnownEvent]:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[KnownEvent]:
-    """A log as an agent writes it: several runs, parallel results in any order, steering, denials, discarded calls."""
+    """A log as an agent writes it: several runs, parallel results in any order, steering, denials, discarded calls.
+
+    The first calls of an answer may begin, and end, before it is complete.
+    """
     log = Log()
     ids = iter(f"c{number}" for number in range(1000))
     queued = iter(f"q{number}" for number in range(1000))
@@ -147,12 +150,21 @@ def _steering(draw: st.DrawFn, log: Log, queued: Iterable[str]) -> None:
 def _turn(draw: st.DrawFn, log: Log, ids: Iterable[str]) -> None:
     calls = [next(iter(ids)) for _ in range(draw(st.integers(0, 4)))]
     log.announce(*calls)
+    early = calls[: draw(st.integers(0, len(calls)))]
+    ended = early[: draw(st.integers(0, len(early)))]
+    for call_id in early:
+        log.start(call_id)
+    for call_id in ended:
+        log.finish(call_id)
+    broke_off = ErrorInfo(kind="cancelled", message="broke off")
     if draw(st.booleans()) and calls:
-        for call_id in calls:
-            log.finish(call_id, "broke off", ErrorInfo(kind="cancelled", message="broke off"), executed=False)
+        for call_id in calls[len(ended) :]:
+            log.finish(call_id, "broke off", broke_off, executed=call_id in early)
         return
     log.assistant("text", *calls)
-    for call_id in draw(st.permutations(calls)):
+    for call_id in early[len(ended) :]:
+        log.finish(call_id)
+    for call_id in draw(st.permutations(calls[len(early) :])):
         how = draw(st.sampled_from(["ran", "denied", "asked"]))
         if how == "asked":
             log.add(

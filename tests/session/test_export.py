@@ -22,7 +22,7 @@ from codeagent.session.store import SessionStore
 from codeagent.session.story import Aside, Call, ChildStory, Entry, Piece, Said, story
 from tests.forged import FORGED, hostile
 from tests.security.terminal_payloads import PAYLOADS
-from tests.session.eventlogs import finished_run
+from tests.session.eventlogs import Log, finished_run
 from tests.table import for_each
 from tests.tui.scripts import Recording
 
@@ -141,6 +141,22 @@ def test_a_story_has_prompts_thoughts_answers_and_calls_with_their_results() -> 
     assert (failed.failed, failed.target) == (True, "make")
     assert [piece.text for piece in failed.pieces] == ["$ make\nno rule\n[exit 2]"]
     assert edited.pieces[0].text.endswith("-x = 1\n+x = 2")
+
+
+def test_calls_that_began_before_their_answer_was_complete_are_told_after_it() -> None:
+    log = Log()
+    log.run()
+    log.user("go")
+    for reason in ("cut", "whole"):
+        log.announce(f"{reason} 1", f"{reason} 2")
+        log.start(f"{reason} 1")
+        log.finish(f"{reason} 1")
+        log.assistant(reason, *((f"{reason} 1", f"{reason} 2") if reason == "whole" else ()))
+    log.start("whole 2")
+    log.finish("whole 2")
+    entries = (entry for entry in story(log.events, visible) if isinstance(entry, Said | Call))
+    told = [entry.text if isinstance(entry, Said) else "call" for entry in entries]
+    assert told == ["go", "cut", "call", "whole", "call", "call"]
 
 
 def test_what_the_provider_did_is_told_with_all_its_sources_and_what_it_printed() -> None:

@@ -131,6 +131,18 @@ def test_the_details_of_calls_that_ran_come_along_in_order() -> None:
     assert [(item.name, item.details) for item in fold(finished_run()).details] == [("read", {"path": "a.py"})] * 2
 
 
+def test_what_ran_for_an_answer_that_never_came_was_not_read() -> None:
+    log = Log()
+    log.run()
+    log.user("go")
+    log.announce("c1", "c2")
+    log.start("c1")
+    log.finish("c1")
+    assert fold(log.events).details == ()
+    log.assistant("", "c1", "c2")
+    assert [item.call_id for item in fold(log.events).details] == ["c1"]
+
+
 def test_events_of_other_agents_are_not_part_of_the_conversation() -> None:
     own = finished_run()
     assert fold([*own, *(replace(event, agent="tester.1") for event in own)]).messages == fold(own).messages

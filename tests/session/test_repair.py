@@ -68,9 +68,10 @@ def test_a_call_that_was_announced_in_an_answer_that_never_came_is_closed_too() 
     log = Log()
     log.run()
     log.user("go")
-    log.announce("c1")
-    [result] = [event for event in close(log.events) if isinstance(event, ToolResultAdded)]
-    assert (result.call_id, result.executed) == ("c1", False)
+    log.announce("c1", "c2")
+    log.start("c1")
+    results = [event for event in close(log.events) if isinstance(event, ToolResultAdded)]
+    assert [(result.call_id, result.executed) for result in results] == [("c1", True), ("c2", False)]
 
 
 def test_an_approval_that_waited_is_cancelled_and_never_granted() -> None:

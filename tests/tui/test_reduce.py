@@ -72,6 +72,32 @@ def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
     assert state.status.now.phase == "answering"
 
 
+def batches(state: UiState) -> list[tuple[int, list[tuple[str, str]]]]:
+    found = (block for block in state.document.blocks if isinstance(block, Batch))
+    return [(batch.number, [(card.call_id, card.state) for card in batch.cards]) for batch in found]
+
+
+def test_calls_that_began_before_their_batch_was_planned_are_its_first_ones_below_the_answer() -> None:
+    recording = Recording().run("hi").answer("Look.").plan(("c1", "read", "a.py", "auto")).start("c1", "read", "a.py")
+    recording.result("c1", "read").end_batch(executed=1)
+    recording.stream("I look ").start("c2", "read", "b.py").result("c2", "read").start("c3", "read", "c.py")
+    recording.stream("again.")
+    assert batches(show(recording)) == [(1, [("c1", "done")]), (0, [("c2", "done"), ("c3", "running")])]
+
+    recording.answer("I look again.")
+    recording.plan(("c2", "read", "b.py", "auto"), ("c3", "read", "c.py", "auto"), ("c4", "write", "d.py", "prompt"))
+    state = show(recording)
+    assert batches(state)[1] == (2, [("c2", "done"), ("c3", "running"), ("c4", "planned")])
+    assert [type(block) for block in state.document.blocks[3:]] == [AnswerBlock, Batch]
+
+
+def test_calls_of_an_attempt_that_failed_stay_apart_from_those_of_the_next() -> None:
+    recording = Recording().run("hi").start("c1", "read", "a.py").result("c1", "read")
+    recording.notice("model.retry", "again", reason="cut", attempt=2, delay_s=0.0, attempts=6)
+    recording.start("c2", "read", "a.py").answer("").plan(("c2", "read", "a.py", "auto"))
+    assert batches(show(recording)) == [(0, [("c1", "done")]), (1, [("c2", "running")])]
+
+
 def test_a_run_waits_for_its_model_until_the_first_piece_came_and_says_what_comes_then() -> None:
     recording, phases = Recording().run("hi"), list[str]()
     phases.append(show(recording).status.now.phase)

@@ -1,6 +1,6 @@
-"""What a compaction keeps about files: which were read and changed, and what has become of them."""
+"""What is known of files by the results of calls: which were read and changed, and what the model still has of that."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
@@ -58,3 +58,24 @@ class FileFacts:
         if data is None:
             return "too large to compare"
         return "unchanged since" if digest(data) == state.sha256 else "changed by somebody else since"
+
+
+class DetailsInContext:
+    """What the results in the model's context showed; what was read besides that is forgotten."""
+
+    def __init__(self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]) -> None:
+        """`forget` is called with what is left."""
+        self._details = {item.call_id: item for item in details if item.in_context}
+        self._forget = forget
+
+    def add(self, item: ToolDetails) -> None:
+        self._details[item.call_id] = item
+
+    def keep_only(self, call_ids: Iterable[str]) -> None:
+        """The model has only the results of these calls left."""
+        self._details = {call_id: self._details[call_id] for call_id in call_ids if call_id in self._details}
+        self.forget_others()
+
+    def forget_others(self) -> None:
+        """Forget what was read by calls that were not added: the model never had their results."""
+        self._forget(tuple(self._details.values()))

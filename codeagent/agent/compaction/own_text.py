@@ -1,6 +1,6 @@
 """What the user is told if their own text fills the window, and how it is sent as a file after that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from codeagent.agent.compaction.plan import LARGE, TokenGauge, length_of, request_characters
 from codeagent.core.compaction import CompactionCause, ContextCompacted, MovedText, characters, is_kept, preview
@@ -12,6 +12,8 @@ from codeagent.core.sanitize import one_line
 
 _ENOUGH = 0.5
 """The share of the room that the user's own text may fill after it was moved."""
+_STUB = 600
+"""About how many characters stay of the messages that go into one file."""
 _WORDS = 60
 """Characters that are shown of a text, to say which one it is."""
 
@@ -29,10 +31,13 @@ def what_fills(request: ModelRequest, gauge: TokenGauge, window: int | None) -> 
         return Notice(level="error", code="context.base_fills", text=text)
     longest = max(own, key=characters)
     words = one_line(text_of(longest.content), _WORDS) if isinstance(longest, UserMessage) else ""
+    where, it = f"most of it in “{words}” (about {gauge.tokens(characters(longest)):,})", "it"
+    if characters(longest) <= LARGE:
+        where, it = f"in {len(own)} messages", "the older ones"
+    size = f"about {gauge.tokens(length_of(own)):,} tokens, {where}, {room}"
     text = (
-        f"your own text fills the window: about {gauge.tokens(length_of(own)):,} tokens, most of it in “{words}” "
-        f"(about {gauge.tokens(characters(longest)):,}), {room}; nothing was cut. Your next prompt sends it as a file "
-        "that the agent reads; /rewind takes it back; /model with a larger window sends it as it is"
+        f"your own text fills the window: {size}; nothing was cut. Your next prompt sends {it} as a file that the "
+        "agent reads; /rewind takes it back; /model with a larger window sends it as it is"
     )
     return Notice(level="error", code=OWN_TEXT_FILLS, text=text)
 
@@ -40,7 +45,7 @@ def what_fills(request: ModelRequest, gauge: TokenGauge, window: int | None) -> 
 def as_files(
     request: ModelRequest, cause: CompactionCause, room: int, save: Callable[[str], str]
 ) -> ContextCompacted | None:
-    """Return the event that makes files of the user's longest texts, not yet measured; None if there are none."""
+    """Return the event that makes files of the user's texts, not yet measured; None if there is nothing to move."""
     if not (moved := _moved_texts(request.messages, room, save)):
         return None
     return ContextCompacted(
@@ -58,10 +63,11 @@ def as_files(
 def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], str]) -> tuple[MovedText, ...]:
     """Return the user's longest texts as files, until the others leave half of the room free.
 
-    `save` keeps a text and returns the handle by which `output_read` finds it.
+    If that is not enough, the older of the others follow. `save` keeps a text and returns the handle by which
+    `output_read` finds it.
     """
     left = length_of(filter(is_kept, messages))
-    moved: list[MovedText] = []
+    moved: dict[int, MovedText] = {}
     places = [at for at, message in enumerate(messages) if is_kept(message) and characters(message) > LARGE]
     for at in sorted(places, key=lambda at: characters(messages[at]), reverse=True):
         message = messages[at]
@@ -69,6 +75,44 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
             break
         text = text_of(message.content)
         kept = preview(text, save(text), unseen=True)
-        moved.append(MovedText(place=len(messages) - at, length=characters(message), text=kept))
+        moved[at] = MovedText(place=len(messages) - at, length=characters(message), text=kept)
         left -= characters(message) - len(kept)
-    return tuple(moved)
+    left = length_of(messages) - sum(one.length - len(one.text) for one in moved.values())
+    for first, ends in _older(messages, moved):
+        if left <= room * _ENOUGH:
+            break
+        enough = (end for end in ends if left - length_of(messages[first:end]) + _STUB <= room * _ENOUGH)
+        end = next(enough, ends[-1])
+        if length_of(messages[first:end]) > _STUB:
+            moved[first] = _as_one_file(messages, first, end, save)
+            left -= moved[first].length - len(moved[first].text)
+    return tuple(moved.values())
+
+
+def _older(messages: Sequence[Message], moved: Collection[int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield where messages of the user begin that may go into one file, and where such a file may end.
+
+    It goes up to the newest of their messages, which is what the model has to answer, and holds neither a note of
+    codeagent nor a text that is a file already.
+    """
+    newest = max((at for at, message in enumerate(messages) if is_kept(message)), default=0)
+    first: int | None = None
+    ends: list[int] = []
+    for at in range(newest + 1):
+        if not isinstance(messages[at], UserMessage):
+            continue
+        ends.append(at)
+        alone = at in moved or at == newest or not is_kept(messages[at])
+        if alone and first is not None:
+            yield first, ends
+        if alone or first is None:
+            first, ends = (None if alone else at), []
+
+
+def _as_one_file(messages: Sequence[Message], first: int, end: int, save: Callable[[str], str]) -> MovedText:
+    said = [message for message in messages[first:end] if isinstance(message, UserMessage)]
+    text = "\n\n".join(text_of(message.content) for message in said)
+    head = f"[{len(said)} messages of the user, in a file from here on; the answers to them are left out:]"
+    kept = f"{head}\n{preview(text, save(text), unseen=False)}"
+    length = length_of(messages[first:end])
+    return MovedText(place=len(messages) - first, length=length, text=kept, count=end - first)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.compaction.facts import FileFacts
+from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
 from codeagent.agent.compaction.plan import (
     Attempts,
     CompactionPlan,
@@ -112,7 +112,7 @@ class Compaction:
         self._queue, self._line = queue, history.line
         self._pins, self._questions = history.pins, dict(history.questions)
         self._files = FileFacts(around.workspace, history.details)
-        self._details = {item.call_id: item for item in history.details if item.in_context}
+        self.in_context = DetailsInContext(history.details, around.forget)
         self._gauge, self._length = TokenGauge(), GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
@@ -159,7 +159,7 @@ class Compaction:
     def note(self, call: ToolCall, result: ToolResult) -> None:
         """Record what a finished call read or changed."""
         if result.executed and (details := ToolDetails.of(call.id, call.name, result)) is not None:
-            self._details[call.id] = details
+            self.in_context.add(details)
             self._files.add(details)
 
     def answered(self, request: ModelRequest, usage: Usage) -> None:
@@ -473,8 +473,7 @@ class Compaction:
         self._line.replace(compacted(self._line.items, event))
         pruned = {one.call_id for one in event.pruned}
         left = [item.call_id for item in self._line.items if isinstance(item, ToolMessage)]
-        self._details = {key: self._details[key] for key in left if key in self._details and key not in pruned}
-        self._around.forget(tuple(self._details.values()))
+        self.in_context.keep_only(call_id for call_id in left if call_id not in pruned)
 
     def _pin(self, text: str) -> Refused | None:
         if not text or len(text) > _LONGEST_PIN or len(self._pins) == _MOST_PINS:

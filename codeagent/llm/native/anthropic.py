@@ -269,8 +269,10 @@ class AnthropicReader:
         return _piece(calls=(CallPiece(number, arguments=part),))
 
     def _stop(self, index: Any) -> Sequence[StreamPiece]:
-        number, begun = self._calls.pop(index, (0, True))
-        return _NOTHING if begun else _piece(calls=(CallPiece(number, arguments="{}"),))
+        if index not in self._calls:
+            return _NOTHING
+        number, begun = self._calls.pop(index)
+        return _piece(calls=(CallPiece(number, arguments="" if begun else "{}", ends=True),))
 
     def _end(self, finish: str | None) -> Delta:
         if finish is None or all(block.begun.get("type") in _OWN for block in self._blocks.values()):

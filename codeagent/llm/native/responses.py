@@ -149,6 +149,9 @@ class ResponsesReader:
             if (use := item_use(item)) is not None:
                 yield StreamPiece(Delta(work=ProviderWork((use,))), None)
         yield from _calls(*self._item(index, item))
+        heard = self._heard.get(index)
+        if heard is not None and heard.name and heard.arguments:  # else the rest is in the list at the end
+            yield from _calls(CallPiece(index, ends=True))
 
     def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
         """Yield what is new of a call; one that has ended without an id of its own has that of its item."""

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
@@ -71,19 +71,16 @@ class NativeFirstModel(ModelWrapper):
                 f"{self.name}: its server says that its template has no tools; they are written as text"
                 f" ({self._protocol})"
             )
-        if self._as_text is None:
-            begun = False
-            try:
-                async for event in self._inner.stream(request):
-                    begun = begun or not isinstance(event, Adapted)
-                    yield event
-                return
-            except ModelError as error:
-                if begun or not self._needs_text(request, error):
-                    raise
-                reason = f"{error}; tools are written as text from here on ({self._protocol})"
-            self._as_text = self._text_model()
-            yield Retrying(reason, 2, 0.0)
+        if self._as_text is not None:
+            events = self._as_text.stream(request)
+        else:
+            events = self._unless_refused(request, partial(self._needs_text, request), partial(self._in_text, request))
+        async for event in events:
+            yield event
+
+    async def _in_text(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
+        self._as_text = self._text_model()
+        yield Retrying(f"{error}; tools are written as text from here on ({self._protocol})", 2, 0.0)
         async for event in self._as_text.stream(request):
             yield event
 
@@ -189,7 +186,7 @@ class _Answer:
     def _closed(self, name: str, arguments: str) -> CallClosed:
         call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
         self._calls.append(call)
-        return CallClosed(call)
+        return CallClosed(call, certain=False)  # what follows may show that it was part of the thinking
 
 
 def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:

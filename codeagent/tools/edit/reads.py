@@ -85,7 +85,7 @@ class ReadTracker:
         self._workspace = workspace
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
-        """Files that were read but are no longer in the conversation, since it was compacted."""
+        """Files that were read, whose text is not in the conversation."""
         self._shown: dict[str, tuple[str, list[_Shown]]] = {}
         """By path: the SHA-256 of the content that the model knew last, and what calls showed of it."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
@@ -153,8 +153,8 @@ class ReadTracker:
         seen = self._files.get(path)
         if seen is None and path in self._forgotten:
             raise Failed(
-                f"{spelled(path)} is not in your context any more, because the conversation was compacted; nothing was "
-                f"changed. {_AGAIN}"
+                f"{spelled(path)} is not in your context: the conversation was compacted, or the answer that read it "
+                f"broke off; nothing was changed. {_AGAIN}"
             )
         if seen is None:
             raise Failed(f"{spelled(path)} was not read in this session; nothing was changed. Read it first.")

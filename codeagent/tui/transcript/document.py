@@ -151,6 +151,7 @@ class Document:
     def break_off_answer(self) -> None:
         """Mark what was shown of an answer that is requested again; it stays until something else replaces it."""
         self.close_thoughts(None)
+        self._finish_early()
         if self._answer is not None:
             self._answer.stale = True
             self.touch(self._answer)
@@ -179,12 +180,24 @@ class Document:
             self._answer = None
 
     def plan(self, number: int, calls: "Sequence[PlannedCall]") -> None:
-        """Add a batch, before it runs."""
+        """Add a batch, before it runs, or before the rest of it does: its first calls may have begun."""
         self.close()
-        batch = self._add(Batch(len(self.blocks), number=number))
+        batch = self._early_batch()
+        begun = () if batch is None else {card.call_id for card in batch.cards}
+        if batch is None or all(call.call_id not in begun for call in calls):
+            batch = self._add(Batch(len(self.blocks)))
+        batch.number = number
         for call in calls:
-            self._place(batch, CallCard(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
+            if call.call_id not in begun:
+                self._place(batch, CallCard(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
         self.touch(batch)
+
+    def begin_call(self, call_id: str, name: str) -> CallCard:
+        """Return the card of a call that begins; one that was not planned is the first of a batch, or follows it."""
+        if call_id not in self._cards:
+            batch = self._early_batch() or self._add(Batch(len(self.blocks)))
+            self._place(batch, CallCard(call_id, name, ""))
+        return self._cards[call_id][1]
 
     def card(self, call_id: str, name: str, target: str = "") -> CallCard:
         """Return the card of a call; a call that was not planned gets a batch of its own."""
@@ -254,6 +267,7 @@ class Document:
 
     def end(self, reason: str, text: str, lines: Sequence[str]) -> None:
         self.close()
+        self._finish_early()
         self._add(Ending(len(self.blocks), reason=reason, text=text, lines=tuple(lines)))
 
     def last_answer(self) -> str:
@@ -264,6 +278,17 @@ class Document:
     def _drop_stale(self) -> None:
         if self._answer is not None and self._answer.stale:
             self.close()
+
+    def _early_batch(self) -> Batch | None:
+        """Return the batch of the calls that began before it was planned, if there is one."""
+        batch = self._last_batch()
+        return None if batch is None or batch.number or batch.finished else batch
+
+    def _finish_early(self) -> None:
+        """End that batch: the answer that asked for its calls was discarded."""
+        if (batch := self._early_batch()) is not None:
+            batch.finished = True
+            self.touch(batch)
 
     def _last_batch(self) -> Batch | None:
         found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | PromptBlock)), None)

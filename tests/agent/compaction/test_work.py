@@ -238,6 +238,23 @@ async def test_own_text_that_fills_the_window_is_told_with_its_size_and_the_next
     assert_resumes(s)
 
 
+async def test_many_short_texts_that_fill_the_window_become_one_file_and_the_conversation_continues() -> None:
+    s, model = begin(most=3_000, context=ContextLimits(window=3_000))
+    prompts, ends = [f"{number}: {words(600)}" for number in range(60)], []
+    for prompt in prompts:
+        ends.append((await run(s, prompt)).reason)
+    failures = [at for at, reason in enumerate(ends) if reason != "done"]
+    assert len(failures) == len(told(s)) > 0
+    assert all(ends[at + 1] == "done" for at in failures if at + 1 < len(ends)), "no prompt fails for ever"
+    assert "your own text fills the window" in told(s)[0] and "most of it in" not in told(s)[0]
+    first, *_ = s.outputs.texts.values()
+    assert first == "\n\n".join(prompts[: compactions(s)[0].moved[0].count // 2])
+    assert prompts[-1] in text_in(model.requests[-1]) and "12 messages of the user, in a file" in text_in(
+        model.requests[-1]
+    )
+    assert_resumes(s)
+
+
 async def test_the_same_holds_for_a_session_that_was_continued_in_another_process() -> None:
     s, _ = begin(most=3_000, context=ContextLimits(window=3_000))
     await run(s, "the log: " + "w" * 90_000)
@@ -673,7 +690,7 @@ async def test_going_back_before_the_cut_and_forward_again_brings_each_conversat
 async def test_what_is_forgotten_is_told_to_those_who_know_what_was_read() -> None:
     left: list[tuple[ToolDetails, ...]] = []
     s, _ = begin(*shows(3))
-    s.agent._environment.__dict__["forget"] = left.append
+    s.agent._context.compaction.in_context._forget = left.append
     await run(s)
     s.act(Compact())
     await settle(s)

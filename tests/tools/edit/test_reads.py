@@ -176,7 +176,7 @@ def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_agai
     left = seen.read("b.txt", b"3\n", [(1, 1)], 1)
     seen.keep_only([left])
     assert seen.check("b.txt", b"3\n").whole
-    with pytest.raises(Failed, match="not in your context any more, because the conversation was compacted"):
+    with pytest.raises(Failed, match="not in your context: the conversation was compacted"):
         seen.check("a.txt", b"1\n2\n")
     seen.restore(gone)
     assert seen.check("a.txt", b"1\n2\n").whole
