@@ -222,8 +222,9 @@ class ToolDependencies:
         agents = AgentCompanion(self.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            useful = (info,) if Info.is_useful(tools, self.skills) else ()
-            return (*(switches or useful), *agents.tools(catalog))
+            starts = agents.tools(catalog)
+            useful = (info,) if Info.is_useful((*tools, *starts), self.skills) else ()
+            return (*(switches or useful), *starts)
 
         catalog = ToolCatalog(
             built_in,
