@@ -153,7 +153,7 @@ def _read_files(
 ) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
-    misnamed = _misnamed(catalog, rules)
+    misnamed = _misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
     if dependencies.servers is not None:
         from codeagent.bootstrap.servers import reading_hook  # only if there are servers
@@ -198,15 +198,22 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
-def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule]) -> tuple[Told, ...]:
-    """Return code and text of a notice for each rule whose tool is unknown but may come from what is not loaded yet.
+def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies) -> tuple[Told, ...]:
+    """Return code and text of a notice for each name in rules and lists that may be that of a tool not loaded yet.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.misnamed(_written(rules))
-    if unknown and catalog.complete:
-        raise ConfigError(f"{unknown[0]} Nothing was run")
-    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
+    unknown = catalog.unknown(_written(rules))
+    wrong = (*(unknown if catalog.complete else ()), *catalog.unlisted(certain=True))
+    if wrong:
+        waiting = dependencies.servers.waiting if dependencies.servers is not None and "mcp__" in wrong[0] else ""
+        raise ConfigError(f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}")
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted()))
+    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in doubtful)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:

@@ -168,7 +168,7 @@ def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[T
             problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
             index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
             state: SourceState = "failed" if problems else "waiting"
-            listing = Listing(index, problems, state, about=added.record.about)
+            listing = Listing(index, problems, state, about=added.record.about, prefix=f"{added.name}__")
             yield LateSource(added.name, partial(_document, added, settings, dependencies.place), listing=listing)
 
 
