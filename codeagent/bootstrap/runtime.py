@@ -24,7 +24,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import open_catalog, open_inbox, with_messages
+from codeagent.bootstrap.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
 from codeagent.bootstrap.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -92,6 +92,7 @@ async def open_runtime(
         stack.callback(workspace.close)
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
+        settings = with_chosen(settings, history)
         policy = await asyncio.to_thread(_policy, settings, book, history, tell)
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history, group)
@@ -111,8 +112,7 @@ async def open_runtime(
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
-        _begin(agent, policy.network, history)
-        agent.tell_tools(files.first_look)
+        _begin(agent, policy.network, history, newly_given(settings, history), files.first_look)
         told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
         for code, text in (*session.troubles, *told, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
@@ -319,11 +319,16 @@ def _policy(settings: Settings, book: RuleBookFile | None, history: History, tel
     return Policy(settings.mode, rules, settings.read_only_commands == "ask", network, history.heard)
 
 
-def _begin(agent: Agent, level: NetworkLevel, history: History) -> None:
-    """Make the first checkpoint in the background, and have the log say what commands may reach if it does not."""
+def _begin(
+    agent: Agent, level: NetworkLevel, history: History, sets: Sequence[str], first_look: CatalogChange | None
+) -> None:
+    """Make the first checkpoint in the background, and have the log say what it does not: what commands may reach, and
+    which toolsets are on; then report the tool files."""
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
+    agent.tell_tools(first_look)
+    agent.tell_sets(sets)
 
 
 def limits_of(settings: Settings) -> Limits:
