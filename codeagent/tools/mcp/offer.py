@@ -145,13 +145,12 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
     problems: list[ToolProblem] = []
     if len(listed) > MOST_TOOLS:
         problems.append(ToolProblem(server, f"only the first {MOST_TOOLS} of {len(listed)} tools are used"))
-    wanted = Counter(clean_name(server, str(each.get("name"))) for each in listed[:MOST_TOOLS])
+    names = names_of(server, {str(each.get("name")) for each in listed[:MOST_TOOLS]})
     taken: dict[str, OfferedTool] = {}
     for each in listed[:MOST_TOOLS]:
         raw = str(each.get("name"))
-        shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", clean_name(server, raw)
-        exact = name == f"mcp__{server}__{raw}"
-        if name in taken or (wanted[name] > 1 and not exact):
+        shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", names[raw]
+        if name in taken:
             problems.append(ToolProblem(shown, f"refused: another tool of the server is also called {name}"))
             continue
         try:
@@ -175,11 +174,27 @@ def prefix_of(server: str) -> str:
     return f"mcp__{server}__"
 
 
+def names_of(server: str, raw: Iterable[str]) -> dict[str, str]:
+    """Return the name of each of the server's own names.
+
+    Of several that are alike once they are cleaned, those that had to be cleaned end with their hash: which tool has
+    which name does not depend on the order in which the server lists them.
+    """
+    cleaned = {one: clean_name(server, one) for one in raw}
+    wanted = Counter(cleaned.values())
+    return {
+        one: name if wanted[name] == 1 or name == f"{prefix_of(server)}{one}" else _hashed(name, one)
+        for one, name in cleaned.items()
+    }
+
+
 def clean_name(server: str, raw: str) -> str:
     """Return `mcp__SERVER__TOOL` with invalid characters replaced; a name that is too long ends with its hash."""
     name = f"{prefix_of(server)}{_NOT_IN_NAMES.sub('_', raw) or '_'}"
-    if len(name) <= LONGEST_NAME:
-        return name
+    return name if len(name) <= LONGEST_NAME else _hashed(name, raw)
+
+
+def _hashed(name: str, raw: str) -> str:
     digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{name[: LONGEST_NAME - 9]}-{digest}"
 
