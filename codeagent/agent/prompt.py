@@ -270,7 +270,7 @@ def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
         if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
             where: dict[str, JsonValue] = {"where": problem.where}
             unused = "the agent is" if ".md:" in problem.where else "its tools are"
-            text = f"{problem}; {unused} not in use"
+            text = str(problem) if problem.partial else f"{problem}; {unused} not in use"
             emitter.emit(Notice(level="warning", code="tools.problem", text=text, data=where))
     if change.untrusted:
         files = ", ".join(change.untrusted)

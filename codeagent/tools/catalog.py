@@ -461,7 +461,7 @@ def _without_doubles(
         if why is None and tool.name in reserved and tool.source != "builtin":
             why = f"the tool {tool.name} of {tool.origin or tool.source} is refused: a built-in tool has that name"
         if why is not None:
-            problems.append(ToolProblem(tool.origin or tool.source, why))
+            problems.append(ToolProblem(tool.origin or tool.source, why, partial=True))
             continue
         taken[tool.name] = tool
         kept.append(tool)

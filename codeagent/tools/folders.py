@@ -69,7 +69,7 @@ class NarrowedTools:
             for name in found.unnarrowed:
                 self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}")
                 text = f"{name} is refused until this is fixed: the file narrows it"
-                problems.append(ToolProblem(errors[0].where, text))
+                problems.append(ToolProblem(errors[0].where, text, partial=True))
         lost = {
             name: shown
             for name, shown in self._files.items()
@@ -77,7 +77,8 @@ class NarrowedTools:
         }
         for name, shown in lost.items():
             self.refused.setdefault(name, f"{name} is refused until {shown}, which narrows it, is trusted and readable")
-            problems.append(ToolProblem(shown, f"{name} is refused until this is trusted and readable: it narrows it"))
+            text = f"{name} is refused until this is trusted and readable: it narrows it"
+            problems.append(ToolProblem(shown, text, partial=True))
         tools = ((file.shown, tool) for file, found in loaded.items() for tool in found.tools)
         self._files = lost | {tool.name: shown for shown, tool in tools if tool.in_place_of is not None}
         return problems
@@ -198,9 +199,8 @@ class ToolFolder:
                 continue
             files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self.place))
         if len(names) > MOST_FILES:
-            problems.append(
-                ToolProblem(self._shown(""), f"only the first {MOST_FILES} of {len(names)} files are loaded")
-            )
+            text = f"only the first {MOST_FILES} of {len(names)} files are loaded"
+            problems.append(ToolProblem(self._shown(""), text, partial=True))
         return FolderState(tuple(files), tuple(problems))
 
     def _shown(self, name: str) -> str:

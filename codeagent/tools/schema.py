@@ -262,7 +262,7 @@ class Definitions:
                 left -= size
             else:
                 out.setdefault(source, []).append(tool)
-        return kept, [ToolProblem(source, self._too_long(ones)) for source, ones in out.items()]
+        return kept, [ToolProblem(source, self._too_long(ones), partial=True) for source, ones in out.items()]
 
     def _too_long(self, tools: Sequence[Tool[Any]]) -> str:
         names, size = one_line(", ".join(tool.name for tool in tools), 200), sum(map(self.size, tools))

@@ -354,7 +354,8 @@ class Toolsets:
             if self._is_off(source, name):
                 continue
             if len(tools) >= MOST_IN_USE:
-                problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
+                text = f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"
+                problems.append(ToolProblem(source, text, partial=True))
                 break
             if (tool := self._get(source, name, problems)) is not None:
                 tools[tool] = source
@@ -413,11 +414,13 @@ class Toolsets:
             if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
                 raise ValueError("the schema of its arguments is not that of an object")  # it would break every request
         except Exception as error:  # a plug-in may raise anything
-            problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
+            text = f"{name} cannot be used: {one_line(str(error), 400)}"
+            problems.append(ToolProblem(source, text, partial=True))
             return None
         if tool.name == name:
             return tool
-        problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
+        text = f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}, and so is not in use"
+        problems.append(ToolProblem(source, text, partial=True))
         return None
 
     @property

@@ -144,14 +144,16 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
     listed = [tool if isinstance(tool, Mapping) else {} for tool in tools]
     problems: list[ToolProblem] = []
     if len(listed) > MOST_TOOLS:
-        problems.append(ToolProblem(server, f"only the first {MOST_TOOLS} of {len(listed)} tools are used"))
+        text = f"only the first {MOST_TOOLS} of {len(listed)} tools are used"
+        problems.append(ToolProblem(server, text, partial=True))
     names = names_of(server, {str(each.get("name")) for each in listed[:MOST_TOOLS]})
     taken: dict[str, OfferedTool] = {}
     for each in listed[:MOST_TOOLS]:
         raw = str(each.get("name"))
         shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", names[raw]
         if name in taken:
-            problems.append(ToolProblem(shown, f"refused: another tool of the server is also called {name}"))
+            text = f"refused: another tool of the server is also called {name}"
+            problems.append(ToolProblem(shown, text, partial=True))
             continue
         try:
             if not isinstance(each.get("name"), str):
@@ -164,7 +166,7 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
                 else []
             )
         except _Unusable as error:
-            problems.append(ToolProblem(shown, f"refused: {error}"))
+            problems.append(ToolProblem(shown, f"refused: {error}", partial=True))
     said = _cut(visible(instructions.strip()), _LONGEST_INSTRUCTIONS)
     return ServerOffer(tuple(taken.values()), (Statement(INSTRUCTIONS, said),) if said else (), tuple(problems))
 

@@ -19,7 +19,7 @@ from codeagent.tools.mcp.described import DescribedServer
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
 from codeagent.tools.mcp.host import ServerHost
 from codeagent.tools.mcp.offer import OfferedTool, OwnInstructions, ServerOffer, offer_of, prefix_of
-from codeagent.tools.mcp.pins import Changed, PinFile, Pinned
+from codeagent.tools.mcp.pins import Changed, PinFile, Pinned, waiting_problems
 from codeagent.tools.mcp.program import AgreedProgram
 from codeagent.tools.mcp.record import ServerError, ServerRecord
 from codeagent.tools.mcp.server_tool import ANSWER_SECONDS, ServerProgress, ServerTool
@@ -295,9 +295,8 @@ class McpSource(DescribedServer):
         try:
             pinned = await asyncio.to_thread(self._pins.check, (*offer.tools, *offer.instructions))
         except (UnsafeFile, OSError) as error:
-            problem = ToolProblem(
-                self.name, f"none of its tools is used, because it is not known what they said before: {error}"
-            )
+            text = f"none of its tools is used, because it is not known what they said before: {error}"
+            problem = ToolProblem(self.name, text, partial=True)
             pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
         self._offer, self.changed = offer, pinned.changed
         self._tools = {tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)}
@@ -313,9 +312,7 @@ class McpSource(DescribedServer):
         problems = [ToolProblem(self.name, f"unavailable: {why}")] if why else []
         problems += self._offer.problems
         if self.changed and not self.held:
-            names = _few([change.now.name for change in self.changed])
-            text = f"not used until you agree, because they are new or have changed: {names}"
-            problems.append(ToolProblem(self.name, f"{text}; codeagent mcp test {self.name} shows the difference"))
+            problems += waiting_problems(self.name, self.changed)
         now = replace(self._listing, tools=tools, problems=tuple(problems), state=state)
         if now != self._listing:
             self._listing = now
