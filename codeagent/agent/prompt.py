@@ -224,8 +224,8 @@ class PromptBuilder:
 
     def _tell_unknown(self, emitter: Emitter) -> None:
         """Report each rule and each allowed tool that does not exist, once that is certain."""
-        unknown = self.catalog.misnamed(self._rules) if self.catalog.complete else ()
-        for text in unknown:
+        unknown = self.catalog.unknown(self._rules) if self.catalog.complete else ()
+        for text in (*unknown, *self.catalog.unlisted(certain=True)):
             if (what := text.partition(";")[0]) not in self._told:
                 self._told.add(what)
                 emitter.emit(Notice(level="warning", code="rule.unknown", text=text))

@@ -237,11 +237,13 @@ class ToolCatalog(ToolRegistry):
         taken: tuple[Named, ...] = (*(one for one in builtin if one not in narrow), *self._packages.tools, *rest)
         return _without_doubles(taken, tools, self._reserved)[1]
 
-    def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+    def unknown(self, rules: Collection[Rule]) -> tuple[str, ...]:
         """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
+        if not rules:
+            return ()
         from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
 
-        return unknown_rules(rules, self._names()) if rules else ()
+        return unknown_rules(rules, self._names())
 
     def unlisted(self, *, certain: bool = False) -> tuple[str, ...]:
         """Return a line for each entry of the list of allowed tools that is not a tool.
@@ -273,7 +275,7 @@ class ToolCatalog(ToolRegistry):
         files = (file for state in self._states or () for file in state.files)
         return tuple(file for file in files if file not in self._loaded and file.path.suffix != _AGENTS)
 
-    def misnamed(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+    def misnamed(self, rules: Collection[Rule]) -> tuple[str, ...]:
         """Return a line for each rule, and each entry of the list of allowed tools, that does not name a tool."""
         return (*self.unknown(rules), *self.unlisted())
 

@@ -322,7 +322,7 @@ def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) ->
     done = subprocess.run(command, cwd=product.workspace, env=folders, capture_output=True, text=True, timeout=100)
     loaded = set(done.stdout.split())
     assert "codeagent.tools.toolsets" in loaded
-    sets = {"builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
+    sets = {"misnamed", "builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
     assert loaded.isdisjoint({*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"})
 
 
