@@ -1,6 +1,7 @@
 """Bytes of the definitions that a model gets for the operations of published API documents."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -23,13 +24,12 @@ def figures() -> Iterator[Figure]:
     except NotFetched as error:
         yield Figure("definitions of operations", "not measured", str(error), None, "")
         return
-    whole = [one for path in paths for one in _definitions(path)]
-    sizes = [definition_bytes(one) for one in whole]
-    sent = [
-        size if size <= LONGEST else definition_bytes(cut_definition(one, LONGEST))
-        for one, size in zip(whole, sizes, strict=True)
-    ]
-    said = f"bytes; {len(whole):,} operations of {len(paths)} documents"
+    sizes: list[int] = []
+    sent: list[int] = []
+    for one in chain.from_iterable(map(_definitions, paths)):
+        sizes.append(size := definition_bytes(one))
+        sent.append(size if size <= LONGEST else definition_bytes(cut_definition(one, LONGEST)))
+    said = f"bytes; {len(sizes):,} operations of {len(paths)} documents"
     yield Figure("a definition, median", f"{median(sent):,.0f}", said, None, "")
     about = f"bytes; {_p95(sizes):,.0f} uncut, the largest {max(sent):,} of {max(sizes):,}"
     yield Figure("… p95", f"{_p95(sent):,.0f}", about, None, f"<= {LONGEST:,}")

@@ -30,7 +30,7 @@ AIMS = {
     "secrets": 240,
     "MCP servers": 40,
     "user tool values": 10_000,
-    "API documents": 60,
+    "API documents": 500,
     "obedient attacker": 60,
     "forged words": 3_000,
     "kills at system calls": 500,

@@ -1,7 +1,7 @@
 """Agent: one conversation, to be run, steered, paused, interrupted and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -35,7 +35,7 @@ from codeagent.core.jobs import JobBook
 from codeagent.core.mcp import change_servers
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
-from codeagent.core.notices import ActFailed
+from codeagent.core.notices import ActFailed, ToolsetChosen
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
@@ -229,6 +229,11 @@ class Agent:
         """Report what the user has to know about the tool files as they were first found."""
         if found is not None:
             tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
+
+    def tell_sets(self, names: Sequence[str]) -> None:
+        """Log that the user began with these toolsets on, so that they are on again in a session that is resumed."""
+        for name in names:
+            self._emitter.emit(ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True))
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.

@@ -238,8 +238,8 @@ class PromptBuilder:
 
     def _tell_unknown(self, emitter: Emitter) -> None:
         """Report each rule and each allowed tool that does not exist, once that is certain."""
-        unknown = self.catalog.misnamed(self._rules) if self.catalog.complete else ()
-        for text in unknown:
+        unknown = self.catalog.unknown(self._rules) if self.catalog.complete else ()
+        for text in (*unknown, *self.catalog.unlisted(certain=True)):
             if (what := text.partition(";")[0]) not in self._told:
                 self._told.add(what)
                 emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
@@ -287,7 +287,7 @@ def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
         if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
             where: dict[str, JsonValue] = {"where": problem.where}
             unused = "the agent is" if ".md:" in problem.where else "its tools are"
-            text = f"{problem}; {unused} not in use"
+            text = str(problem) if problem.partial else f"{problem}; {unused} not in use"
             emitter.emit(Notice(level="warning", code="tools.problem", text=text, data=where))
     if change.untrusted:
         files = ", ".join(change.untrusted)

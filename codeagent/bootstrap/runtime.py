@@ -24,7 +24,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import open_catalog, open_inbox, with_messages
+from codeagent.bootstrap.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
 from codeagent.bootstrap.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -92,6 +92,7 @@ async def open_runtime(
         workspace = stack.enter_context(closing(LocalWorkspace(place.workspace)))
         session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
         log, history = session.log, session.history
+        settings = with_chosen(settings, history)
         policy = await asyncio.to_thread(_policy, settings, book, history, tell)
         sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history, group)
@@ -110,8 +111,7 @@ async def open_runtime(
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
-        _begin(agent, policy.network, history)
-        agent.tell_tools(files.first_look)
+        _begin(agent, policy.network, history, newly_given(settings, history), files.first_look)
         told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
         for code, text in (*session.troubles, *told, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
             agent.notify(code, text)
@@ -162,7 +162,7 @@ def _read_files(
 ) -> _Files:
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
-    misnamed = _misnamed(catalog, rules, dependencies.require_info)
+    misnamed = _misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
     if dependencies.servers is not None:
         from codeagent.bootstrap.servers import reading_hook  # only if there are servers
@@ -208,16 +208,22 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
-def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], to_read: bool | tuple[str, ...]) -> tuple[Told, ...]:
-    """Return code and text of a notice for each rule, and each name in `require_info`, whose tool is unknown but may
-    come from what is not loaded yet.
+def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies) -> tuple[Told, ...]:
+    """Return code and text of a notice for each name in rules and lists that may be that of a tool not loaded yet.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.misnamed(_written(rules), () if isinstance(to_read, bool) else to_read)
-    if unknown and catalog.complete:
-        raise ConfigError(f"{unknown[0]} Nothing was run")
-    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in unknown)
+    unknown = catalog.unknown(_written(rules))
+    wrong = (*(unknown if catalog.complete else ()), *catalog.unlisted(dependencies.to_read, certain=True))
+    if wrong:
+        waiting = dependencies.servers.waiting if dependencies.servers is not None and "mcp__" in wrong[0] else ""
+        raise ConfigError(f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}")
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
+    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in doubtful)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
@@ -324,11 +330,16 @@ def _policy(settings: Settings, book: RuleBookFile | None, history: History, tel
     return Policy(settings.mode, rules, settings.read_only_commands == "ask", network, history.heard)
 
 
-def _begin(agent: Agent, level: NetworkLevel, history: History) -> None:
-    """Make the first checkpoint in the background, and have the log say what commands may reach if it does not."""
+def _begin(
+    agent: Agent, level: NetworkLevel, history: History, sets: Sequence[str], first_look: CatalogChange | None
+) -> None:
+    """Make the first checkpoint in the background, and have the log say what it does not: what commands may reach, and
+    which toolsets are on; then report the tool files."""
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
+    agent.tell_tools(first_look)
+    agent.tell_sets(sets)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -25,10 +25,11 @@ from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.groups import Group
+from codeagent.core.json_types import JsonObject
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.tool import Tool, ToolError
-from codeagent.core.toolbox import SourceState, ToolProblem
+from codeagent.core.toolbox import BUILT_IN_SETS, SourceState, ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -133,6 +134,26 @@ def with_messages(settings: Settings, group: Group | None) -> Settings:
     return settings.model_copy(update={"toolsets": toolsets})
 
 
+def with_chosen(settings: Settings, history: History) -> Settings:
+    """Return the settings, with the built-in sets offered that the user turned on in the session."""
+    items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
+    chosen = [str(item.details.get("toolset")) for item in items if item.details.get("on") is not False]
+    offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS)))
+    toolsets = settings.toolsets.model_copy(update={"offer": tuple(offer)})
+    return settings.model_copy(update={"toolsets": toolsets})
+
+
+def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
+    """Return the sets that the command line turns on, without those that the session already has on as a whole."""
+    items = (item.details for item in history.details if item.name == TOOLSET_USE)
+    latest = {details.get("toolset"): details for details in items}
+
+    def is_on(details: JsonObject) -> bool:
+        return not details.get("tools") and details.get("on") is not False
+
+    return tuple(name for name in settings.toolsets_given if name not in latest or not is_on(latest[name]))
+
+
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     from codeagent.tools.extra.triggers import trigger_tools  # only once the set is asked for
 
@@ -172,7 +193,7 @@ def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[T
             problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
             index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
             state: SourceState = "failed" if problems else "waiting"
-            listing = Listing(index, problems, state, about=added.record.about)
+            listing = Listing(index, problems, state, about=added.record.about, prefix=f"{added.name}__")
             yield LateSource(added.name, partial(_document, added, settings, dependencies.place), listing=listing)
 
 
@@ -230,10 +251,14 @@ def _toolsets(settings: Settings, dependencies: ToolDependencies, history: Histo
         sources.append(_agent_set(dependencies))  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
-    toolsets = Toolsets(sources, (Choice(name) for name in settings.toolsets.use), allow, groups)
+    given = settings.toolsets_given
+    used = (Choice(name) for name in settings.toolsets.use if name not in given)
+    toolsets = Toolsets(sources, used, allow, groups)
     for item in () if history is None else history.details:
         if item.name == TOOLSET_USE:
             toolsets.restore(item.details)
+    for name in given:
+        toolsets.restore(Choice(name).details)
     return toolsets
 
 

@@ -130,13 +130,18 @@ class ToolDependencies:
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
+    @property
+    def to_read(self) -> tuple[str, ...]:
+        """The names and patterns of `require_info`."""
+        return () if isinstance(self.require_info, bool) else self.require_info
+
     def must_read(self, tool: Tool[Any], *, of_a_set: bool = False) -> bool:
         """Whether the model may call the tool only once it has read its documentation."""
         if tool.name == Info.name:
             return False
-        if isinstance(self.require_info, bool):
-            return tool.require_info or (self.require_info and of_a_set)
-        listed = AllowList((self.require_info,))
+        if self.require_info is True:
+            return tool.require_info or of_a_set
+        listed = AllowList((self.to_read,))
         return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.does_as))
 
     def exposed(self) -> str:
@@ -237,8 +242,9 @@ class ToolDependencies:
         agents = AgentCompanion(self.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            useful = (info,) if Info.is_useful(tools, self.skills, self.must_read) else ()
-            return (*(switches or useful), *agents.tools(catalog))
+            starts = agents.tools(catalog)
+            useful = (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
+            return (*(switches or useful), *starts)
 
         catalog = ToolCatalog(
             built_in,

@@ -28,6 +28,8 @@ async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[Tool
     """
     settings = await asyncio.to_thread(settings_of, args, place.workspace)
     catalog = await asyncio.to_thread(describe_tools, place, settings)
+    if wrong := catalog.unlisted(certain=True):
+        raise ConfigError(wrong[0])
     try:
         await catalog.toolsets.first_ready()
         await catalog.refresh()

@@ -129,6 +129,7 @@ def load_settings(
     if "toolsets" in given:
         use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
         merged["toolsets"]["use"] = list(dict.fromkeys(use))
+        merged["toolsets_given"] = list(dict.fromkeys(given["toolsets"]["use"]))
     merged["rules"] = {
         "flag": given.get("rules", {}),
         "user": user.get("rules", {}),

@@ -386,6 +386,9 @@ class Settings(CommonSettings):
     project has one; it alone says which sets there are."""
     network_given: bool = False
     """The command line says what commands may reach: a session that is resumed does not tighten it."""
+    toolsets_given: tuple[str, ...] = ()
+    """Those of `toolsets.use` that the command line names: they are on even if a session that is resumed had turned
+    them off."""
     origins: dict[str, str] = Field(default_factory=dict)
     """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
     their origin anyway."""

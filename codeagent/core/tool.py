@@ -322,6 +322,9 @@ class Tool(ABC, Generic[ArgsT]):
     schema: dict[str, JsonValue] | None = None
     """JSON Schema of the arguments, an object, where `Args` only carries what it has checked (`OpenArgs`).
     None: made from `Args`."""
+    has_defaults: bool = False
+    """Whether the defaults in `schema` are applied by whoever runs the tool: then only those of required arguments are
+    filled in, so that a question shows what is sent and nothing else."""
     mode: ToolMode = "direct"
     permission: Permission = "prompt"
     """Applies if neither a rule nor the mode says otherwise."""

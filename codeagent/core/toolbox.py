@@ -71,6 +71,8 @@ class ToolProblem:
     text: str
     """What is wrong and how to mend it, in one line."""
     level: Literal["error", "warning"] = "error"
+    partial: bool = False
+    """Whether the text names what an error keeps out of use, and other tools of the file or source are in use."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"

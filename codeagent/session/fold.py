@@ -84,6 +84,11 @@ class ToolDetails:
     in_context: bool = True
     """Its result is still part of the conversation; a compaction removes or prunes results."""
 
+    @property
+    def by_user(self) -> bool:
+        """Whether it is not of a call: the user chose it."""
+        return not self.call_id
+
     @classmethod
     def of(cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded") -> "ToolDetails | None":
         """Return those of a result; None if it tells of no file and nothing else that is kept."""

@@ -118,7 +118,7 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
 def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
     """Check the arguments. Raises InvalidArgs."""
     if tool.schema is not None:
-        arguments = with_defaults(tool.schema, arguments)
+        arguments = with_defaults(tool.schema, arguments, only_required=tool.has_defaults)
         if faults := faults_of(tool.schema, arguments):
             raise InvalidArgs(_listed(tool, faults))
     try:
@@ -130,20 +130,22 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
     return args
 
 
-def with_defaults(schema: Any, value: Any) -> Any:
+def with_defaults(schema: Any, value: Any, *, only_required: bool = False) -> Any:
     """Return the value with missing parts filled from the schema's defaults, at all levels of properties and items."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
-        filled = {name: with_defaults(known.get(name), item) for name, item in value.items()}
+        required = schema.get("required")
+        needed = (required if isinstance(required, list) else ()) if only_required else known
+        filled = {name: with_defaults(known.get(name), one, only_required=only_required) for name, one in value.items()}
         for name, inner in known.items():
-            if name not in filled and isinstance(inner, dict) and "default" in inner:
+            if name in needed and name not in filled and isinstance(inner, dict) and "default" in inner:
                 filled[name] = copy.deepcopy(inner["default"])
         return filled
     if isinstance(value, list):
-        return [with_defaults(schema.get("items"), item) for item in value]
+        return [with_defaults(schema.get("items"), item, only_required=only_required) for item in value]
     return value
 
 

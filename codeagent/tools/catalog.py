@@ -1,7 +1,6 @@
 """The tools of a conversation: built-in ones, those of files and packages, and those of toolsets that are turned on."""
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,10 +12,19 @@ from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.notes import SHELL
-from codeagent.core.policy import HOSTS, Rule
+from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
-from codeagent.tools.folders import FolderState, Loaded, NarrowedTools, ToolFile, ToolFolder, ToolLoader, narrowed
+from codeagent.tools.folders import (
+    FolderState,
+    Loaded,
+    NarrowedTools,
+    ProjectTrust,
+    ToolFile,
+    ToolFolder,
+    ToolLoader,
+    narrowed,
+)
 from codeagent.tools.schema import Definitions, nearest_or_all
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
@@ -28,8 +36,6 @@ _AGENTS = ".md"
 """The end of the names of files with agents, beside those with tools."""
 _SOURCE_SECONDS = 30.0
 """Seconds that a check of names waits for sources that are starting."""
-_MCP = "mcp__"
-"""The prefix of the tools that a server adds once it is connected."""
 NamedTool = TypeVar("NamedTool", bound="Named")
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
 """Returns built-in tools that are only useful together with the given ones, to be added after them."""
@@ -98,14 +104,9 @@ class ToolRegistry:
 
         `among` are the tools that are left if the list holds; None: all of which anything is known.
         """
-        allow, names = AllowList((tuple(listed),)), self._listable()
-        # The tools of a server are known only while it is connected.
-        wrong = [name for name in allow.unknown(names) if not name.startswith(_MCP)]
-        if wrong:
-            return f"no tool is named {wrong[0]}{nearest_or_all(wrong[0], names, most=1)}"
-        gone = allow.unknown(self._there() if among is None else among)
-        nothing_left = bool(listed) and len(gone) == len(set(listed))
-        return f"none of these tools is available here: {', '.join(listed)}" if nothing_left else ""
+        from codeagent.tools.misnamed import wrong_list  # few conversations have such a list
+
+        return wrong_list(listed, self._listable(), self._there() if among is None else among)
 
     def _listable(self) -> list[str]:
         """Return the names of all tools that a list may name, whether they are here or not."""
@@ -163,13 +164,11 @@ class ToolCatalog(ToolRegistry):
         self._folders = tuple(folders)
         self._loaders = tuple(loaders)
         self._packages = packages or Loaded()
-        self._trust = trust
-        self._accept_first = accept
+        self._trust = ProjectTrust(self._folders, trust, accept=accept)
         self._elsewhere = frozenset(elsewhere)
         self._of_sets = frozenset(of_sets)
         self._absent = absent
         self._companions = companions
-        self._accepted: str | None = None
         self._listed: str | None = None
         """The digest of the project's files at the last look."""
         self._loaded: dict[ToolFile, Loaded] = {}
@@ -232,8 +231,8 @@ class ToolCatalog(ToolRegistry):
         """
         path = file.path.resolve()
         known = {other: loaded for other, loaded in self._loaded.items() if other.path != path}
-        for other in (other for state in self._states or () for other in state.files):
-            if other.path != path and other not in known and other.path.suffix in _DATA:
+        for other in self._unused_files():
+            if other.path != path and other.path.suffix in _DATA:
                 known[other] = self.load(other)
         builtin, rest = narrowed(self._builtin, tuple(tool for loaded in known.values() for tool in loaded.tools))
         narrow = [getattr(tool, "in_place_of", None) for tool in tools]
@@ -242,29 +241,54 @@ class ToolCatalog(ToolRegistry):
 
     def waiting(self) -> frozenset[str]:
         """Return the names of the tools of YAML files that wait for trust; reading them runs nothing."""
-        files = (file for state in self._states or () for file in state.files if file not in self._loaded)
-        return frozenset(tool.name for file in files if file.path.suffix in _DATA for tool in self.load(file).tools)
+        files = (file for file in self._unused_files() if file.path.suffix in _DATA)
+        return frozenset(tool.name for file in files for tool in self.load(file).tools)
 
-    def unknown(self, rules: Iterable[Rule]) -> tuple[str, ...]:
+    def unknown(self, rules: Collection[Rule]) -> tuple[str, ...]:
         """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
-        names = self._names()
-        wrong = [rule for rule in rules if not (rule.tool.startswith(_MCP) or any(map(rule.covers, (*names, HOSTS))))]
-        return tuple(f"the rule {rule} does not name a tool{_meant(rule, names)}" for rule in wrong)
+        if not rules:
+            return ()
+        from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
 
-    def misnamed(self, rules: Iterable[Rule], to_read: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return a line for each rule, and each entry of the list of allowed tools, that does not name a tool.
+        return unknown_rules(rules, self._names())
 
-        Likewise for `to_read`, the tools whose documentation comes first. Both lists are checked once every source has
-        listed its tools, as an entry may be one of them.
+    def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
+        """Return a line for each entry of the list of allowed tools that is not a tool; likewise for `to_read`.
+
+        There is none for an entry that may be a tool of a source that has not listed its tools or, if it has to be
+        `certain`, of a file that is not in use.
         """
-        names = self._names()
-        unknown = self._allow.unknown(names) if self.toolsets.names_known else ()
-        said = "in the list of allowed tools is not a tool"
-        listed = (f"{name} {said}{nearest_or_all(name, names, most=1)}" for name in unknown)
-        read = AllowList((to_read,)).unknown(self._listable()) if self.toolsets.names_known else ()
-        wrong = (name for name in read if not name.startswith(_MCP))
-        first = (f"{name} in require_info is not a tool{nearest_or_all(name, names, most=1)}" for name in wrong)
-        return (*self.unknown(rules), *listed, *first)
+        lists = {"the list of allowed tools": self._allow, "require_info": AllowList((to_read,) if to_read else ())}
+        if not any(lists.values()):
+            return ()
+        from codeagent.tools.misnamed import unknown_entries  # few conversations have such a list
+
+        def may_come(entry: str) -> bool:
+            return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
+
+        names = self._listable()
+        return tuple(
+            line for where, listed in lists.items() for line in unknown_entries(where, listed, names, may_come)
+        )
+
+    def _may_be_in_a_file(self, entry: str) -> bool:
+        """Whether a file with tools that is not in use may have one that the name or pattern matches."""
+        if any(problem.level == "error" and ".md" not in problem.where for problem in self._problems):
+            return True
+        for file in self._unused_files():
+            loaded = self.load(file) if file.path.suffix in _DATA else Loaded()
+            if not loaded.tools or any(AllowList(((entry,),)).allows(tool.name) for tool in loaded.tools):
+                return True
+        return False
+
+    def _unused_files(self) -> tuple[ToolFile, ...]:
+        """Return the files with tools that are there but not in use."""
+        files = (file for state in self._states or () for file in state.files)
+        return tuple(file for file in files if file not in self._loaded and file.path.suffix != _AGENTS)
+
+    def misnamed(self, rules: Collection[Rule], to_read: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the lines of `unknown` and of `unlisted`."""
+        return (*self.unknown(rules), *self.unlisted(to_read))
 
     def _names(self) -> list[str]:
         return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
@@ -318,20 +342,15 @@ class ToolCatalog(ToolRegistry):
         `seen`: the `Toolbox.digest` that the user was asked about. Raises ConfigError, also if they have changed since
         then, as the user has not seen the change.
         """
-        if self._trust is None:
-            raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
-        digest = self._digest([folder.read() for folder in self._folders])
+        digest = self._trust.digest([folder.read() for folder in self._folders])
         if digest != self._listed or (seen is not None and seen != (digest or "")):
             raise ConfigError("the tool files changed after they were listed: look at them again; nothing was trusted")
-        if digest is not None:
-            await asyncio.to_thread(self._trust.trust, digest)
+        await asyncio.to_thread(self._trust.give, digest)
         self._states = None
 
     async def distrust(self) -> None:
         """Stop trusting the project's files, including those that narrow a built-in tool. Raises ConfigError."""
-        self._accepted, self._accept_first = None, False
-        if self._trust is not None:
-            await asyncio.to_thread(self._trust.forget)
+        await asyncio.to_thread(self._trust.take_back)
         self._states = None
         self._narrowing.forget()
 
@@ -347,10 +366,10 @@ class ToolCatalog(ToolRegistry):
         untrusted: list[str] = []
         problems = [*self._packages.problems, *(problem for state in states for problem in state.problems)]
         try:
-            trusted = self._is_trusted(states)
+            trusted = self._trust.holds(states)
         except ConfigError as error:
             trusted = False
-            problems.append(ToolProblem(self._of_project(states)[0].files[0].shown, str(error)))
+            problems.append(ToolProblem(self._trust.of_project(states)[0].files[0].shown, str(error)))
         for folder, state in zip(self._folders, states, strict=True):
             wanted = folder.place == "user" or trusted
             files += state.files if wanted else ()
@@ -366,28 +385,7 @@ class ToolCatalog(ToolRegistry):
                 problems.append(ToolProblem(agent.where, text))
         self._described = tuple(agents.values())
         self._states, self._problems, self._untrusted = states, tuple(problems), tuple(untrusted)
-        self._listed = self._digest(states)
-
-    def _of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
-        """Return the project's folders that have files."""
-        pairs = zip(self._folders, states, strict=True)
-        return [state for folder, state in pairs if folder.place == "project" and state.files]
-
-    def _digest(self, states: Sequence[FolderState]) -> str | None:
-        """Return the digest that is trusted, over all of the project's folders; None if they are empty."""
-        digests = [state.digest for state in self._of_project(states)]
-        if len(digests) < 2:
-            return digests[0] if digests else None
-        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
-
-    def _is_trusted(self, states: Sequence[FolderState]) -> bool:
-        """Whether the digest is trusted. Raises ConfigError if the record of it is damaged."""
-        digest = self._digest(states)
-        if digest is None:
-            return True
-        if self._accept_first:
-            self._accept_first, self._accepted = False, digest
-        return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
+        self._listed = self._trust.digest(states)
 
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
@@ -457,10 +455,6 @@ class ToolCatalog(ToolRegistry):
         return problems
 
 
-def _meant(rule: Rule, names: Collection[str]) -> str:
-    return nearest_or_all(rule.tool, names, lambda tool: str(replace(rule, tool=tool)), most=1)
-
-
 def _refusal(tool: Named, taken: Mapping[str, Named]) -> str | None:
     """Return why the tool cannot be used together with those in `taken`, by name, as a sentence; None if it can."""
     if _NAME.fullmatch(tool.name) is None:
@@ -490,7 +484,7 @@ def _without_doubles(
         if why is None and tool.name in reserved and tool.source != "builtin" and not in_place:
             why = f"the tool {tool.name} of {tool.origin or tool.source} is refused: a built-in tool has that name"
         if why is not None:
-            problems.append(ToolProblem(tool.origin or tool.source, why))
+            problems.append(ToolProblem(tool.origin or tool.source, why, partial=True))
             continue
         taken[tool.name] = tool
         kept.append(tool)

@@ -1,16 +1,17 @@
-"""Reads folders of tool files, each file once and never through a link."""
+"""Reads folders of tool files, each file once and never through a link, and knows whether a project's are trusted."""
 
 import errno
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import ToolProblem
+from codeagent.core.toolbox import ToolProblem, TrustBook
 from codeagent.disk.opens import open_below, open_folder, read_regular
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class NarrowedTools:
             for name in found.unnarrowed:
                 self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}")
                 text = f"{name} is refused until this is fixed: the file narrows it"
-                problems.append(ToolProblem(errors[0].where, text))
+                problems.append(ToolProblem(errors[0].where, text, partial=True))
         lost = {
             name: shown
             for name, shown in self._files.items()
@@ -76,7 +77,8 @@ class NarrowedTools:
         }
         for name, shown in lost.items():
             self.refused.setdefault(name, f"{name} is refused until {shown}, which narrows it, is trusted and readable")
-            problems.append(ToolProblem(shown, f"{name} is refused until this is trusted and readable: it narrows it"))
+            text = f"{name} is refused until this is trusted and readable: it narrows it"
+            problems.append(ToolProblem(shown, text, partial=True))
         tools = ((file.shown, tool) for file, found in loaded.items() for tool in found.tools)
         self._files = lost | {tool.name: shown for shown, tool in tools if tool.in_place_of is not None}
         return problems
@@ -197,14 +199,59 @@ class ToolFolder:
                 continue
             files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self.place))
         if len(names) > MOST_FILES:
-            problems.append(
-                ToolProblem(self._shown(""), f"only the first {MOST_FILES} of {len(names)} files are loaded")
-            )
+            text = f"only the first {MOST_FILES} of {len(names)} files are loaded"
+            problems.append(ToolProblem(self._shown(""), text, partial=True))
         return FolderState(tuple(files), tuple(problems))
 
     def _shown(self, name: str) -> str:
         inner = Path(*self._parts, name)
         return str(inner if self.place == "project" else self._base / inner)
+
+
+class ProjectTrust:
+    """The trust in the files of a project's folders, given to all of them together as they are."""
+
+    def __init__(self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool) -> None:
+        """`book` keeps it; if it is None, nothing is trusted. `accept`: the files first asked about are trusted without
+        being kept."""
+        self._folders = folders
+        self._book = book
+        self._accept_first = accept
+        self._accepted: str | None = None
+
+    def of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
+        """Return the states of the project's folders that have files; there is a state for each folder."""
+        pairs = zip(self._folders, states, strict=True)
+        return [state for folder, state in pairs if folder.place == "project" and state.files]
+
+    def digest(self, states: Sequence[FolderState]) -> str | None:
+        """Return the digest that is trusted, over all of the project's folders; None if they are empty."""
+        digests = [state.digest for state in self.of_project(states)]
+        if len(digests) < 2:
+            return digests[0] if digests else None
+        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    def holds(self, states: Sequence[FolderState]) -> bool:
+        """Whether the files are trusted as they are. Raises ConfigError if the record of it is damaged."""
+        digest = self.digest(states)
+        if digest is None:
+            return True
+        if self._accept_first:
+            self._accept_first, self._accepted = False, digest
+        return digest == self._accepted or (self._book is not None and self._book.trusts(digest))
+
+    def give(self, digest: str | None) -> None:
+        """Trust these files, also in later sessions. Blocks. Raises ConfigError."""
+        if self._book is None:
+            raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
+        if digest is not None:
+            self._book.trust(digest)
+
+    def take_back(self) -> None:
+        """Stop trusting any files. Blocks. Raises ConfigError."""
+        self._accepted, self._accept_first = None, False
+        if self._book is not None:
+            self._book.forget()
 
 
 def _stamp(folder: int, name: str) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -12,7 +12,9 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Tool, ToolDefinition
+from codeagent.core.toolbox import ToolProblem
 
 LONGEST_QUOTE = 200
 _MOST_NAMED = 40
@@ -244,6 +246,27 @@ class Definitions:
 
             self._sizes[tool] = definition_bytes(self.of(tool))
         return self._sizes[tool]
+
+    def fitting(self, tools: Mapping[Tool[Any], str]) -> tuple[dict[Tool[Any], str], list[ToolProblem]]:
+        """Return the tools whose definitions fit together, the first ones first, and a problem for the others.
+
+        `tools`: each with the name of its source.
+        """
+        left = self.room
+        kept: dict[Tool[Any], str] = {}
+        out: dict[str, list[Tool[Any]]] = {}
+        for tool, source in tools.items():
+            size = self.size(tool)
+            if size <= left:
+                kept[tool] = source
+                left -= size
+            else:
+                out.setdefault(source, []).append(tool)
+        return kept, [ToolProblem(source, self._too_long(ones), partial=True) for source, ones in out.items()]
+
+    def _too_long(self, tools: Sequence[Tool[Any]]) -> str:
+        names, size = one_line(", ".join(tool.name for tool in tools), 200), sum(map(self.size, tools))
+        return f"the definitions of {names} take {size:,} bytes too many; all definitions may take {self.room:,}"
 
 
 def terse(node: Any) -> Any:

@@ -42,6 +42,8 @@ class Listing:
     """One line for the model that says what these tools are good for."""
     instructions: Callable[[str], str] | None = None
     """Returns, once for each agent, instructions for using the tools; see `tools.mcp.source`."""
+    prefix: str = ""
+    """The beginning of the names of all its tools, also of those that are not listed yet; empty if it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -197,8 +197,18 @@ class Toolsets:
     @property
     def names_known(self) -> bool:
         """Whether every source has listed its tools."""
-        listings = (run.listing for run in self._runs.values())
-        return all(one.state == "ready" or (one.state == "waiting" and one.tools) for one in listings)
+        return not any(self._unlisted())
+
+    def may_have(self, name: str) -> bool:
+        """Whether a name or pattern may be that of a tool of a source that has not listed its tools."""
+        from codeagent.tools.misnamed import may_begin  # few conversations have a list of tools
+
+        return any(may_begin(name, listing.prefix) for listing in self._unlisted())
+
+    def _unlisted(self) -> Iterator[Listing]:
+        for listing in (run.listing for run in self._runs.values()):
+            if listing.state != "ready" and not (listing.state == "waiting" and listing.tools):
+                yield listing
 
     @property
     def known(self) -> frozenset[str]:
@@ -344,11 +354,13 @@ class Toolsets:
             if self._is_off(source, name):
                 continue
             if len(tools) >= MOST_IN_USE:
-                problems.append(ToolProblem(source, f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"))
+                text = f"at most {MOST_IN_USE} tools of sets can be on: {name} is not"
+                problems.append(ToolProblem(source, text, partial=True))
                 break
             if (tool := self._get(source, name, problems)) is not None:
                 tools[tool] = source
-        return self._fitting(tools, problems), tuple(problems)
+        kept, too_long = self.definitions.fitting(tools)
+        return kept, (*problems, *too_long)
 
     def _is_off(self, source: str, tool: str) -> bool:
         """Whether the latest choice about the tool turned it off."""
@@ -362,25 +374,6 @@ class Toolsets:
         )
         latest = next(about, None)
         return latest is not None and not latest.on
-
-    def _fitting(self, tools: dict[Tool[Any], str], problems: list[ToolProblem]) -> dict[Tool[Any], str]:
-        """Return the tools whose definitions fit together, the first ones first; the others are a problem."""
-        left = self.definitions.room
-        kept: dict[Tool[Any], str] = {}
-        out: dict[str, list[Tool[Any]]] = {}
-        for tool, source in tools.items():
-            size = self.definitions.size(tool)
-            if size <= left:
-                kept[tool] = source
-                left -= size
-            else:
-                out.setdefault(source, []).append(tool)
-        for source, ones in out.items():
-            names = one_line(", ".join(tool.name for tool in ones), 200)
-            size = sum(map(self.definitions.size, ones))
-            room = f"all definitions may take {self.definitions.room:,}"
-            problems.append(ToolProblem(source, f"the definitions of {names} take {size:,} bytes too many; {room}"))
-        return kept
 
     async def lend(self, names: Iterable[str], known: Collection[str]) -> tuple[Tool[Any], ...]:
         """Return the tools of toolsets that match these names or patterns, on or not; starts their sources and waits.
@@ -400,10 +393,9 @@ class Toolsets:
                     continue
                 if (found := self._get(one.source, tool.name, [])) is not None and len(lent) < MOST_IN_USE:
                     lent[tool.name] = found
-        problems: list[ToolProblem] = []
-        self._fitting(dict.fromkeys(lent.values(), "its tools"), problems)
-        if problems:
-            raise CodeagentError(f"{problems[0].text}; name fewer in the agent's file, nothing was started")
+        _, too_long = self.definitions.fitting(dict.fromkeys(lent.values(), "its tools"))
+        if too_long:
+            raise CodeagentError(f"{too_long[0].text}; name fewer in the agent's file, nothing was started")
         return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
@@ -422,11 +414,13 @@ class Toolsets:
             if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
                 raise ValueError("the schema of its arguments is not that of an object")  # it would break every request
         except Exception as error:  # a plug-in may raise anything
-            problems.append(ToolProblem(source, f"{name} cannot be used: {one_line(str(error), 400)}"))
+            text = f"{name} cannot be used: {one_line(str(error), 400)}"
+            problems.append(ToolProblem(source, text, partial=True))
             return None
         if tool.name == name:
             return tool
-        problems.append(ToolProblem(source, f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}"))
+        text = f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}, and so is not in use"
+        problems.append(ToolProblem(source, text, partial=True))
         return None
 
     @property

@@ -1,6 +1,7 @@
 """A misspelt tool in the list of an agent, a recipe or a group stops it: it never means no tool, or every one."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -112,3 +113,47 @@ def test_the_check_of_a_recipe_names_a_misspelt_tool(product: Product) -> None:
     done = product.call("recipes", "check", ".codeagent/commands/look.md")
     assert done.code == 2
     assert done.err.endswith("look.md: tools of step 1: no tool is named raed; did you mean read?\n")
+
+
+def server(product: Product) -> None:
+    """Configure a server that cannot list its tools."""
+    file = product.home / "config/codeagent/mcp.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"silent": {"command": "false", "where": "machine"}}}))
+
+
+def yaml_tool(product: Product) -> None:
+    put(product, ".codeagent/tools/count.yaml", TOOL)
+
+
+def broken_agent(product: Product) -> None:
+    put(product, ".codeagent/agents/a.md", "no front matter")
+    product.call("tools", "trust")
+
+
+@pytest.mark.parametrize("beside", [server, yaml_tool, broken_agent])
+def test_a_misspelt_name_in_the_list_of_tools_runs_nothing_whatever_else_there_is(
+    product: Product, beside: Callable[[Product], None]
+) -> None:
+    beside(product)
+    model = product.script(say("looked"))
+    done = product.run(model, "--tools", "raed,list")
+    assert (done.code, done.out) == (2, "")
+    assert "raed in the list of allowed tools is not a tool; did you mean read? Nothing was run" in done.err
+    assert product.sessions == []
+    listed = product.call("tools", "list", "--tools", "raed,list")
+    assert listed.code == 2 and "did you mean read?" in listed.err
+
+
+def test_a_name_that_a_server_or_a_file_may_still_bring_is_not_misspelt(product: Product) -> None:
+    server(product)
+    yaml_tool(product)
+    done = product.run(product.script(say("looked")), "--tools", "read,mcp__silent__look,mcp__s*,count")
+    assert done.out == "looked\n", done.err
+
+
+def test_a_list_with_a_tool_of_a_server_that_waits_for_trust_says_so(product: Product) -> None:
+    put(product, ".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "true"}}}))
+    done = product.run(product.script(say("looked")), "--tools", "read,mcp__theirs__look")
+    assert done.code == 2
+    assert "Nothing was run; .mcp.json: " in done.err and "theirs; /mcp, or codeagent mcp list" in done.err

@@ -74,7 +74,7 @@ async def test_an_image_is_saved_beside_the_log_and_its_path_is_told(product: Pr
         assert image.read_bytes().startswith(b"\x89PNG") and image.stat().st_mode & 0o077 == 0
     assert PNG not in json.dumps(product.log())
     assert {"type": "image_generation_call", "id": "ig_1"} in server.requests[1].body["input"]
-    assert {"type": "image_generation"} not in server.requests[1].body["tools"]
+    assert {"type": "image_generation"} in server.requests[1].body["tools"]
 
 
 @pytest.mark.parametrize(

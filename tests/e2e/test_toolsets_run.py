@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import LONG_PATH, Product, calls, of, results, say, text_of
+from tests.e2e.product import LONG_PATH, Done, Product, calls, of, results, say, text_of
 
 SOURCE = """\
 from pathlib import Path
@@ -322,7 +322,7 @@ def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) ->
     done = subprocess.run(command, cwd=product.workspace, env=folders, capture_output=True, text=True, timeout=100)
     loaded = set(done.stdout.split())
     assert "codeagent.tools.toolsets" in loaded
-    sets = {"builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
+    sets = {"misnamed", "builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
     assert loaded.isdisjoint({*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"})
 
 
@@ -337,3 +337,36 @@ def test_an_agent_has_the_tools_of_sets_that_its_file_names_while_its_parent_has
     done = product.run(model, "--output", "jsonl")
     texts = [text_of(one) for one in results(done.events) if one["agent"] == "main"]
     assert texts[1] == "so it rains" and 'toolset_use(name="weather") turns it on' in texts[2]
+
+
+FETCH = ("web_fetch", {"url": "http://127.0.0.1:9/"})
+
+
+def was_in_use(done: Done) -> bool:
+    return "Tool not" not in text_of(results(done.events)[0])
+
+
+def test_a_set_that_a_flag_turned_on_is_on_again_in_a_continued_session(product: Product) -> None:
+    model = product.script(calls(FETCH), calls(("weather_today", {})), say("done"))
+    for arguments in (("--toolset", "web", "--toolset", "weather"), ("--continue",), ("--continue",)):
+        done = product.run(model, "--output", "jsonl", *arguments)
+        assert was_in_use(done) and text_of(results(done.events)[1]) == "it rains", arguments
+
+
+def test_a_set_that_was_turned_off_stays_off_until_a_flag_turns_it_on(product: Product) -> None:
+    off = calls(("toolset_use", {"name": "web", "do": "off"}))
+    assert product.run(product.script(off, say("off")), "--toolset", "web").code == 0
+    model = product.script(calls(FETCH), say("done"))
+    for arguments, on in (((), False), (("--toolset", "web"), True), ((), True)):
+        done = product.run(model, "--output", "jsonl", "--continue", *arguments)
+        assert was_in_use(done) == on, arguments
+
+
+def test_a_set_that_only_the_settings_turned_on_is_gone_with_them(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[toolsets]\nuse = ["web"]\n')
+    model = product.script(calls(FETCH), say("done"))
+    assert was_in_use(product.run(model, "--output", "jsonl"))
+    config.write_text("")
+    assert not was_in_use(product.run(model, "--output", "jsonl", "--continue"))

@@ -109,18 +109,51 @@ def test_a_broken_file_is_a_problem_with_its_line_and_no_agent(text: str, proble
     assert problem in str(loaded.problems[0]), str(loaded.problems[0])
 
 
+def listed(*agents: AgentDefinition) -> list[str]:
+    children = Children()
+    children.definitions = agents
+    return AgentTool(children).description.partition("Agents:\n")[2].split("\n")
+
+
 def test_the_tool_names_the_agents_that_there_are_now() -> None:
     children = Children()
     tool = AgentTool(children)
-    assert tool.description.endswith("Agents: general (any task, with your tools).")
+    assert tool.description.endswith("Agents:\n- general: any task, with your tools")
     children.definitions = (AgentDefinition("reviewer", "reviews"), *children.definitions)
-    assert "Agents: reviewer (reviews); general (" in tool.description
+    assert tool.description.endswith("Agents:\n- reviewer: reviews\n- general: any task, with your tools")
 
 
-@for_each("number", [1, 2, 3, 5, 10, 40])
-def test_however_many_agents_there_are_their_list_stays_short(number: int) -> None:
+@for_each("number", [1, 2, 3, 5, 10, 20, 40])
+def test_each_agent_has_a_line_with_its_name_and_what_it_is_good_for(number: int) -> None:
+    agents = [AgentDefinition(f"test-writer-{each:02}", f"writes tests {each} " * 40) for each in range(number)]
+    lines = listed(*agents)
+    assert len("\n".join(lines)) <= 2_000
+    for line, agent in zip(lines, agents, strict=True):
+        name, _, about = line.removeprefix("- ").partition(": ")
+        assert name == agent.name and agent.description.startswith(about[:-1]) and len(about) >= 24
+
+
+def test_what_short_descriptions_leave_belongs_to_the_long_ones() -> None:
+    short = [AgentDefinition(f"short-{each}", "looks") for each in range(9)]
+    *others, long = listed(*short, AgentDefinition("long", "knows " * 170))
+    assert others == [f"- {agent.name}: looks" for agent in short]
+    assert 1_015 <= len(long) <= 1_030
+
+
+def test_of_very_many_agents_the_last_are_named_whole_and_described_by_info() -> None:
+    agents = [AgentDefinition(f"specialist-of-the-language-{each:03}", "knows it " * 20) for each in range(200)]
+    *lines, rest = listed(*agents)
+    assert len(lines) >= 25 and len("\n".join(lines)) <= 2_000 and len(rest) <= 1_000
+    start, _, names = rest.partition(": ")
+    assert start == f"- and {200 - len(lines)} more, which info describes"
+    *whole, end = names.split(", ")
+    assert end == "…" and whole == [agent.name for agent in agents[len(lines) : len(lines) + len(whole)]]
+
+
+@for_each(("words", "told"), [(3, False), (250, True)])
+def test_info_tells_of_agents_what_their_lines_have_no_room_for(words: int, told: bool) -> None:
     children = Children()
-    children.definitions = tuple(AgentDefinition(f"agent-{each:02}", "reviews " * 40) for each in range(number))
-    listed = AgentTool(children).description.partition("Agents: ")[2]
-    assert len(listed) <= 111 and listed.startswith("agent-00")
-    assert ("reviews" in listed) == (number <= 3)
+    children.definitions = tuple(AgentDefinition(f"agent-{each}", "four " * words + f"end {each}") for each in range(5))
+    said = AgentTool(children).documentation
+    assert bool(said) == told
+    assert not told or "end 4" in said

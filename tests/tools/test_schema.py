@@ -111,6 +111,13 @@ def test_arguments_are_carried_as_they_came_with_the_defaults_filled_in() -> Non
     assert args.model_dump() == {"path": "ab", "where": {"file": "f", "line": 1}, "ratio": 1.5, "count": 3}
 
 
+def test_whoever_has_the_defaults_is_given_only_what_was_said_and_what_is_required() -> None:
+    tool = Schemed({**SCHEMA, "required": ["path", "count"]})
+    tool.has_defaults = True
+    args = parse_arguments(tool, '{"path": "ab", "where": {"file": "f"}}')
+    assert args.model_dump() == {"path": "ab", "where": {"file": "f"}, "count": 3}
+
+
 def test_names_that_mean_something_to_the_carrier_are_arguments_like_others() -> None:
     names = ["model_dump", "model_config", "__class__", "self", "schema", "_x", "copy"]
     schema: dict[str, object] = {"type": "object", "properties": {name: {"type": "string"} for name in names}}

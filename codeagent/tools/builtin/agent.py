@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Annotated, Any
 
 from codeagent.core.agents import AgentDefinition, Agents
@@ -16,12 +17,14 @@ from codeagent.tools.schema import faults_of, problems_of
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
-    "a JSON Schema. Agents: "
+    "a JSON Schema. Agents:\n"
 )
-_WIDTH, _NARROWEST = 60, 15
-"""Characters for an agent's description; if there is less room, only names are given."""
-_ROOM = 110
-"""Characters for all agents, to keep the first request small."""
+_ROOM = 2_000
+"""Characters for the lines of all agents, which every request repeats."""
+_NARROWEST = 24
+"""Characters of a description by which an agent can still be chosen; a longer one is never cut below this."""
+_NAMES_ROOM = 1_000
+"""Characters for the names of agents that have no line of their own."""
 _TARGET = 200
 _FENCE = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
 
@@ -49,12 +52,12 @@ class AgentTool(Tool[AgentArgs]):
 
     @property
     def description(self) -> str:  # type: ignore[override]  # the agents that it names change with their files
-        agents = self._agents.definitions
-        names = ", ".join(one.name for one in agents)
-        width = min(_WIDTH, (_ROOM - len(names)) // max(1, len(agents)) - len(" ()"))
-        if width < _NARROWEST:
-            return f"{_ABOUT}{one_line(names, _ROOM)}."
-        return f"{_ABOUT}{'; '.join(f'{one.name} ({one_line(one.description, width)})' for one in agents)}."
+        return f"{_ABOUT}{_lines(self._agents.definitions)}"
+
+    @property
+    def documentation(self) -> str:  # type: ignore[override]  # as above
+        whole = "\n".join(_line(one, len(one.description)) for one in self._agents.definitions)
+        return "" if whole == _lines(self._agents.definitions) else whole
 
     def access(self, args: AgentArgs, workspace: Workspace) -> Access:
         found = next((one for one in self._agents.definitions if one.name == args.name), None)
@@ -84,6 +87,41 @@ class AgentTool(Tool[AgentArgs]):
         said = json.dumps(schema, ensure_ascii=False)
         task = f"{args.task}\n\nYour last message must be nothing but JSON that fits this JSON Schema:\n{said}"
         return await self._agents.run(args.name, task, lambda text: _misfit(schema, text), ctx)
+
+
+def _lines(agents: Sequence[AgentDefinition]) -> str:
+    """Return a line for each agent, with as much of its description as there is room for."""
+    least = accumulate(len(_line(one, _NARROWEST)) + 1 for one in agents)
+    named = agents[: sum(size <= _ROOM for size in least)]
+    room = _ROOM - sum(len(_line(one, 0)) + 1 for one in named)
+    width = _shared(room, [len(one.description) for one in named])
+    lines = [_line(one, width) for one in named]
+    return "\n".join([*lines, _rest(agents[len(named) :])] if len(named) < len(agents) else lines)
+
+
+def _line(agent: AgentDefinition, width: int) -> str:
+    return f"- {agent.name}: {one_line(agent.description, width) if width else ''}"
+
+
+def _shared(room: int, lengths: Sequence[int]) -> int:
+    """Return the width to which texts of these lengths are cut to fit together: the short ones stay whole."""
+    left = room
+    for at, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - at)
+        if length > share:
+            return share
+        left -= length
+    return max(lengths, default=0)
+
+
+def _rest(agents: Sequence[AgentDefinition]) -> str:
+    """Return a line with the names of agents for which there is no room, each one whole."""
+    start, end = f"- and {len(agents)} more, which info describes: ", "…"
+    names = ", ".join(one.name for one in agents)
+    room = _NAMES_ROOM - len(start)
+    if len(names) > room:
+        names = f"{names[: room - len(end)].rpartition(', ')[0]}, {end}"
+    return f"{start}{names}"
 
 
 def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:

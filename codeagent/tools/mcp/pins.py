@@ -12,7 +12,8 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.mcp import ServerConfig
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
 from codeagent.tools.mcp.offer import Statement
@@ -22,6 +23,8 @@ _LONGEST_TEXT = 4_000
 """Characters kept of each statement, to be compared with a later one."""
 FILES = "the files of its program"
 """The name under which all of them are shown."""
+_MOST_NAMED = 10
+"""Changes that are reported one by one."""
 _LARGEST_PROGRAM = 16 << 20
 _MOST_SHOWN = 256 * 1024
 """Characters of changed files that are shown; of more, only the names."""
@@ -46,6 +49,20 @@ class Pinned:
 
     agreed: tuple[Statement, ...] = ()
     changed: tuple[Changed, ...] = field(default=())
+
+
+def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProblem]:
+    """Return a problem for each change, so that each is reported once and by its name; many are counted."""
+    how = f"codeagent mcp test {server} shows the difference"
+    problems = []
+    for change in changes[:_MOST_NAMED]:
+        why = "it has changed" if change.before else "it is new or has changed"
+        text = f"{one_line(change.now.name, 100)}: not used until you agree, because {why}; {how}"
+        problems.append(ToolProblem(server, text, partial=True))
+    if len(changes) > _MOST_NAMED:
+        text = f"and {len(changes) - _MOST_NAMED} more: not used until you agree; {how}"
+        problems.append(ToolProblem(server, text, partial=True))
+    return problems
 
 
 class PinFile:

@@ -82,6 +82,7 @@ class ServerTool(Tool[OpenArgs]):
 
     source = "mcp"
     Args = OpenArgs
+    has_defaults = True
 
     def __init__(self, offered: OfferedTool, server: CallsServer) -> None:
         self.name = offered.name

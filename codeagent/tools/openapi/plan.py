@@ -68,7 +68,8 @@ class Body:
     encoding: dict[str, Style] = field(default_factory=dict)
     """How the properties of a form are serialised, if the document says so."""
     files: frozenset[str] = frozenset()
-    """The properties of a multipart body that are files, or lists of them."""
+    """The properties of a multipart body that are files, or lists of them. A body of the kind `text` is a file itself,
+    or a text."""
 
 
 @dataclass(frozen=True)
@@ -153,16 +154,19 @@ def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     numbered = (f"{plain[: _LONGEST_NAME - 6]}_{number}" for number in count(2))
     names = chain((plain, f"{place}_{plain}"[:_LONGEST_NAME]), numbered)
     argument = next(one for one in names if one not in taken and one != BODY)
-    style = node.get("style")
-    if style not in _STYLES[place]:
-        style = _STYLES[place][0]
-    explode = node.get("explode")
-    exploded = explode if isinstance(explode, bool) else style == "form"
     content = node.get("content")
-    media = next(iter(content), "") if isinstance(content, dict) else ""
+    media = str(next(iter(content), "")) if isinstance(content, dict) else ""
+    return ApiParameter(
+        argument, name, place, _style(node, place, media), place == "path" or node.get("required") is True
+    )
+
+
+def _style(node: dict[str, Any], place: str, media: str = "") -> Style:
+    """Return the style that a parameter or an encoding says, or the default."""
+    style = node.get("style") if node.get("style") in _STYLES[place] else _STYLES[place][0]
+    explode = node.get("explode")
     reserved = place == "query" and node.get("allowReserved") is True  # in a path, a / would lead elsewhere
-    written = Style(str(style), exploded, reserved, str(media))
-    return ApiParameter(argument, name, place, written, place == "path" or node.get("required") is True)
+    return Style(str(style), explode if isinstance(explode, bool) else style == "form", reserved, media)
 
 
 def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
@@ -183,18 +187,20 @@ def _body(document: ApiDocument, raw: dict[str, Any], schemas: Schemas) -> tuple
     content = node.get("content")
     if not isinstance(content, dict) or not content:
         return None, {}
-    found = min(content, key=lambda media: _KINDS.index(_kind(media)))
-    kind, media = _kind(found), content[found]
+    found = min(content, key=lambda media: _KINDS.index(kind_of(media)))
+    kind, media = kind_of(found), content[found]
     media = media if isinstance(media, dict) else {}
     schema = schemas.converted(media.get("schema"))
     if kind == "text":
-        schema = {"type": "string"} | ({"description": schema["description"]} if "description" in schema else {})
+        about = {key: schema[key] for key in ("description",) if key in schema}
+        file = _file("type") if "*" in found else _file()
+        schema = {"anyOf": [{"type": "string"}, file], **about}
     files: frozenset[str] = frozenset()
     if kind == "multipart" and isinstance(properties := schema.get("properties"), dict):
         given = {name: _file_or(one) for name, one in properties.items()}
         files = frozenset(name for name, one in given.items() if one is not properties[name])
         schema = {**schema, "properties": given}
-    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding")), files)
+    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding"), kind), files)
     said = described(node)
     return body, {**schema, "description": said} if said else schema
 
@@ -203,24 +209,29 @@ _KINDS: tuple[BodyKind, ...] = ("json", "form", "multipart", "text")
 """The best first."""
 
 
-def _kind(media: str) -> BodyKind:
+def kind_of(media: str) -> BodyKind:
+    """Return how a body of this media type is written."""
     kind = media.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json") or kind in ("*/*", "application/*"):
         return "json"
     return {"application/x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}.get(kind, "text")  # type: ignore[return-value]  # mypy widens the values of a dict
 
 
-def _encoding(node: Any) -> dict[str, Style]:
+def _encoding(node: Any, kind: BodyKind) -> dict[str, Style]:
+    """Return how properties are written of which the document says it.
+
+    In a form, a media type is ignored beside a style, as the specification says.
+    """
     found: dict[str, Style] = {}
     for name, one in node.items() if isinstance(node, dict) else ():
-        if isinstance(one, dict):
-            style = one.get("style")
-            media = one.get("contentType")
-            style = style if style in _STYLES["query"] else "form"
-            explode = one.get("explode")
-            exploded = explode if isinstance(explode, bool) else style == "form"
-            written = str(media).partition(",")[0].strip() if isinstance(media, str) else ""
-            found[str(name)] = Style(str(style), exploded, one.get("allowReserved") is True, written)
+        if not isinstance(one, dict):
+            continue
+        given = one.get("contentType")
+        media = given.partition(",")[0].strip() if isinstance(given, str) else ""
+        if kind == "form" and not one.keys().isdisjoint(("style", "explode", "allowReserved")):
+            found[str(name)] = _style(one, "query")
+        elif media:
+            found[str(name)] = Style("form", True, media=media)
     return found
 
 
@@ -235,17 +246,23 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
     is_file = schema.get("format") in ("binary", "byte", "base64") or "contentMediaType" in schema
     if schema.get("type") != "string" or not is_file:
         return schema
-    file = {
+    said = {"description": schema["description"]} if "description" in schema else {}
+    return {"anyOf": [{"type": "string"}, _file("filename", "type")], **said}
+
+
+def _file(*more: str) -> dict[str, Any]:
+    """Return the schema of a file; `more` of what may be said of it."""
+    said = {"filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"}}
+    return {
         "type": "object",
         "properties": {
-            "text": {"type": "string"}, "base64": {"type": "string"},
+            "text": {"type": "string"},
+            "base64": {"type": "string"},
             "path": {"type": "string", "description": "The path of a file in the workspace"},
-            "filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"},
+            **{name: said[name] for name in more},
         },
         "additionalProperties": False,
-    }  # fmt: skip
-    said = {"description": schema["description"]} if "description" in schema else {}
-    return {"anyOf": [{"type": "string"}, file], **said}
+    }
 
 
 def security_of(document: ApiDocument, raw: dict[str, Any], *, every: bool = False) -> tuple[tuple[Scheme, ...], ...]:

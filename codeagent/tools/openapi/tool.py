@@ -1,7 +1,6 @@
 """A tool for each operation of a document, and how any request to its server is addressed, shown and sent."""
 
 import asyncio
-import hashlib
 import json
 import posixpath
 import re
@@ -13,24 +12,13 @@ from urllib.parse import unquote
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
 from codeagent.core.hosts import is_loopback
-from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.policy import ApprovalKey, EquivalentCall
-from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.tool import (
-    BaseChanged,
-    Denied,
-    InvalidArgs,
-    OpenArgs,
-    Preview,
-    Tool,
-    ToolContext,
-    ToolError,
-    ToolResult,
-)
+from codeagent.core.tool import BaseChanged, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolError, ToolResult
+from codeagent.tools.openapi.files import digest_of, paths_in, read_files
 from codeagent.tools.openapi.plan import BODY, Plan, Scheme
 from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, pairs_of, path_of, query_of
-from codeagent.tools.web.client import LARGEST_REQUEST, WebClient, WebRequest
+from codeagent.tools.web.client import WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
 from codeagent.tools.web.result import result_of
 from codeagent.tools.web.secrets import SecretBook, basic
@@ -133,7 +121,6 @@ class OperationTool(Tool[OpenArgs]):
         self.origin = f"{title or caller.document}: {operation.method} {operation.path}"
         self.restricted = {"hosts": (server.place,)}
         self._plan = plan
-        self._files = _file_fields(plan)
         self._server = server
         self._caller = caller
 
@@ -143,7 +130,7 @@ class OperationTool(Tool[OpenArgs]):
         Rules that keep a file from `read` keep it from being sent.
         """
         given = _given(args)
-        paths = tuple(posixpath.normpath(path) for path in _paths(self._plan, given))
+        paths = tuple(posixpath.normpath(path) for path in paths_in(self._plan, given))
         does = (EquivalentCall("read", ApprovalKey("path", paths)),) if paths else ()
         why = self._caller.sensitive(self._server, self._plan.security)
         return replace(self._key(given), does=does, sensitive=why)
@@ -167,35 +154,20 @@ class OperationTool(Tool[OpenArgs]):
         notes += self._caller.notes(self._plan.security)
         cookie, body = headers_of(self._plan, given).get("Cookie", ""), _given(args).get(BODY)
         shown = request_preview(self._request(given), notes, cookie, body)
-        return replace(shown, base=_digest(files))
+        return replace(shown, base=digest_of(files))
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
         given, files = await self._with_files(_given(args), ctx)
-        if ctx.base is not None and ctx.base != _digest(files):
+        if ctx.base is not None and ctx.base != digest_of(files):
             raise BaseChanged
         cookie = headers_of(self._plan, given).get("Cookie", "")
         return await self._caller.send(self._server, self._request(given), self._plan.security, cookie)
 
     async def _with_files(self, given: dict[str, Any], ctx: ToolContext) -> tuple[dict[str, Any], list[FilePart]]:
         """Return the arguments with the contents of named files, and these files. Raises ToolError, WorkspaceError."""
-        if not _paths(self._plan, given):
+        if not paths_in(self._plan, given):
             return given, []
-        files: list[FilePart] = []
-
-        def filled(value: Any) -> Any:
-            if isinstance(value, list):
-                return [filled(one) for one in value]
-            if _path_in(value) is None:
-                return value
-            room = LARGEST_REQUEST - sum(len(one.content) for one in files)
-            files.append(_read_file(value, ctx.workspace, room))
-            return files[-1]
-
-        def fill() -> dict[str, Any]:
-            fields = given[BODY].items()
-            return {name: filled(one) if name in self._files else one for name, one in fields}
-
-        return {**given, BODY: await asyncio.to_thread(fill)}, files
+        return await asyncio.to_thread(read_files, self._plan, given, ctx.workspace)
 
     def _request(self, given: Mapping[str, Any]) -> WebRequest:
         """Raises InvalidArgs."""
@@ -237,51 +209,6 @@ def url_below(server: WebUrl, path: str, query: str) -> WebUrl:
 def request_key(method: str, url: WebUrl) -> ApprovalKey:
     runs = (url.place, url.host, f"{method} {url}", str(url))
     return ApprovalKey("text", (f"{method} {url.path}",), runs=runs, server=url.place)
-
-
-def _file_fields(plan: Plan) -> frozenset[str]:
-    return frozenset() if plan.body is None else plan.body.files
-
-
-def _path_in(value: Any) -> str | None:
-    path = value.get("path") if isinstance(value, dict) else None
-    return path if isinstance(path, str) else None
-
-
-def _paths(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the paths of workspace files for a multipart body."""
-    body = given.get(BODY)
-    fields = [body.get(name) for name in sorted(_file_fields(plan))] if isinstance(body, dict) else []
-    values = [one for value in fields for one in (value if isinstance(value, list) else [value])]
-    return tuple(path for path in map(_path_in, values) if path is not None)
-
-
-def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> FilePart:
-    """Read a file of at most `room` bytes by its plain path, opened inside the workspace. Blocks.
-
-    Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError, WorkspaceError.
-    """
-    given = str(value["path"])
-    path = workspace.relative(given)
-    if path != posixpath.normpath(given) or workspace.resolve(path) != path:
-        raise Denied(f"{given} is a link, or not relative to the workspace; give the file's own path. Nothing was sent")
-    if (reason := secret_reason(path)) is not None or protected_part(path) is not None:
-        raise Denied(f"{reason or f'{path} is protected'}; nothing was sent")
-    if "text" in value or "base64" in value:
-        raise InvalidArgs("a file needs path, text or base64: give one of them")
-    with workspace.open(path) as file:
-        content = file.read(room + 1)
-    if len(content) > room:
-        raise InvalidArgs(f"the files are larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
-    return FilePart(path, content, str(value.get("filename") or posixpath.basename(path)), str(value.get("type") or ""))
-
-
-def _digest(files: list[FilePart]) -> str | None:
-    """Return SHA-256 (hex) over paths and contents, which an approval is bound to; None without files."""
-    if not files:
-        return None
-    each = (f"{one.path}\0{hashlib.sha256(one.content).hexdigest()}\n" for one in files)
-    return hashlib.sha256("".join(each).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def request_preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:

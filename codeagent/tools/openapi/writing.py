@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import InvalidArgs
-from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style
+from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style, kind_of
 
 _RESERVED = ":/?@!$'()*,;"
 """Characters that `allowReserved` leaves unencoded, except those that end a value: `&`, `=`, `#`, `+`, brackets."""
@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True)
 class FilePart:
-    """A workspace file, read for a multipart body."""
+    """A workspace file, read for a body."""
 
     path: str
     content: bytes = field(repr=False)
@@ -58,7 +58,7 @@ def query_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
 def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers and the cookies. The caller checks their values."""
     headers = {
-        one.name: json.dumps(value) if one.style.media else _plain_list(value, one.style.explode)
+        one.name: _in_header(value, one.style)
         for one in _given(plan, arguments, "header")
         for value in [arguments[one.argument]]
     }
@@ -93,8 +93,18 @@ def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str
         case "multipart":
             return _multipart(body, _fields(value))
         case "text":
-            media = "application/octet-stream" if "*" in body.media else body.media
-            return str(value).encode("utf-8", "surrogatepass"), media
+            return _raw(body, value)
+
+
+def _raw(body: Body, value: Any) -> tuple[bytes, str]:
+    """Return a text or a file as the whole body. Raises InvalidArgs."""
+    media = "" if "*" in body.media else body.media
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass"), media or "application/octet-stream"
+    if isinstance(value, dict) and value.keys().isdisjoint(_CONTENTS):
+        raise InvalidArgs("the body is a file: give its path, text or base64")
+    kind, _, content = _part(BODY, value, media)
+    return content, kind
 
 
 def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[ApiParameter]:
@@ -108,16 +118,15 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _field_style(body: Body, name: str, value: Any) -> Style:
-    style = body.encoding.get(name) or Style("form", True)
-    nested = isinstance(value, dict) and style.name == "form"
-    return Style(style.name, style.explode, style.reserved, style.media or "application/json") if nested else style
+    said = body.encoding.get(name)
+    return Style("form", True, media="application/json" if isinstance(value, dict) else "") if said is None else said
 
 
 def _pairs(name: str, value: Any, style: Style) -> str:
     """Return encoded `name=value` pairs, joined by `&`, for a query, a cookie or a form."""
     if style.media:
-        return f"{_quoted(name)}={_quoted(_json(value))}"
-    if style.name == "deepObject" and isinstance(value, dict):
+        return f"{_quoted(name)}={_quoted(_in_media(value, style.media))}"
+    if style.name == "deepObject" and isinstance(value, dict | list):
         return "&".join(f"{_quoted(key)}={_quoted(one)}" for key, one in _deep(name, value))
     if style.explode and isinstance(value, dict):
         return "&".join(f"{_quoted(key)}={_text(one, style)}" for key, one in value.items())
@@ -127,12 +136,16 @@ def _pairs(name: str, value: Any, style: Style) -> str:
 
 
 def _deep(name: str, value: Any) -> list[tuple[str, str]]:
-    """Yield `filter[a][b]` and its value, to any depth; a list repeats its name."""
+    """Return `filter[a][b]` and its value, to any depth.
+
+    Of a list, plain values are `a[]`, as nearly every server reads them; of one with objects, each is `a[0]`, `a[1]`.
+    """
     if isinstance(value, dict):
         return [pair for key, one in value.items() for pair in _deep(f"{name}[{key}]", one)]
-    if isinstance(value, list):
-        return [pair for one in value for pair in _deep(name, one)]
-    return [(name, _plain(value))]
+    if not isinstance(value, list):
+        return [(name, _plain(value))]
+    counted = any(isinstance(one, dict | list) for one in value)
+    return [pair for at, one in enumerate(value) for pair in _deep(f"{name}[{at if counted else ''}]", one)]
 
 
 def _styled(name: str, value: Any, style: Style, absent: str) -> str:
@@ -140,7 +153,7 @@ def _styled(name: str, value: Any, style: Style, absent: str) -> str:
     if value is None:
         return absent
     if style.media:
-        return _quoted(_json(value))
+        return _quoted(_in_media(value, style.media))
     match style.name:
         case "label":
             parts = _exploded(value, style) if style.explode else [_joined(value, style, ",")]
@@ -167,6 +180,12 @@ def _joined(value: Any, style: Style, separator: str) -> str:
     return separator.join(_text(one, style) for one in value) if isinstance(value, list) else _text(value, style)
 
 
+def _in_header(value: Any, style: Style) -> str:
+    if not style.media:
+        return _plain_list(value, style.explode)
+    return value if isinstance(value, str) and kind_of(style.media) != "json" else json.dumps(value)
+
+
 def _plain_list(value: Any, explode: bool) -> str:
     """Return the value of a header, which is not encoded."""
     if isinstance(value, dict):
@@ -188,6 +207,10 @@ def _plain(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else _json(value)
+
+
+def _in_media(value: Any, media: str) -> str:
+    return _json(value) if kind_of(media) == "json" else _plain(value)
 
 
 def _json(value: Any) -> str:
@@ -214,7 +237,7 @@ def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
     if isinstance(value, FilePart):
         kind = value.type or media or mimetypes.guess_type(value.filename)[0] or "application/octet-stream"
         return _checked_kind(name, kind), value.filename, value.content
-    if isinstance(value, dict) and value.keys() & {"text", "base64"} and value.keys() <= _FILE:
+    if isinstance(value, dict) and not value.keys().isdisjoint(_CONTENTS) and value.keys() <= _FILE:
         kind = _checked_kind(name, str(value.get("type") or media or "application/octet-stream"))
         filename = str(value.get("filename") or name)
         try:
@@ -237,7 +260,8 @@ def _checked_kind(name: str, kind: str) -> str:
     return kind
 
 
-_FILE = frozenset({"text", "base64", "filename", "type"})
+_CONTENTS = frozenset({"text", "base64"})
+_FILE = _CONTENTS | {"filename", "type"}
 
 
 def _in_quotes(text: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -83,18 +84,28 @@ class Ground:
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_unix_connection(f"/proc/self/fd/{self.folder}/{SOCKET}")
 
-    async def say(self, data: bytes) -> bytes:
-        """All that is answered until the proxy closes, or has said nothing more for a while."""
+    async def say(self, data: bytes, until: bytes = b"") -> bytes:
+        """All that is answered until the proxy closes.
+
+        Once an answer is complete, and ends with `until`, only what follows within a moment is waited for: something
+        that should not come.
+        """
         reader, writer = await self.connect()
         answer = b""
-        with suppress(OSError):
+        with suppress(OSError, TimeoutError):
             writer.write(data)
             await writer.drain()
-            with suppress(TimeoutError):
-                while piece := await asyncio.wait_for(reader.read(65536), 0.3):
-                    answer += piece
+            while piece := await asyncio.wait_for(reader.read(65536), _moment(answer, until)):
+                answer += piece
         writer.close()
         return answer
+
+
+def _moment(answer: bytes, until: bytes) -> float:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    size = re.search(rb"content-length: (\d+)", head.lower())
+    complete = end and answer.endswith(until) and (size is None or len(body) >= int(size[1]))
+    return 0.3 if complete else 60.0
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ async def test_a_request_that_is_allowed_goes_through_it_by_name(tmp_path: Path)
             head, _, behind = upstream.received.partition(b"\r\n\r\n")
             assert head.startswith(b"CONNECT pypi.org:80 HTTP/1.1\r\n") and b"Basic b3du" in head
             assert b"b3du" not in behind and grant.token.encode() not in upstream.received
-            assert (await ground.say(connect(grant, "pypi.org:443") + client_hello("pypi.org"))).endswith(b"ok")
+            assert (await ground.say(connect(grant, "pypi.org:443") + client_hello("pypi.org"), b"ok")).endswith(b"ok")
 
 
 async def test_rules_hold_before_it_is_asked(tmp_path: Path) -> None:

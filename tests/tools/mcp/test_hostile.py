@@ -46,6 +46,10 @@ class Case:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
+def _hashed(name: str) -> str:
+    return f"{re.sub('[^a-z]', '_', name)}-{sha256(name.encode()).hexdigest()[:8]}"
+
+
 FAST = {"start_timeout": 1.0}
 QUICK = {"timeout": 0.5}
 NONE: tuple[Any, ...] = ()
@@ -53,7 +57,7 @@ NONE: tuple[Any, ...] = ()
 CASES = (
     Case("Server"),
     Case("NamedLikeBuiltins", ("bash", "read", "mcp__other__echo")),
-    Case("NamesThatCollapse", ("read-file", "read_file"), problem="another tool of the server is also called"),
+    Case("NamesThatCollapse", ("read-file", "read_file", *map(_hashed, ("read file", "read.file", "a b", "a/b")))),
     Case("OneNameTwice", problem="another tool of the server is also called"),
     Case("UnicodeNames", ("_cho", "_evil", "__31mred", "a_b", "_")),
     Case("EmptyName", ("_",)),

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator
+from hashlib import sha256
+from random import Random
 from typing import Any
 
 import anyio
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.sanitize import visible
-from codeagent.tools.mcp.offer import LONGEST_NAME, clean_name, offer_of
+from codeagent.tools.mcp.offer import LONGEST_NAME, clean_name, names_of, offer_of
 from codeagent.tools.mcp.record import ServerRecord
 from codeagent.tools.mcp.stdio import program_streams
 from codeagent.tools.schema import faults_of, problems_of
@@ -51,6 +53,27 @@ def test_a_name_is_callable_and_only_equal_for_what_looks_equal(one: str, other:
     assert all(name.isascii() and 0 < len(name) <= LONGEST_NAME for name in names)
     if all(raw.isascii() and raw.replace("_", "").replace("-", "").isalnum() for raw in (one, other)):
         assert (names[0] == names[1]) == (one == other)
+
+
+@given(st.lists(st.text(st.sampled_from("ab_. /é"), max_size=3) | st.text(max_size=70), unique=True), st.randoms())
+def test_names_that_are_alike_once_cleaned_stay_apart_in_any_order(raw: list[str], random: Random) -> None:
+    names = names_of("s", raw)
+    assert len(set(names.values())) == len(raw)
+    assert all(name.isascii() and len(name) <= LONGEST_NAME for name in names.values())
+    assert names_of("s", random.sample(raw, len(raw))) == names
+    plain = [name for name in raw if name.isascii() and name.replace("_", "a").isalnum() and len(name) < 50]
+    assert [names[name] for name in plain] == [f"mcp__s__{name}" for name in plain]
+
+
+def test_both_of_two_tools_whose_names_are_alike_can_be_called() -> None:
+    offer = offer_of("s", [{"name": name, "inputSchema": {"type": "object"}} for name in ("a.b", "a b", "a_b", "c.d")])
+    assert [(tool.name, tool.raw_name) for tool in offer.tools] == [
+        ("mcp__s__a_b-" + sha256(b"a.b").hexdigest()[:8], "a.b"),
+        ("mcp__s__a_b-" + sha256(b"a b").hexdigest()[:8], "a b"),
+        ("mcp__s__a_b", "a_b"),
+        ("mcp__s__c_d", "c.d"),
+    ]
+    assert offer.problems == ()
 
 
 @for_each(

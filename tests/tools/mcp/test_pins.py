@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
+from codeagent.agent.emitter import Emitter
+from codeagent.agent.prompt import tell_tools
 from codeagent.core.display import cut
+from codeagent.core.events import Notice
 from codeagent.core.mcp import ServerConfig
+from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.tools.catalog import CatalogChange
 from codeagent.tools.mcp.offer import OfferedTool, offer_of
-from codeagent.tools.mcp.pins import PinFile
+from codeagent.tools.mcp.pins import Changed, PinFile, waiting_problems
+from tests.agent.doubles import MemoryJournal
 from tests.tools.mcp.setting import answer_of, hostile
 
 CONFIG = ServerConfig("s", "program", ("--stdio",))
@@ -91,6 +97,33 @@ def test_many_long_tools_are_kept_without_their_texts(tmp_path: Path) -> None:
     tools = [tool(f"t{number}", "x" * 3000) for number in range(200)]
     PinFile(tmp_path, CONFIG).check(tools)
     assert PinFile(tmp_path, CONFIG).check(tools).agreed == tuple(tools)
+
+
+async def test_a_change_is_reported_under_the_name_of_its_tool_alone(tmp_path: Path) -> None:
+    async with hostile("OneMoreTool", tmp_path) as setting:
+        await answer_of(setting, text="hi")
+        await setting.until(lambda: setting.source.changed)
+        [problem] = setting.source.list().problems
+        change = CatalogChange(problems=(problem, ToolProblem("other", "it ended")))
+        journal = MemoryJournal()
+        tell_tools(change, Emitter(journal))
+    assert [event.text for event in journal.events if isinstance(event, Notice)] == [
+        "hostile: mcp__hostile__more: not used until you agree, because it is new or has changed; codeagent mcp test "
+        "hostile shows the difference",
+        "other: it ended; its tools are not in use",
+    ]
+
+
+def test_each_of_several_changes_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    pins = PinFile(tmp_path, CONFIG)
+    pins.check([tool(), tool("other"), tool("third")])
+    first = pins.check([tool(description="x"), tool("other"), tool("third")]).changed
+    second = pins.check([tool(description="x"), tool("other", "y"), tool("third")]).changed
+    [one], [again, new] = waiting_problems("s", first), waiting_problems("s", second)
+    assert one == again
+    assert new.text.startswith("mcp__s__other: not used until you agree, because it has changed; ")
+    many = waiting_problems("s", [Changed(tool(f"t{number}"), "") for number in range(500)])
+    assert len(many) == 11 and many[-1].text.startswith("and 490 more: not used until you agree")
 
 
 async def test_a_changed_tool_is_withheld_until_the_user_agrees_and_is_then_called(tmp_path: Path) -> None:

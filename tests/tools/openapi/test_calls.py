@@ -113,6 +113,9 @@ async def test_a_file_of_the_workspace_is_sent_as_it_is(calls: Calls, tmp_path: 
     assert await calls("takes_parts", body=upload("build/a.png")) == {**sent, "name": "a.png", "type": "image/png"}
     named = upload("./build/a.png", filename="b", type="text/x")
     assert await calls("takes_parts", body=named) == {**sent, "name": "b", "type": "text/x"}
+    raw = {"type": "application/octet-stream", "content": sent["content"]}
+    assert await calls("takes_raw", body={"path": "build/a.png"}) == raw
+    assert await calls("takes_raw", body={"base64": sent["content"]}) == raw
 
 
 async def test_the_card_shows_the_whole_body(calls: Calls) -> None:
@@ -126,14 +129,15 @@ async def test_the_card_shows_the_whole_body(calls: Calls) -> None:
 
 
 async def test_the_card_shows_a_file_and_what_was_seen_is_what_is_sent(calls: Calls, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"x" * 25_600)
-    tool, context = calls.tool("takes_parts"), tool_context(LocalWorkspace(tmp_path))
-    parsed = parse_arguments(tool, json.dumps({"body": upload("a")}))
-    preview = await tool.preview(parsed, context)
-    assert "with the file a, 25,600 bytes" in str(preview.blocks)
-    (tmp_path / "a").write_bytes(b"another")
-    with pytest.raises(BaseChanged):
-        await tool.run(parsed, replace(context, base=preview.base))
+    for name, body in (("takes_parts", upload("a")), ("takes_raw", {"path": "a"})):
+        (tmp_path / "a").write_bytes(b"x" * 25_600)
+        tool, context = calls.tool(name), tool_context(LocalWorkspace(tmp_path))
+        parsed = parse_arguments(tool, json.dumps({"body": body}))
+        preview = await tool.preview(parsed, context)
+        assert "with the file a, 25,600 bytes" in str(preview.blocks)
+        (tmp_path / "a").write_bytes(b"another")
+        with pytest.raises(BaseChanged):
+            await tool.run(parsed, replace(context, base=preview.base))
 
 
 @pytest.mark.parametrize(
@@ -154,24 +158,27 @@ async def test_a_file_that_may_not_be_read_is_not_sent(api: Api, tmp_path: Path,
         large.truncate(LARGEST_REQUEST + 1)
     async with serving(Site()) as site:
         echo = await opened(ApiDocument(api.document), site.place, LocalWorkspace(root), server=site.url)
-        with pytest.raises((ToolError, WorkspaceError)):
-            await echo.result("takes_parts", body=upload(path))
+        for operation, body in (("takes_parts", upload(path)), ("takes_raw", {"path": path})):
+            with pytest.raises((ToolError, WorkspaceError)):
+                await echo.result(operation, body=body)
         assert site.connections == 0
         await echo.result("takes_parts", body=upload("plain"))
-        assert site.connections == 1
+        await echo.result("takes_raw", body={"path": "plain"})
+        assert site.connections == 2
 
 
 async def test_what_rules_keep_from_read_is_not_sent_and_other_objects_are_not_read(calls: Calls) -> None:
-    tool = calls.tool("takes_parts")
-
-    def verdict(path: str, *rules: Rule) -> str:
-        key = tool.approval_key(parse_arguments(tool, json.dumps({"body": upload(path)})))
+    def verdict(name: str, body: dict[str, Any], *rules: Rule) -> str:
+        tool = calls.tool(name)
+        key = tool.approval_key(parse_arguments(tool, json.dumps({"body": body})))
         policy = Policy("ask", (Rule.parse("echo__*", "auto"), *rules))
         return policy.check(tool.name, key, "prompt", "anything").permission
 
-    kept = Rule.parse("read(private/**)", "deny")
-    assert [verdict(path, kept) for path in ("private/a", "x/../private/a", "public/a")] == ["deny", "deny", "auto"]
-    assert verdict("private/a", Rule.parse("read(private/**)", "prompt")) == "prompt"
+    kept, asked = Rule.parse("read(private/**)", "deny"), Rule.parse("read(private/**)", "prompt")
+    for name, body in (("takes_parts", upload), ("takes_raw", lambda path: {"path": path})):
+        paths = ("private/a", "x/../private/a", "public/a")
+        assert [verdict(name, body(path), kept) for path in paths] == ["deny", "deny", "auto"]
+        assert verdict(name, body("private/a"), asked) == "prompt"
     assert await calls("takes_anything", body={"value": {"path": ".env"}}) == {"value": {"path": ".env"}}
 
 

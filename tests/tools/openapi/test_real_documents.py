@@ -22,6 +22,8 @@ from tests.tools.openapi.test_calls import opened
 
 _SAMPLES = 2
 """Operations of one document that are looked at in full."""
+_BAD_OPERATION = ("which is not among its parameters", "it has more than 500 parameters")
+"""What some documents get wrong, or have too much of."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def fetched() -> Path:
     return fetched_or_skip()
 
 
-@pytest.mark.soak(tried=100, row="API documents")
+@pytest.mark.soak(tried=600, row="API documents")
 def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetched: Path) -> None:
     counted: Counter[str] = Counter()
     files = sorted(path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml"))
@@ -45,10 +47,17 @@ def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetch
         names = [tool.name for tool in listed_operations("api", operations, ())]
         assert len(set(names)) == len(names) == len(operations) + 1
         for one in operations[:: max(1, len(operations) // _SAMPLES)]:
-            assert problems_of(plan_of(document, one).schema) == (), (path, one.name)
+            try:
+                plan = plan_of(document, one)
+            except BadDocument as error:
+                assert str(error).endswith(_BAD_OPERATION), (path, one.name)
+                counted["operations refused"] += 1
+                continue
+            assert problems_of(plan.schema) == (), (path, one.name)
         counted[document.version[:3]] += 1
     if FACTOR:
-        assert counted["3.0"] >= 30 and counted["3.1"] >= 10 and counted["refused"] > 0
+        assert counted["3.0"] >= 500 and counted["3.1"] >= 10 and counted["refused"] > 0
+        assert counted["operations refused"] <= 20
     assert max(path.stat().st_size for path in files) > 5_000_000
 
 

@@ -4,6 +4,7 @@ import base64
 from email import message_from_bytes
 from email.policy import HTTP
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.openapi.document import ApiDocument
 from codeagent.tools.openapi.plan import Plan, plan_of
-from codeagent.tools.openapi.writing import body_of, headers_of, path_of, query_of
+from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, path_of, query_of
+from codeagent.tools.schema import faults_of
 from tests.table import for_each
 
 _LIST = ["blue", "black", "brown"]
@@ -48,7 +50,9 @@ def parameter(place: str, style: str | None = None, explode: bool | None = None,
         ("pipeDelimited", False, _LIST, "color=blue%7Cblack%7Cbrown"),
         ("pipeDelimited", False, _OBJECT, "color=R%7C100%7CG%7C200%7CB%7C150"),
         ("deepObject", True, _OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
-        ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
+        ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D%5B%5D=1&color%5Ba%5D%5Bb%5D%5B%5D=2"),
+        ("deepObject", True, _LIST[:2], "color%5B%5D=blue&color%5B%5D=black"),
+        ("deepObject", True, "blue", "color=blue"),
         ("form", True, True, "color=true"),
         ("form", True, None, ""),
         ("form", True, "a&b=c#d+e/f g", "color=a%26b%3Dc%23d%2Be%2Ff%20g"),
@@ -112,13 +116,71 @@ def test_a_path_value_that_would_name_another_path_is_refused(value: object) -> 
         path_of(plan(parameter("path", required=True), path="/v1/{color}"), {"color": value})
 
 
-def test_a_form_writes_nested_values_as_the_document_says() -> None:
-    media = "application/x-www-form-urlencoded"
-    made = plan(body={media: {"encoding": {"deep": {"style": "deepObject", "explode": True}}}})
-    body = {"a": ["x", "y"], "json": {"b": 1}, "deep": {"c": {"d": 2}}, "none": None, "t": "a b&c"}
-    assert body_of(made, {"body": body}) == (b"a=x&a=y&json=%7B%22b%22%3A1%7D&deep%5Bc%5D%5Bd%5D=2&t=a%20b%26c", media)
+_FORM = "application/x-www-form-urlencoded"
+_DEEP = {"style": "deepObject", "explode": True}
+
+
+@for_each(
+    ("encoding", "value", "written"),
+    [
+        (None, "a b", "x=a b"),
+        (None, None, ""),
+        (None, _LIST, "x=blue&x=black&x=brown"),
+        (None, _OBJECT, 'x={"R":100,"G":200,"B":150}'),
+        (None, [{"a": 1}, {"b": 2}], 'x={"a":1}&x={"b":2}'),
+        (_DEEP, "", "x="),
+        (_DEEP, {"c": {"d": 2}}, "x[c][d]=2"),
+        (_DEEP, ["card", "link"], "x[]=card&x[]=link"),
+        (_DEEP, [{"price": "p1", "tax": ["t1"]}, {"price": "p2"}], "x[0][price]=p1&x[0][tax][]=t1&x[1][price]=p2"),
+        (_DEEP, {"items": [[1, 2], [3]]}, "x[items][0][]=1&x[items][0][]=2&x[items][1][]=3"),
+        ({"style": "form", "explode": True}, _OBJECT, "R=100&G=200&B=150"),
+        ({"style": "form", "explode": False}, _OBJECT, "x=R,100,G,200,B,150"),
+        ({"explode": False}, _LIST, "x=blue,black,brown"),
+        ({"style": "spaceDelimited", "explode": False}, _LIST, "x=blue black brown"),
+        ({"style": "form", "contentType": "application/json"}, _OBJECT, "R=100&G=200&B=150"),
+        ({"contentType": "application/json"}, ["a"], 'x=["a"]'),
+        ({"contentType": "application/json"}, "a", 'x="a"'),
+        ({"contentType": "application/vnd.api+json; charset=utf-8"}, {"a": True}, 'x={"a":true}'),
+        ({"contentType": "text/plain"}, "a", "x=a"),
+        ({"contentType": "text/plain"}, True, "x=true"),
+        ({"contentType": 7, "style": 8}, "a", "x=a"),
+    ],
+)
+def test_a_form_writes_each_value_as_the_document_says(
+    encoding: dict[str, Any] | None, value: object, written: str
+) -> None:
+    made = plan(body={_FORM: {} if encoding is None else {"encoding": {"x": encoding}}})
+    body, media = body_of(made, {"body": {"x": value}})
+    assert (unquote(body.decode() if body else ""), media) == (written, _FORM)
+
+
+def test_a_form_is_an_object_and_its_names_cannot_add_values() -> None:
+    made = plan(body={_FORM: {"encoding": {"x": _DEEP}}})
+    assert body_of(made, {"body": {"x": {"a&b": ["c =d"]}}}) == (b"x%5Ba%26b%5D%5B%5D=c%20%3Dd", _FORM)
     with pytest.raises(InvalidArgs, match="an object"):
         body_of(made, {"body": "text"})
+
+
+@for_each(
+    ("media", "value", "sent"),
+    [
+        ("application/octet-stream", "text", (b"text", "application/octet-stream")),
+        ("application/octet-stream", {"base64": "AP8="}, (b"\0\xff", "application/octet-stream")),
+        ("image/*", {"base64": "AP8=", "type": "image/png"}, (b"\0\xff", "image/png")),
+        ("image/*", FilePart("a/b.gif", b"GIF8", "b.gif", ""), (b"GIF8", "image/gif")),
+        ("text/csv", FilePart("a.bin", b"1,2", "a.bin", ""), (b"1,2", "text/csv")),
+    ],
+)
+def test_a_raw_body_is_a_text_or_a_file(media: str, value: object, sent: tuple[bytes, str]) -> None:
+    made = plan(body={media: {"schema": {"type": "string", "format": "binary"}}})
+    assert body_of(made, {"body": value}) == sent
+    if isinstance(value, dict | str):
+        assert faults_of(made.schema, {"body": value}) == ()
+
+
+def test_a_raw_body_without_contents_is_refused() -> None:
+    with pytest.raises(InvalidArgs, match="give its path, text or base64"):
+        body_of(plan(body={"application/octet-stream": {}}), {"body": {}})
 
 
 def test_parts_carry_texts_objects_and_files() -> None:
