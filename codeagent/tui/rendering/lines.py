@@ -19,6 +19,8 @@ NARROWEST = 4
 _TAB = 4
 # Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation, currency, boxes.
 _ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+"""Two letters that are drawn as one flag."""
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
 _NOT_LAST = frozenset("（「『【《〈〔‘“")
 
@@ -190,9 +192,14 @@ def _behind(text: str, space: int) -> int:
 
 
 def _measured(text: str) -> list[tuple[int, int, int]]:
-    """Yield start, end and cells of everything that is drawn as one character."""
-    spans = split_graphemes(text.replace("\t", "␉"))[0]
-    return [(start, end, _TAB if text[start] == "\t" else size) for start, end, size in spans]
+    """Return start, end and cells of everything that is drawn as one character."""
+    spans: list[tuple[int, int, int]] = []
+    for start, end, size in split_graphemes(text.replace("\t", "␉"))[0]:
+        if _FLAG.fullmatch(text, spans[-1][0] if spans else start, end):
+            spans[-1] = spans[-1][0], end, 2
+        else:
+            spans.append((start, end, _TAB if text[start] == "\t" else size))
+    return spans
 
 
 def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str | None]]:
