@@ -6,7 +6,7 @@ from functools import partial
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import QuestionBlock
+from codeagent.core.display import QuestionBlock, TerminalBlock
 from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import visible
@@ -27,9 +27,10 @@ from codeagent.tui.parts.card_content import (
     Writing,
 )
 from codeagent.tui.parts.checks import call_edit, check_rule
-from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank
+from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank, cut_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.lines import flat
+from codeagent.tui.state import Followed
 
 _ASKS = {
     "bash": "Run this command?",
@@ -97,6 +98,28 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
         to_read=to_read,
         whole=all(each.whole for each in shown),
         sent=context.sent,
+    )
+
+
+def following_content(followed: Followed, more: int) -> CardContent:
+    """Return a question that was answered and continues while its call runs; it waits for nothing.
+
+    `more`: how many others continue.
+    """
+    commands = (block.command for block in followed.asked.blocks if isinstance(block, TerminalBlock))
+    reached = f"Reached so far: {', '.join(followed.hosts)}"
+    return CardContent(
+        id=("follows", followed.asked.approval_id),
+        scope="follow",
+        left=(Part(f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong),),
+        right=(Part(f"and {more} more" if more else "", 50),),
+        body=(
+            cut_piece(f"$ {next(commands, followed.asked.target)}", "text"),
+            cut_piece(reached if followed.hosts else "The hosts that it connects to are shown here.", "muted"),
+        ),
+        drawn_of=followed,
+        choices=(),
+        tab="",
     )
 
 

@@ -81,8 +81,8 @@ class Card(CardFrame):
 
     def sync(self) -> None:
         """Show what is waiting now."""
-        approvals = self._state.approvals.waiting
-        self._gate.forget(approvals)
+        approvals = self._state.approvals
+        self._gate.forget(approvals.waiting)
         if self._waiting.update(approvals, self._state.boundary.now) and self.rings:
             self.app.bell()
         self._show()
@@ -108,12 +108,12 @@ class Card(CardFrame):
         return self._waiting.summary
 
     def take_focus(self) -> bool:
-        """Focus the card, even if it was put away; False if nothing waits."""
+        """Focus the card, even if it was put away; False if nothing waits for the user."""
         if self._content is None and self._waiting.boundary is not None:
             self._perform(ShowAs("away", False))
             self._show()
             self._guard = Guard(self._clock)
-        if self._content is None:
+        if self._content is None or self._content.scope == "follow":
             return False
         if not self._guard.admits("tab"):
             self.say(TOO_SOON)

@@ -12,8 +12,9 @@ from codeagent.core.policy import Mode
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
-CardScope = Literal["card", "boundary", "plan", "summary"]
-"""The scope of a card's keys: an approval or a question, a pause, a plan, or a summary."""
+CardScope = Literal["card", "follow", "boundary", "plan", "summary"]
+"""The scope of a card's keys: an approval or a question, one that continues and waits for nothing, a pause, a plan, or
+a summary."""
 
 
 @dataclass(frozen=True)

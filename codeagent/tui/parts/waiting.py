@@ -1,16 +1,15 @@
 """What waits for the user, and what they did about it so far; nothing here draws."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import assert_never
 
 from codeagent.core.acts import Answer
-from codeagent.core.approval_events import ApprovalRequested
-from codeagent.tui.parts.approval import ApprovalContext, approval_content
+from codeagent.tui.parts.approval import ApprovalContext, approval_content, following_content
 from codeagent.tui.parts.approval_body import Asked, asked
 from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of, summary_content
 from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, ShowAs, Writing
-from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
+from codeagent.tui.state import ApprovalQueue, AtBoundary, Followed, Paused, PlanReady, SummaryReady
 
 
 class Waiting:
@@ -23,6 +22,7 @@ class Waiting:
     def __init__(self) -> None:
         self.boundary: AtBoundary = None
         self._asked: dict[str, Asked] = {}
+        self._followed: tuple[Followed, ...] = ()
         self.listing = False
         """Whether all waiting calls are listed, to be allowed together."""
         self._split = False
@@ -34,8 +34,9 @@ class Waiting:
         self._drafts: dict[tuple[str, str], str] = {}
         """Drafts, by subject and purpose."""
 
-    def update(self, waiting: Sequence[ApprovalRequested], boundary: AtBoundary) -> bool:
+    def update(self, approvals: ApprovalQueue, boundary: AtBoundary) -> bool:
         """Update what waits; True if something is new and the user did not ask for it."""
+        waiting, self._followed = approvals.waiting, approvals.followed
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.boundary, place = boundary, place_of(boundary)
@@ -47,7 +48,8 @@ class Waiting:
         return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
 
     def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
-        """Return what the card shows: questions before a pause or a plan; None if nothing waits, or it was put away.
+        """Return what the card shows: questions before a pause or a plan, and these before what continues; None if
+        nothing waits, or it was put away.
 
         `wide`: there is room for two columns. `now` is in seconds since the epoch; `keep_key` is the key that changes
         how long a rule holds, as a user reads it.
@@ -72,7 +74,7 @@ class Waiting:
             case SummaryReady() as summary:
                 return summary_content(summary, self.summary, sent=sent)
             case _:
-                return None
+                return following_content(self._followed[-1], len(self._followed) - 1) if self._followed else None
 
     @property
     def plan(self) -> str:
