@@ -1,6 +1,7 @@
 """Card content for an approval, for all waiting calls, or for a question from the agent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 
 from codeagent.core.acts import Answer
@@ -27,6 +28,7 @@ from codeagent.tui.parts.card_content import (
     Writing,
 )
 from codeagent.tui.parts.checks import call_edit, check_rule
+from codeagent.tui.parts.form import form_keys, form_pieces, page_of
 from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank, cut_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.lines import flat
@@ -74,11 +76,17 @@ class ApprovalContext:
     """The key that changes how long a rule holds, as a user reads it."""
     sent: str = ""
     """The answer that is not yet confirmed, in words."""
+    rows: int = 0
+    """The rows for the body."""
+    filled: Mapping[str, str] = field(default_factory=dict)
+    """What fields of the form hold, by name, as far as the user changed them."""
 
 
 def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalContext) -> CardContent:
     """Return the oldest question alone, or all waiting calls, to be allowed together."""
     front, to_read = shown[0], tuple(each.waiting for each in shown)
+    if front.question is not None and front.question.fields:
+        return _form_content(front, front.question, view, context)
     if front.question is not None:
         return _question_content(front, front.question, view, context)
     choices = _choices(front, view, context) if len(shown) == 1 else choices_of_all(shown)
@@ -165,6 +173,29 @@ def _question_content(asked: Asked, question: QuestionBlock, view: CardView, con
         at_end=row is not None,
         sent=context.sent,
         begins=None if options else answer,
+    )
+
+
+def _form_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
+    """Return a form: a field is marked and filled in, and all are sent together."""
+    row = min(view.row or 0, len(question.fields) - 1)
+    shown = page_of(question, row, context.rows)
+    choices, beside = form_keys(question, context.filled, row, asked.waiting.approval_id)
+    paged = len(shown) < len(question.fields)
+    place = Part(f"fields {shown[0] + 1}–{shown[-1] + 1} of {len(question.fields)}" if paged else "", 70)
+    return CardContent(
+        id=(asked.waiting.approval_id,),
+        scope="card",
+        left=_title((asked,)),
+        right=(place, *_waiting((asked,), context)),
+        body=(*question_pieces(question, None), *form_pieces(question, context.filled, row, shown)),
+        drawn_of=(asked.waiting, row, shown, tuple(context.filled.items())),
+        choices=choices,
+        tab="to answer",
+        beside={**_SCROLLING, **beside},
+        only_focused=_MOVES,
+        at_end=view.row is not None,
+        sent=context.sent,
     )
 
 

@@ -8,7 +8,7 @@ from codeagent.core.acts import Answer
 from codeagent.tui.parts.approval import ApprovalContext, approval_content, following_content
 from codeagent.tui.parts.approval_body import Asked, asked
 from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of, summary_content
-from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, ShowAs, Writing
+from codeagent.tui.parts.card_content import CardContent, CardView, Fill, MarkChoice, MarkRow, Send, ShowAs, Writing
 from codeagent.tui.state import ApprovalQueue, AtBoundary, Followed, Paused, PlanReady, SummaryReady
 
 
@@ -32,7 +32,9 @@ class Waiting:
         self._sent: dict[Hashable, str] = {}
         """Answers that are not yet confirmed, in words."""
         self._drafts: dict[tuple[str, str], str] = {}
-        """Drafts, by subject and purpose."""
+        """Drafts, by subject, and by purpose and part."""
+        self._filled: dict[str, dict[str, str]] = {}
+        """What fields of forms hold, by the form and the field's name."""
 
     def update(self, approvals: ApprovalQueue, boundary: AtBoundary) -> bool:
         """Update what waits; True if something is new and the user did not ask for it."""
@@ -43,16 +45,19 @@ class Waiting:
         subjects = {*self._asked, *subjects_of(boundary)}
         self._sent = {about: words for about, words in self._sent.items() if about in subjects or about == place}
         self._drafts = {key: text for key, text in self._drafts.items() if key[0] in subjects}
+        self._filled = {key: texts for key, texts in self._filled.items() if key in subjects}
         if before != boundary and (view := self._views.get(place)) is not None:
             self._views[place] = replace(view, problem="")
         return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
 
-    def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
+    def content(
+        self, *, stepping: bool, focused: bool, wide: bool, rows: int, now: float, keep_key: str
+    ) -> CardContent | None:
         """Return what the card shows: questions before a pause or a plan, and these before what continues; None if
         nothing waits, or it was put away.
 
-        `wide`: there is room for two columns. `now` is in seconds since the epoch; `keep_key` is the key that changes
-        how long a rule holds, as a user reads it.
+        `wide`: there is room for two columns; `rows` are there for the body. `now` is in seconds since the epoch;
+        `keep_key` is the key that changes how long a rule holds, as a user reads it.
         """
         calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
         self.listing = self.listing and len(calls) > 1
@@ -62,8 +67,18 @@ class Waiting:
         self._views = {key: view for key, view in self._views.items() if key in (self._front, place)}
         view = self._views.get(self._front, CardView())
         if shown:
-            sent = self._sent.get(shown[0].waiting.approval_id, "")
-            context = ApprovalContext(len(self._asked), len(calls), self._split, wide, now, keep_key, sent)
+            front = shown[0].waiting.approval_id
+            context = ApprovalContext(
+                len(self._asked),
+                len(calls),
+                self._split,
+                wide,
+                now,
+                keep_key,
+                self._sent.get(front, ""),
+                rows,
+                self._filled.get(front, {}),
+            )
             return approval_content(shown, view, context)
         sent = self._sent.get(place, "")
         match self.boundary:
@@ -94,11 +109,17 @@ class Waiting:
 
     def begun(self, write: Writing) -> str:
         """Return the text to start from: the draft, if there is one."""
-        return self._drafts.get((write.subject, write.purpose), write.text)
+        return self._drafts.get((write.subject, write.purpose + write.part), write.text)
 
     def keep(self, write: Writing, text: str) -> None:
         """Keep a draft."""
-        self._drafts[write.subject, write.purpose] = text
+        self._drafts[write.subject, write.purpose + write.part] = text
+
+    def fill(self, what: Fill) -> None:
+        """Put a text into a field of a form."""
+        self._drafts.pop((what.form, "answer" + what.field), None)
+        self._filled.setdefault(what.form, {})[what.field] = what.text
+        self.mark(MarkRow(what.row))
 
     def mark(self, what: MarkRow | MarkChoice) -> None:
         """Move the mark in what is shown."""

@@ -113,8 +113,8 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
             return tuple(map(StyledText, paths))
         case ImageBlock(path=path, media_type=media_type):
             return (StyledText(f"image {path} ({media_type})"),)
-        case QuestionBlock(question=question, options=options):
-            return (StyledText("\n".join((question, *options))),)
+        case QuestionBlock(question=question, options=options, fields=fields):
+            return (StyledText("\n".join((question, *options, *(field.label for field in fields)))),)
         case UnknownBlock(type=kind):
             return (StyledText(f"a block of the kind {kind}, which this version cannot show", "error"),)
         case _:
