@@ -317,11 +317,24 @@ class TerminalDriver(LinuxDriver):
     def _take(self, part: TypedText | Pasted, keys: KeyReader) -> None:
         match part:
             case TypedText(text):
-                self._tell(keys.feed(text))
+                for typed, emoji in by_emoji(text):
+                    self._tell(keys.feed(typed))
+                    if emoji:
+                        self.process_message(events.Paste(emoji))
             case Pasted(text):
                 self.process_message(events.Paste(text.replace("\0", "")))
             case _:
                 assert_never(part)
+
+
+def by_emoji(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what is typed, and the emoji of several characters after it: as keys, some of these would be dropped."""
+    at = 0
+    for start, end in emoji_spans(text):
+        if end - start > 1:
+            yield text[at:start], text[start:end]
+            at = end
+    yield text[at:], ""
 
 
 def _read(fd: int) -> bytes:

@@ -10,7 +10,7 @@ from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 
-from codeagent.tui.driver import KeyReader, with_emoji_in_two_cells
+from codeagent.tui.driver import KeyReader, by_emoji, with_emoji_in_two_cells
 from codeagent.tui.parts.line_input import tell_alt_enter_from_enter
 from tests.effort import times
 from tests.table import for_each
@@ -166,3 +166,8 @@ def test_what_follows_an_emoji_is_where_it_was_measured_whatever_the_terminal_th
 
 def test_text_without_emoji_is_written_as_it_is() -> None:
     assert with_emoji_in_two_cells("a\x1b[1m日本© 5\x1b[0m") == "a\x1b[1m日本© 5\x1b[0m"
+
+
+def test_an_emoji_of_several_characters_is_typed_as_one() -> None:
+    typed = "a👩\u200d💻b❤\ufe0f\x1by🎉"
+    assert [*by_emoji(typed)] == [("a", "👩\u200d💻"), ("b", "❤\ufe0f"), ("\x1by🎉", "")]
