@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import emoji_spans, visible
 
 Parts = Sequence[tuple[str, Style | None]]
 """Text with its styles, in order."""
@@ -47,7 +47,7 @@ def segment(text: str, style: Style | None = None) -> Segment:
 
 def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None) -> Line:
     """Make a row from (text, style) pairs, each made safe by `segment`."""
-    body = [segment(text, style) for text, style in parts if text]
+    body = [segment(text, style) for text, style in _with_whole_emoji(parts) if text]
     start = 0 if gutter is None else cell_len(gutter.text)
     segments = body if gutter is None else [gutter, *body]
     return Line(Strip(segments), "".join(part.text for part in body).rstrip(), start, joins)
@@ -68,7 +68,7 @@ def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
     own; without, full rows are cut. Control characters are shown visibly, tabs stay.
     """
     width = max(width, NARROWEST)
-    safe = [(visible(text), style) for text, style in parts if text]
+    safe = [(visible(text), style) for text, style in _with_whole_emoji(parts) if text]
     text = "".join(part for part, _ in safe)
     if len(text) <= width and "\n" not in text and _ODD.search(text) is None:
         return [Row(safe)]
@@ -189,6 +189,23 @@ def _behind(text: str, space: int) -> int:
     while space < len(text) and text[space] == " ":
         space += 1
     return space
+
+
+def _with_whole_emoji(parts: Iterable[tuple[str, Style | None]]) -> Iterable[tuple[str, Style | None]]:
+    """Return the parts so that none ends inside an emoji, which belongs to the part that it begins in."""
+    parts = [*parts]
+    if len(parts) < 2 or all(text.isascii() for text, _ in parts):
+        return parts
+    joined = "".join(text for text, _ in parts)
+    ends = {at: end for start, end in emoji_spans(joined) for at in range(start + 1, end)}
+    whole: list[tuple[str, Style | None]] = []
+    begin = at = 0
+    for text, style in parts:
+        at += len(text)
+        end = max(begin, ends.get(at, at))
+        whole.append((joined[begin:end], style))
+        begin = end
+    return whole
 
 
 def _measured(text: str) -> list[tuple[int, int, int]]:

@@ -86,3 +86,19 @@ def test_rows_before_the_last_do_not_change_when_text_is_added(text: str, more: 
 @given(st.characters())
 def test_the_cells_of_every_character_are_as_rich_draws_them(character: str) -> None:
     assert cells(visible(character)) >= cell_len(visible(character).replace("\t", "    ").replace("\n", ""))
+
+
+@given(
+    st.lists(st.sampled_from(["👩\u200d💻", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "a", " ", "漢", "\n"]), max_size=20),
+    st.data(),
+)
+def test_an_emoji_is_never_cut_by_a_style_or_a_row(letters: list[str], data: st.DataObject) -> None:
+    text = "".join(letters)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pairs = zip([0, *cuts], [*cuts, len(text)], strict=True)
+    parts = [(text[start:end], BOLD if at % 2 else None) for at, (start, end) in enumerate(pairs)]
+    rows = [draw(row) for row in wrap(parts, data.draw(st.integers(NARROWEST, 20)))]
+    assert all("\\" not in row.strip.text for row in rows)
+    assert sum(row.text.count("👩\u200d💻") + row.text.count("🇩🇪") for row in rows) == sum(
+        letter in ("👩\u200d💻", "🇩🇪") for letter in letters
+    )
