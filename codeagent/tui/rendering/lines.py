@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from unicodedata import category
 
-from rich.cells import cell_len, set_cell_size, split_graphemes
+from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -139,22 +140,35 @@ def flat(text: str, most: int = 2_000) -> str:
 
 def cut_end(text: str, width: int) -> str:
     """Cut the end to fit `width` cells, and mark it with `…`."""
-    if cell_len(text) <= width:
+    if cells(text) <= width:
         return text
-    return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
+    return "" if width < 1 else _beginning(text, width - 1).rstrip() + "…"
 
 
 def cut_middle(text: str, width: int) -> str:
     """Cut the middle to fit `width` cells, and mark it with `…`, as names differ at both ends."""
-    if cell_len(text) <= width:
+    if cells(text) <= width:
         return text
     if width < 1:
         return ""
     head = (width - 1) // 2
-    tail = text
-    while cell_len(tail) > width - 1 - head:
-        tail = tail[1:]
-    return set_cell_size(text, head).rstrip() + "…" + tail
+    left, cut = width - 1 - head, len(text)
+    for start, _, size in reversed(_measured(text)):
+        left -= size
+        if left < 0:
+            break
+        cut = start
+    return _beginning(text, head).rstrip() + "…" + text[cut:]
+
+
+def _beginning(text: str, width: int) -> str:
+    """Return as much of the text as fits into `width` cells."""
+    used = 0
+    for start, _, size in _measured(text):
+        used += size
+        if used > width:
+            return text[:start]
+    return text
 
 
 def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
@@ -215,8 +229,19 @@ def _measured(text: str) -> list[tuple[int, int, int]]:
         if _FLAG.fullmatch(text, spans[-1][0] if spans else start, end):
             spans[-1] = spans[-1][0], end, 2
         else:
-            spans.append((start, end, _TAB if text[start] == "\t" else size))
+            most = size if end - start == 1 else max(size, _apart(text[start:end]))
+            spans.append((start, end, _TAB if text[start] == "\t" else most))
     return spans
+
+
+def _apart(letter: str) -> int:
+    """Return the cells of a letter in a terminal that gives its spacing marks cells of their own, as most do.
+
+    An emoji takes two, wherever: the driver sees to that.
+    """
+    if emoji_spans(letter):
+        return 0
+    return sum(1 if category(part) == "Mc" else cell_len(part) for part in letter)
 
 
 def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str | None]]:
