@@ -30,9 +30,9 @@ _UNDERLINE = Style(underline=True)
 def marked_text(text: str, palette: Palette, names: re.Pattern[str] | None = None) -> list[tuple[str, Style]]:
     """Return the text as (text, style), without the summary of its look-alikes; newlines stay.
 
-    Invisible code points are written as `\\u{202e}`, and long runs of spaces, tabs and blank lines as their count, both
-    in the warning style; what passes for ASCII is underlined in it. Well-formed emoji and all other letters are as they
-    are. What matches `names` is in the warning style, too.
+    Invisible code points and marks on no letter are written as `\\u{202e}`, and long runs of spaces, tabs and blank
+    lines as their count, both in the warning style; what passes for ASCII is underlined in it. Well-formed emoji and
+    all other letters are as they are. What matches `names` is in the warning style, too.
     """
     parts: list[tuple[str, Style]] = []
     at = 0
@@ -40,7 +40,8 @@ def marked_text(text: str, palette: Palette, names: re.Pattern[str] | None = Non
     emoji = _within(emoji_spans(text))
     for found in _ODD.finditer(text):
         is_odd = found.start() in odd
-        if found.start() in emoji or not (is_odd or len(found[0]) > 1 or _is_unseen(found[0])):
+        is_shown = is_odd or len(found[0]) > 1 or _is_unseen(found[0]) or _is_stray_mark(text, found.start())
+        if found.start() in emoji or not is_shown:
             continue
         if found.start() > at:
             parts += _named(text[at : found.start()], palette, names)
@@ -110,6 +111,12 @@ def _within(spans: list[tuple[int, int]]) -> frozenset[int]:
 
 def _written(found: str) -> str:
     return counted_blanks(found) if len(found) > 1 else f"\\u{{{ord(found):x}}}"
+
+
+def _is_stray_mark(text: str, at: int) -> bool:
+    """Whether a combining mark is on no letter, so that it may not be seen, or change how a sign looks."""
+    before = text[at - 1 : at]
+    return category(text[at])[0] == "M" and not (before.isalpha() or before > "\x7f")
 
 
 @lru_cache(1024)

@@ -68,6 +68,10 @@ def test_what_joins_emoji_is_shown_outside_of_one() -> None:
     assert drawn("👩\u200d\u202e👧 a\ufe0f", 60) == ["👩\\u{200d}\\u{202e}👧 a\\u{fe0f}"]
 
 
+def test_a_mark_is_shown_as_its_number_unless_it_is_on_a_letter() -> None:
+    assert drawn("a\u0301 ;\u0338 \u0323x") == ["a\u0301 ;\\u{338} \\u{323}x"]
+
+
 def test_what_is_said_about_a_text_is_not_copied() -> None:
     assert [(line.text, line.joins) for line in marked_lines("\u0430", 40, PALETTE)] == [("\u0430", None), ("", "")]
 
