@@ -9,7 +9,7 @@ SOAK ?= 20
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test soak check snap docs bench engine lock names
+.PHONY: setup demo test soak check snap docs bench engine lock names lookalikes
 
 setup: $(READY)
 
@@ -59,3 +59,6 @@ lock: setup ## write requirements.lock from pyproject.toml
 
 names: setup ## write codeagent/core/names/known_tools.txt from collections of file names (npm and PyPI packages)
 	$(BIN)/python .ci/known_tools.py
+
+lookalikes: setup ## write codeagent/core/names/lookalikes.txt, what looks like ASCII, from Unicode's data in ICU (PyPI)
+	$(BIN)/python .ci/lookalikes.py

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from codeagent.agent.calls import CallRefused, Permit, PreparedCall, result_of_refusal
@@ -15,7 +15,7 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.work_time import WorkTime
 from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import QuestionBlock, TextBlock
+from codeagent.core.display import FormField, QuestionBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
@@ -75,12 +75,13 @@ class Approvals:
         proposal: str = "",
         whose: str = "",
         about: str = "",
+        follows: bool = False,
     ) -> Decision:
         """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
 
         `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
-        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer. `whose`
-        and `about`: see `ApprovalRequested`.
+        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
+        `whose`, `about` and `follows`: see `ApprovalRequested`.
         """
         self._asked += 1
         approval_id = f"{self._prefix}{call_id}.{self._asked}"
@@ -100,6 +101,7 @@ class Approvals:
                 by_hunk=preview.by_hunk,
                 whose=whose,
                 about=about,
+                follows=follows,
             )
         )
         try:
@@ -165,6 +167,7 @@ class Approvals:
                 proposal=tool.proposal(prepared.args),
                 whose=tool.whose,
                 about="\n\n".join(filter(None, (tool.description, tool.documentation))) if tool.whose else "",
+                follows=not hosts and self.permissions.asks_about_hosts(tool, prepared.args),
             )
             match decision.answer:
                 case "deny":
@@ -194,8 +197,9 @@ class Approvals:
         """Return the preview of a call that says which hosts are allowed with it, and that others are asked about."""
         if not hosts and not self.permissions.asks_about_hosts(prepared.tool, prepared.args):
             return preview
-        other = "every other host" if hosts else "each host"
-        text = f"It may reach {', '.join(hosts)}. " * bool(hosts) + f"You are asked about {other} that no rule decides."
+        text = "While it runs, this question shows each host that no rule decides, and waits for your answer."
+        if hosts:
+            text = f"It may reach {', '.join(hosts)}. You are asked about every other host that no rule decides."
         return replace(preview, blocks=(*preview.blocks, TextBlock(text=text)))
 
     async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
@@ -257,12 +261,20 @@ class UserQuestions:
         """Ask through these approvals from now on."""
         self.approvals = approvals
 
-    async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
+    async def ask(
+        self,
+        call_id: str,
+        question: str,
+        options: tuple[str, ...],
+        token: CancelToken,
+        fields: tuple[FormField, ...] = (),
+    ) -> Reply:
         """Return the user's reply: the `reason` of a decision other than a denial; an empty one is not an answer."""
         if self.approvals is None:
             return Reply(None, "no user")
-        preview = Preview(question, (QuestionBlock(question=question, options=options),))
-        binding = fingerprint(ASK_USER, {"question": question, "options": options})
+        preview = Preview(question, (QuestionBlock(question=question, options=options, fields=fields),))
+        form = {"fields": tuple(map(asdict, fields))} if fields else {}
+        binding = fingerprint(ASK_USER, {"question": question, "options": options, **form})
         decision = await self.approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())

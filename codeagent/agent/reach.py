@@ -11,7 +11,7 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.core.approval_events import HostDecided
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock, TerminalBlock, TextBlock
+from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS
 from codeagent.core.policy import HOSTS, SAID_NO, Decision, Policy, Rule, Verdict
@@ -25,7 +25,6 @@ from codeagent.core.ports import (
     StartProgram,
     StdioProgram,
 )
-from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Preview
 
 ANSWER_SECONDS = 60.0
@@ -40,7 +39,6 @@ _TOO_MANY_ASKED = f"the user was asked about {_MOST_ASKED} hosts of this command
 _UNANSWERED = f"the user has not answered within {ANSWER_SECONDS:g} s; the question is still open, so try again later"
 _OFF = "the network is off"
 _ENDED = "the command has ended"
-_LONGEST_COMMAND = 200
 _WAITS = "it could send there what it reads; the command waits for your answer"
 _AGREED = "allowed with the call, whose question named it"
 _NOT_ASKED = "nobody was asked about this command"
@@ -169,19 +167,15 @@ class CallReach:
 
     async def _card(self, hosts: tuple[str, ...], problem: str) -> Decision:
         listed = ", ".join(hosts)
-        command, wants = one_line(self._command, _LONGEST_COMMAND), "wants to reach\n"
-        wants += "".join(f"\n  {host}" for host in hosts)
-        blocks: tuple[DisplayBlock, ...] = (TextBlock(text=f"{command}\n\n{wants}"),)
-        if self._later:
-            blocks = TerminalBlock(command=self._command), TextBlock(text=wants)
+        wants = "wants to reach\n" + "".join(f"\n  {host}" for host in hosts)
         why = f"{self._later}; it waits for your answer" if self._later else _WAITS
         return await self._approvals.ask(
             self._call_id,
             HOSTS,
-            Preview(listed, blocks),
+            Preview(listed, (TerminalBlock(command=self._command), TextBlock(text=wants))),
             problem or why,
             self._token,
-            binding=fingerprint(HOSTS, {"hosts": hosts}, self._command if self._later else command),
+            binding=fingerprint(HOSTS, {"hosts": hosts}, self._command),
             proposal=f"{HOSTS}({listed})",
         )
 

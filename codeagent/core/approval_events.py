@@ -43,10 +43,12 @@ class ApprovalRequested(BaseEvent):
     """Whose tool it is, as a phrase; empty if it is built in."""
     about: str = ""
     """What a tool that is not built in says about itself: its description, as the model reads it."""
+    follows: bool = False
+    """After a yes the question continues while the call runs: hosts that no rule decides are then asked about."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"whose", "about"}, kind, handler)
+        return omitting({"whose", "about", "follows"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.json_types import JsonObject, OneOf, omitting
 from codeagent.core.sanitize import on_one_line
 
 
@@ -60,12 +60,40 @@ class ImageBlock:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FormField:
+    """A field of a form, see `core.forms`; the bounds are of a number, of a text's characters, or of how many it is."""
+
+    name: str
+    label: str
+    kind: Literal["text", "integer", "number"] = "text"
+    options: tuple[str, ...] = ()
+    """The texts to choose from; empty if any text may be written."""
+    several: bool = False
+    """It takes any number of texts, separated by commas."""
+    required: bool = False
+    begins: str = ""
+    """What it holds at first."""
+    at_least: float | None = None
+    more_than: float | None = None
+    at_most: float | None = None
+    less_than: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionBlock:
-    """A question to the user, with answers to choose from; they can always give another one."""
+    """A question to the user, with answers to choose from; they can always give another one.
+
+    With `fields` it is a form: the answer's `reason` is a JSON object of the texts that were filled in, by field name.
+    """
 
     type: Literal["question"] = "question"
     question: str
     options: tuple[str, ...] = ()
+    fields: tuple[FormField, ...] = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return omitting({"fields"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

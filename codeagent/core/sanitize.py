@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, TextIO
 
 # Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, the noncharacters, and
@@ -15,6 +16,21 @@ _ACTS = re.compile(
     + "".join(f"{chr(plane | 0xFFFE)}{chr(plane | 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000))
     + "\U000e0000-\U0010ffff]"
 )
+# What joins, styles or tags emoji, and is invisible anywhere else; or an emoji outside of the first plane.
+_HINT = re.compile("[\u200d\ufe0f\U0001f000-\U0001faff\U000e0020-\U000e007f]")
+# The sequences of UTS #51. Flags made of tags are the three in use, as others could carry text; an emoji has at most
+# four parts, as in a family.
+_TAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in flag) for flag in ("gbeng", "gbsct", "gbwls"))
+_STYLE = r"[\p{Emoji_Modifier}\uFE0F]"
+_PART = r"[\p{Emoji}--[0-9#*]--\p{Regional_Indicator}]"
+_SEQUENCE = "|".join(
+    (
+        r"(?V1)\p{Regional_Indicator}{2}",
+        r"[0-9#*]\uFE0F\u20E3",
+        rf"\U0001F3F4(?:{_TAGS})\U000E007F",
+        rf"(?=\p{{Emoji_Presentation}}|.{_STYLE}|.\u200D){_PART}{_STYLE}?(?:\u200D{_PART}{_STYLE}?){{0,3}}",
+    )
+)
 
 BLANKS = r"(?:(?<=\n)|\A)(?:[^\S\n]*\n){9,}|[^\S\n]{9,}"
 """Runs of spaces, tabs and blank lines that could push something out of sight: more than eight of them."""
@@ -26,10 +42,26 @@ _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f
 
 
 def visible(text: str) -> str:
-    """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay."""
+    """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay.
+
+    Whatever a well-formed emoji consists of stays, too.
+    """
     if text.isascii() and text.isprintable():
         return text
-    return _ACTS.sub(lambda match: _escape(match[0]), text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    shown: list[str] = []
+    at = 0
+    for start, end in emoji_spans(text):
+        shown += (_escaped(text[at:start]), text[start:end])
+        at = end
+    return "".join((*shown, _escaped(text[at:])))
+
+
+def emoji_spans(text: str) -> list[tuple[int, int]]:
+    """Return where well-formed emoji are, as start and end; those of one visible part may be missing."""
+    if _HINT.search(text) is None:
+        return []
+    return [found.span() for found in _sequences().finditer(text)]
 
 
 def visible_json(text: str) -> str:
@@ -101,6 +133,17 @@ def counted_blanks(run: str) -> str:
 def quoted(text: str) -> str:
     """Return `visible` text with `> ` before each line, so that no line of it can be taken for anything but a quote."""
     return "\n".join(f"> {line}" for line in visible(text).split("\n"))
+
+
+@cache
+def _sequences() -> Any:
+    import regex  # heavy, and few texts have such emoji
+
+    return regex.compile(_SEQUENCE)
+
+
+def _escaped(text: str) -> str:
+    return _ACTS.sub(lambda match: _escape(match[0]), text)
 
 
 def _unspelled_part(part: str) -> str:

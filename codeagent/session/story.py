@@ -217,7 +217,8 @@ def _piece(block: DisplayBlock) -> Piece:
         case ImageBlock():
             return Piece(f"[image {block.path} ({block.media_type})]")
         case QuestionBlock():
-            return Piece("\n".join((block.question, *(f"- {option}" for option in block.options))))
+            listed = (*block.options, *(field.label for field in block.fields))
+            return Piece("\n".join((block.question, *(f"- {text}" for text in listed))))
         case _:
             return Piece(f"[{block.type}]")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from codeagent.core import events, notices
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.outcomes import add_usage
 from codeagent.tui.state import UiState
@@ -57,8 +57,12 @@ class ChildCards:
                 main.approvals.add(event)
                 main.status.set(phase="waiting")
             case ApprovalResolved():
-                main.approvals.remove(event.approval_id)
+                main.approvals.resolve(event)
                 main.status.set(phase="waiting" if main.approvals.waiting else "working")
+            case HostDecided():
+                main.approvals.reach(event)
+            case events.ToolFinished() | events.ToolResultAdded():
+                main.approvals.end(event.call_id)
             case notices.RunPaused():
                 main.boundary.pause(event.why, f"{event.agent}: {event.text}", event.batch, ())
                 main.status.set(halt="paused")

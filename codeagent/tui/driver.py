@@ -10,6 +10,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Any, TextIO, assert_never
 
+from rich.cells import cell_len
 from textual import constants, events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
@@ -20,8 +21,11 @@ from textual.keys import _character_to_key
 from textual.message import Message
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import emoji_spans
 from codeagent.tui.terminal import TerminalGuard
 
+_SAVE = "\x1b7"
+_BACK = "\x1b8"
 START = "\x1b[200~"
 END = "\x1b[201~"
 _CHUNK = 64 * 1024
@@ -168,6 +172,17 @@ def _name(character: str) -> str:
     return f"shift+{name.lower()}" if len(name) == 1 and name.isupper() else name
 
 
+def with_emoji_in_two_cells(output: str) -> str:
+    """Return what is drawn with the cursor put behind each wide emoji: terminals differ in how many cells one takes."""
+    parts: list[str] = []
+    at = 0
+    for start, end in emoji_spans(output):
+        if cell_len(output[start:end]) == 2:
+            parts += (output[at:start], _SAVE, "  ", _BACK, _SAVE, output[start:end], _BACK, "\x1b[2C")
+            at = end
+    return "".join((*parts, output[at:]))
+
+
 class TerminalOutput:
     """The file that Textual draws to: it never raises, and drops output once the terminal was given back or is gone."""
 
@@ -189,7 +204,7 @@ class TerminalOutput:
             self.flush()
 
     def flush(self) -> None:
-        data = memoryview("".join(self._parts).encode(self._encoding, "replace"))
+        data = memoryview(with_emoji_in_two_cells("".join(self._parts)).encode(self._encoding, "replace"))
         self._parts.clear()
         self._size = 0
         while data and not self._quiet:
@@ -302,11 +317,24 @@ class TerminalDriver(LinuxDriver):
     def _take(self, part: TypedText | Pasted, keys: KeyReader) -> None:
         match part:
             case TypedText(text):
-                self._tell(keys.feed(text))
+                for typed, emoji in by_emoji(text):
+                    self._tell(keys.feed(typed))
+                    if emoji:
+                        self.process_message(events.Paste(emoji))
             case Pasted(text):
                 self.process_message(events.Paste(text.replace("\0", "")))
             case _:
                 assert_never(part)
+
+
+def by_emoji(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what is typed, and the emoji of several characters after it: as keys, some of these would be dropped."""
+    at = 0
+    for start, end in emoji_spans(text):
+        if end - start > 1:
+            yield text[at:start], text[start:end]
+            at = end
+    yield text[at:], ""
 
 
 def _read(fd: int) -> bytes:

@@ -166,8 +166,10 @@ class Reducer:
                 outcomes.show_compaction(event, state)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
-            case notices.AgentStarted() | notices.TextRead() | HostDecided():
-                pass  # a child's first event; the reason for the next question; a host that the result names
+            case HostDecided():
+                state.approvals.reach(event)
+            case notices.AgentStarted() | notices.TextRead():
+                pass  # a child's first event; the reason for the next question
             case _:
                 assert_never(event)
 
@@ -301,7 +303,7 @@ class Reducer:
         card.said = outcomes.said_of(event, card.name) or card.said
         self._document.touch_card(event.call_id)
         asked = next((one for one in self._state.approvals.waiting if one.approval_id == event.approval_id), None)
-        self._state.approvals.remove(event.approval_id)
+        self._state.approvals.resolve(event)
         if asked is not None and event.call_id in self._waited:  # its own time stopped while it waited for the user
             card.began = None if card.began is None else card.began + event.ts - asked.ts
             self._wait_for(event.call_id, self._waited[event.call_id] + event.ts - asked.ts)
@@ -330,9 +332,11 @@ class Reducer:
             case ToolProgress():
                 card.progress = event.text
             case ToolFinished():
+                self._state.approvals.end(event.call_id)
                 card.duration_ms = event.duration_ms
                 self._wait_for(event.call_id, None)
             case ToolResultAdded():
+                self._state.approvals.end(event.call_id)
                 self._wait_for(event.call_id, None)
                 # If the call became a job, its result only says so.
                 if not card.job:

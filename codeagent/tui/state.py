@@ -11,7 +11,7 @@ from codeagent.tui.transcript.document import Document
 
 if TYPE_CHECKING:  # the first frame does not show any of these
     from codeagent.core.acts import Queued
-    from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+    from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided, PlannedCall
     from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
     from codeagent.core.todo import TodoItem
@@ -61,12 +61,22 @@ class Observable:
             watcher()
 
 
+@dataclass(frozen=True)
+class Followed:
+    """A question that was answered with yes and continues while its call runs."""
+
+    asked: "ApprovalRequested"
+    hosts: tuple[str, ...] = ()
+    """What it has reached or tried to reach, as a user reads it."""
+
+
 class ApprovalQueue(Observable):
-    """The approvals that wait for an answer, the oldest first."""
+    """The approvals that wait for an answer, the oldest first, and those that continue after it."""
 
     def __init__(self, waiting: "tuple[ApprovalRequested, ...]" = ()) -> None:
         super().__init__()
         self.waiting = waiting
+        self.followed: tuple[Followed, ...] = ()
 
     def add(self, question: "ApprovalRequested") -> None:
         self.waiting = (*self.waiting, question)
@@ -76,10 +86,42 @@ class ApprovalQueue(Observable):
         self.waiting = tuple(item for item in self.waiting if item.approval_id != approval_id)
         self._changed()
 
+    def resolve(self, event: "ApprovalResolved") -> None:
+        """Remove what was answered; if that continues, follow it until its call ends."""
+        from codeagent.core.policy import HOSTS  # the first frame does without it
+
+        asked = next((item for item in self.waiting if item.approval_id == event.approval_id), None)
+        if asked is not None and asked.follows and event.answer in ("once", "session", "rule"):
+            self.followed = (*self.followed, Followed(asked))
+        elif asked is not None and asked.name == HOSTS and event.answer != "cancelled":
+            self._reached(event.call_id, asked.target, allowed=event.answer != "deny")
+        self.remove(event.approval_id)
+
+    def reach(self, event: "HostDecided") -> None:
+        """Show what became of a host, if its call is followed."""
+        self._reached(event.call_id, event.host, allowed=event.allowed)
+        self._changed()
+
+    def end(self, call_id: str) -> None:
+        """Follow the call no longer."""
+        if any(each.asked.call_id == call_id for each in self.followed):
+            self.followed = tuple(each for each in self.followed if each.asked.call_id != call_id)
+            self._changed()
+
     def clear(self, but: Collection[str] = ()) -> None:
         """Remove all except those of these calls."""
         self.waiting = tuple(item for item in self.waiting if item.call_id in but)
+        self.followed = ()
         self._changed()
+
+    def _reached(self, call_id: str, host: str, *, allowed: bool) -> None:
+        said = host if allowed else f"{host} (refused)"
+        self.followed = tuple(
+            replace(each, hosts=(*each.hosts, said))
+            if each.asked.call_id == call_id and said not in each.hosts
+            else each
+            for each in self.followed
+        )
 
 
 class QueuedMessages(Observable):

@@ -16,7 +16,7 @@ from tests.agent.test_reach import answering, cards, results
 from tests.table import for_each
 
 PYPI = "pypi.org files.pythonhosted.org"
-EACH = "You are asked about each host that no rule decides."
+EACH = "While it runs, this question shows each host that no rule decides, and waits for your answer."
 AGAIN = ("a.org", "a.org", "", "a.org")
 """The second is asked about since the model has read from the network; one between keeps it from being a repetition."""
 

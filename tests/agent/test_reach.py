@@ -12,6 +12,7 @@ from codeagent.agent.reach import ServerReach
 from codeagent.core.acts import Answer, RunRecipe, SetNetwork
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.audit import decided_by, decisions
+from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -140,7 +141,10 @@ async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_a
         assert sandbox.origin.connections == 5
         (asked,) = of(events, ApprovalRequested)
         assert (asked.name, asked.proposal) == ("network", "network(a.org, b.org, c.org)")
-        assert "a.org b.org c.org a.org;b.org\n\nwants to reach\n\n  a.org\n  b.org" in asked.blocks[0].text
+        assert asked.blocks == (
+            TerminalBlock(command="a.org b.org c.org a.org;b.org"),
+            TextBlock(text="wants to reach\n\n  a.org\n  b.org\n  c.org"),
+        )
 
 
 @for_each(

@@ -48,6 +48,37 @@ def test_what_the_eye_does_not_see_is_shown(character: str) -> None:
     assert visible(f"a{character}b").startswith("a\\") and visible(character)[1] in "uU"
 
 
+@for_each(
+    "emoji",
+    [
+        *("👨\u200d👩\u200d👧\u200d👦", "👩🏿\u200d❤\ufe0f\u200d💋\u200d👨🏻", "🏳\ufe0f\u200d🌈", "👩🏽\u200d💻"),
+        *("👩\u200d⚕", "🏳\u200d🌈", "⚡\ufe0f", "ℹ\ufe0f", "#\ufe0f\u20e3", "🇯🇵"),
+        "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f",
+    ],
+)
+def test_a_well_formed_emoji_is_shown_as_it_is(emoji: str) -> None:
+    assert visible(f"a{emoji}b") == f"a{emoji}b"
+    assert unspelled(spelled(f"a{emoji}")) == f"a{emoji}" and spelled(emoji) == emoji
+
+
+@for_each(
+    ("text", "shown"),
+    [
+        ("a\u200db", "a\\u200db"),
+        ("👩\u200d", "👩\\u200d"),
+        ("\u200d👩", "\\u200d👩"),
+        ("1\ufe0f", "1\\ufe0f"),
+        ("👩\ufe0f\ufe0f", "👩\ufe0f\\ufe0f"),
+        ("👩\u200d\u202e👩", "👩\\u200d\\u202e👩"),
+        ("👩" + "\u200d👩" * 4, "👩" + "\u200d👩" * 3 + "\\u200d👩"),
+        ("🏴\U000e0072\U000e006d\U000e007f", "🏴\\U000e0072\\U000e006d\\U000e007f"),
+        ("می\u200cخواهم", "می\\u200cخواهم"),
+    ],
+)
+def test_the_invisible_parts_of_an_emoji_are_shown_outside_of_one(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
 @given(st.text())
 def test_json_means_the_same_and_nothing_in_it_acts(text: str) -> None:
     for ascii_only in (True, False):

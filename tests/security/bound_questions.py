@@ -19,7 +19,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import HunkAnswer
+from codeagent.core.display import FormField, HunkAnswer
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import SummaryWritten
@@ -349,11 +349,13 @@ async def elicitation(folder: Path, change: bool) -> Outcome:
     seen: list[str] = []
 
     class Asks:
-        async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: Any) -> Reply:
+        async def ask(
+            self, call_id: str, question: str, options: tuple[str, ...], token: Any, fields: tuple[FormField, ...] = ()
+        ) -> Reply:
             if change:
                 setting.source._calls.clear()
             seen.append(question)
-            return Reply("ada@example.org")
+            return Reply('{"mail": "ada@example.org"}')
 
     async with hostile("Server", folder, Asks()) as setting:
         async with asyncio.timeout(60) as limit:

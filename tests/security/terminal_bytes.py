@@ -5,6 +5,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
+import regex
+
 _TOKEN = re.compile(
     r"\x1b\[(?P<private>[<=>?]?)(?P<parameters>[0-9;:]*)(?P<between>[ -/]*)(?P<final>[@-~])"
     r"|\x1b(?P<string>[\]P_^X])(?P<body>[^\x07\x1b]*)(?:\x07|\x1b\\)"
@@ -14,6 +16,11 @@ _TOKEN = re.compile(
 )
 _COLOUR = re.compile(r"[0-4]|7|9|2[1-9]|[34][0-79]|9[0-7]|10[0-7]|[34]8;5;[0-9]+|[34]8;2;[0-9]+;[0-9]+;[0-9]+")
 _COLOURS = re.compile(rf"(?:(?:{_COLOUR.pattern})(?:;|\Z))*")
+_EMOJI = regex.compile(
+    r"[0-9#*]\uFE0F\u20E3|\U0001F3F4\U000E0067\U000E0062[\U000E0061-\U000E007A]{3}\U000E007F"
+    r"|(?![0-9#*])\p{Emoji}[\uFE0F\p{Emoji_Modifier}]?(?:\u200D(?![0-9#*])\p{Emoji}[\uFE0F\p{Emoji_Modifier}]?){0,3}"
+)
+"""What may hide: the parts of an emoji."""
 _HIDING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FILLERS = set("\u115f\u1160\u3164\uffa0")
 
@@ -34,7 +41,7 @@ def text_of(raw: bytes) -> str:
 def _named(text: str) -> Iterator[str]:
     for token in _TOKEN.finditer(text):
         if token["text"] is not None:
-            hiding = [letter for letter in token["text"] if _hides(letter)]
+            hiding = [letter for letter in _EMOJI.sub("", token["text"]) if _hides(letter)]
             assert not hiding, f"{hiding!r} in {token['text']!r}"
         elif token["final"] is not None:
             yield _control_sequence(token)

@@ -18,6 +18,11 @@ from tests.tui.rendering.test_markdown import PALETTE
 CASES = up_to(200, 100_000 // 4)
 _ALL = ((0, 0x20), (0x7F, 0xA0), (0x2000, 0x2070), (0xFE00, 0xFF00), (0xD800, 0xE010), (0xE0000, 0xE0200), (0, 0x11000))
 
+_WORDS = (
+    *("word ", "**b**", "`c`", "\n", "\t", "|a|b|\n|-|-|\n", "- ", "> ", "漢", "é"),
+    *("❤\ufe0f", "👩\u200d💻", "🏴\U000e0067\U000e0062", "1\ufe0f\u20e3", "\u200d", "\ufe0f"),
+)
+
 
 def character(dice: random.Random) -> str:
     """Any that Unicode knows: what a terminal makes of another is up to it."""
@@ -31,9 +36,8 @@ def mixed(dice: random.Random) -> str:
     for _ in range(dice.randint(1, 6)):
         payload = dice.choice(PAYLOADS)
         found.append(
-            dice.choice((payload, payload[: dice.randrange(len(payload) + 1)], character(dice),
-                         dice.choice(("word ", "**b**", "`c`", "\n", "\t", "|a|b|\n|-|-|\n", "- ", "> ", "漢", "é")))),
-        )  # fmt: skip
+            dice.choice((payload, payload[: dice.randrange(len(payload) + 1)], character(dice), dice.choice(_WORDS)))
+        )
     return "".join(found)
 
 

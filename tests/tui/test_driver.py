@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pyte
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 
-from codeagent.tui.driver import KeyReader
+from codeagent.tui.driver import KeyReader, by_emoji, with_emoji_in_two_cells
 from codeagent.tui.parts.line_input import tell_alt_enter_from_enter
 from tests.effort import times
 from tests.table import for_each
@@ -148,3 +149,25 @@ def test_any_keys_cut_into_reads_anywhere_are_the_same_keys(keys: list[str], dat
 def test_whatever_comes_the_reader_reads_on_and_how_it_is_cut_never_matters(pieces: list[str]) -> None:
     assert read(pieces) == read(["".join(pieces)])
     assert read([*pieces, "\x1b\x1b\x1b", "\x1bz"])[-1] == "alt+z"
+
+
+@for_each(
+    "emoji",
+    ["👨\u200d👩\u200d👧\u200d👦", "👩🏽\u200d💻", "🏳\ufe0f\u200d🌈", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "🎉", "🫨"],
+)
+def test_what_follows_an_emoji_is_where_it_was_measured_whatever_the_terminal_thinks_of_it(emoji: str) -> None:
+    screen = pyte.Screen(20, 2)
+    pyte.Stream(screen).feed("xxxxxxxx\r" + with_emoji_in_two_cells(f"a{emoji}│b"))
+    row = screen.display[0]
+    cells = [screen.buffer[0][column].data for column in range(8)]
+    assert cells[0] == "a" and cells[3:6] == ["│", "b", "x"], row
+    assert "x" not in cells[1:3], row
+
+
+def test_text_without_emoji_is_written_as_it_is() -> None:
+    assert with_emoji_in_two_cells("a\x1b[1m日本© 5\x1b[0m") == "a\x1b[1m日本© 5\x1b[0m"
+
+
+def test_an_emoji_of_several_characters_is_typed_as_one() -> None:
+    typed = "a👩\u200d💻b❤\ufe0f\x1by🎉"
+    assert [*by_emoji(typed)] == [("a", "👩\u200d💻"), ("b", "❤\ufe0f"), ("\x1by🎉", "")]

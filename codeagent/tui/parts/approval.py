@@ -1,12 +1,13 @@
 """Card content for an approval, for all waiting calls, or for a question from the agent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import QuestionBlock
+from codeagent.core.display import QuestionBlock, TerminalBlock
 from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import visible
@@ -27,9 +28,11 @@ from codeagent.tui.parts.card_content import (
     Writing,
 )
 from codeagent.tui.parts.checks import call_edit, check_rule
-from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank
+from codeagent.tui.parts.form import form_keys, form_pieces, page_of
+from codeagent.tui.parts.line_pane import SPLIT_FROM, Piece, blank, cut_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.lines import flat
+from codeagent.tui.state import Followed
 
 _ASKS = {
     "bash": "Run this command?",
@@ -73,11 +76,17 @@ class ApprovalContext:
     """The key that changes how long a rule holds, as a user reads it."""
     sent: str = ""
     """The answer that is not yet confirmed, in words."""
+    rows: int = 0
+    """The rows for the body."""
+    filled: Mapping[str, str] = field(default_factory=dict)
+    """What fields of the form hold, by name, as far as the user changed them."""
 
 
 def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalContext) -> CardContent:
     """Return the oldest question alone, or all waiting calls, to be allowed together."""
     front, to_read = shown[0], tuple(each.waiting for each in shown)
+    if front.question is not None and front.question.fields:
+        return _form_content(front, front.question, view, context)
     if front.question is not None:
         return _question_content(front, front.question, view, context)
     choices = _choices(front, view, context) if len(shown) == 1 else choices_of_all(shown)
@@ -97,6 +106,28 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
         to_read=to_read,
         whole=all(each.whole for each in shown),
         sent=context.sent,
+    )
+
+
+def following_content(followed: Followed, more: int) -> CardContent:
+    """Return a question that was answered and continues while its call runs; it waits for nothing.
+
+    `more`: how many others continue.
+    """
+    commands = (block.command for block in followed.asked.blocks if isinstance(block, TerminalBlock))
+    reached = f"Reached so far: {', '.join(followed.hosts)}"
+    return CardContent(
+        id=("follows", followed.asked.approval_id),
+        scope="follow",
+        left=(Part(f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong),),
+        right=(Part(f"and {more} more" if more else "", 50),),
+        body=(
+            cut_piece(f"$ {next(commands, followed.asked.target)}", "text"),
+            cut_piece(reached if followed.hosts else "The hosts that it connects to are shown here.", "muted"),
+        ),
+        drawn_of=followed,
+        choices=(),
+        tab="",
     )
 
 
@@ -142,6 +173,29 @@ def _question_content(asked: Asked, question: QuestionBlock, view: CardView, con
         at_end=row is not None,
         sent=context.sent,
         begins=None if options else answer,
+    )
+
+
+def _form_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
+    """Return a form: a field is marked and filled in, and all are sent together."""
+    row = min(view.row or 0, len(question.fields) - 1)
+    shown = page_of(question, row, context.rows)
+    choices, beside = form_keys(question, context.filled, row, asked.waiting.approval_id)
+    paged = len(shown) < len(question.fields)
+    place = Part(f"fields {shown[0] + 1}–{shown[-1] + 1} of {len(question.fields)}" if paged else "", 70)
+    return CardContent(
+        id=(asked.waiting.approval_id,),
+        scope="card",
+        left=_title((asked,)),
+        right=(place, *_waiting((asked,), context)),
+        body=(*question_pieces(question, None), *form_pieces(question, context.filled, row, shown)),
+        drawn_of=(asked.waiting, row, shown, tuple(context.filled.items())),
+        choices=choices,
+        tab="to answer",
+        beside={**_SCROLLING, **beside},
+        only_focused=_MOVES,
+        at_end=view.row is not None,
+        sent=context.sent,
     )
 
 

@@ -15,6 +15,7 @@ from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import (
     CardAct,
     CardContent,
+    Fill,
     KeyMeaning,
     LazyMeaning,
     MarkChoice,
@@ -34,6 +35,9 @@ from codeagent.tui.parts.guard import TOO_SOON, Guard, ReadGate, allows
 from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.waiting import Waiting
 from codeagent.tui.state import UiState
+
+_EDGES_AND_KEYS = 3
+"""Rows of a card that are not its body."""
 
 
 class Card(CardFrame):
@@ -81,8 +85,8 @@ class Card(CardFrame):
 
     def sync(self) -> None:
         """Show what is waiting now."""
-        approvals = self._state.approvals.waiting
-        self._gate.forget(approvals)
+        approvals = self._state.approvals
+        self._gate.forget(approvals.waiting)
         if self._waiting.update(approvals, self._state.boundary.now) and self.rings:
             self.app.bell()
         self._show()
@@ -108,12 +112,12 @@ class Card(CardFrame):
         return self._waiting.summary
 
     def take_focus(self) -> bool:
-        """Focus the card, even if it was put away; False if nothing waits."""
+        """Focus the card, even if it was put away; False if nothing waits for the user."""
         if self._content is None and self._waiting.boundary is not None:
             self._perform(ShowAs("away", False))
             self._show()
             self._guard = Guard(self._clock)
-        if self._content is None:
+        if self._content is None or self._content.scope == "follow":
             return False
         if not self._guard.admits("tab"):
             self.say(TOO_SOON)
@@ -319,6 +323,10 @@ class Card(CardFrame):
                 self._waiting.mark(does)
             case ShowAs():
                 self._waiting.turn(does)
+            case Fill():
+                self._waiting.fill(does)
+                if self.line.write is not None:
+                    self.close_line()
             case Scroll():
                 self.pane.turn(does.key)
             case _:
@@ -377,6 +385,7 @@ class Card(CardFrame):
             stepping=self._state.status.now.stepping,
             focused=self.has_focus_within,
             wide=self.pane.layout_width >= SPLIT_FROM,
+            rows=self.app.size.height // 2 - _EDGES_AND_KEYS,
             now=self._now(),
             keep_key=keep_label(keymap),
         )

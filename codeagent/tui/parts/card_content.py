@@ -12,8 +12,9 @@ from codeagent.core.policy import Mode
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
-CardScope = Literal["card", "boundary", "plan", "summary"]
-"""The scope of a card's keys: an approval or a question, a pause, a plan, or a summary."""
+CardScope = Literal["card", "follow", "boundary", "plan", "summary"]
+"""The scope of a card's keys: an approval or a question, one that continues and waits for nothing, a pause, a plan, or
+a summary."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,17 @@ class ShowAs:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """Put a text into a field of a form, and mark the field at `row`, counted from 0."""
+
+    form: str
+    """The id of the form's approval."""
+    field: str
+    text: str
+    row: int
+
+
+@dataclass(frozen=True)
 class Writing:
     """Let the user write in the card's line, or in their editor if the text does not fit there."""
 
@@ -140,7 +152,7 @@ class Writing:
     subject: str
     """The id of what it is about, or the text of the plan or summary; a draft is kept as long as that waits."""
     purpose: Literal["reason", "answer", "rule", "command", "json", "plan", "summary"]
-    then: Callable[[str], "Send | Say | None"]
+    then: Callable[[str], "Send | Say | Fill | None"]
     """What sending the text does; None if the text is only kept."""
     text: str = ""
     """The text to start from."""
@@ -153,11 +165,13 @@ class Writing:
     """Sending allows a call: all of the text must be visible, and Enter counts only once it could be read."""
     suffix: str = ""
     """The suffix of the editor's file; empty if the text is always written in the line."""
+    part: str = ""
+    """The part of the subject that the text is for, such as a field of a form."""
     other: Callable[[], "Writing"] | None = None
     """The same text for another purpose, such as a rule that is kept."""
 
 
-KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | ShowAs | Writing
+KeyMeaning = Send | Say | Scroll | MarkRow | MarkChoice | ShowAs | Fill | Writing
 LazyMeaning = KeyMeaning | Callable[[], KeyMeaning]
 """The meaning, or a function that makes it when the key is pressed, if that takes time."""
 

@@ -242,6 +242,7 @@ class CardFrame(Vertical, can_focus=True):
         `why_closed` says what has to happen before the call can be allowed with `reading_key`.
         """
         keymap, focused, write = keymap_of(self), self.has_focus_within, self.line.write
+        self._keys.display = bool(content.choices)
         choices = labelled(content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab)
         self.reading_key = next((choice.label or choice.key for choice in choices if choice.allows), "")
         why = why_closed()
@@ -254,7 +255,7 @@ class CardFrame(Vertical, can_focus=True):
         self._keys.show(choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys"))
         more = Part(f"{self.pane.below} more below" if self.pane.below else "", 50)
         self._foot.show(right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,))
-        if self._keys.needed(self.size.width - _BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
+        if self._needed(_BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
             self.fit()
 
     def fit(self) -> None:
@@ -262,9 +263,12 @@ class CardFrame(Vertical, can_focus=True):
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
         self._keys.most = 2 if self.app.size.height >= _ROOMY else 1
-        self._key_rows = self._keys.needed(self.size.width - (0 if tiny else _BESIDE_KEYS))
+        self._key_rows = self._needed(0 if tiny else _BESIDE_KEYS)
         self.pane.reserve = (0 if tiny else 2) + self._key_rows + self.line.rows
         self.pane.refresh(layout=True)
+
+    def _needed(self, beside: int) -> int:
+        return self._keys.needed(self.size.width - beside) if self._keys.display else 0
 
     def keep_on_screen(self, row: int) -> None:
         """Scroll to a row of the body if it is not on screen."""

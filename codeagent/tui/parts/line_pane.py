@@ -20,7 +20,7 @@ from textual.timer import Timer
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.diff import DiffRow, ruler_of, split_lines, unified_lines
-from codeagent.tui.rendering.lines import Line, line, restyled, wrap
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line, restyled, wrap
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
@@ -330,6 +330,15 @@ def wrapped_piece(text: str, style: str = "text") -> Piece:
     def make(width: int, palette: Palette) -> Iterator[Line]:
         for row in wrap([(text, getattr(palette, style))], width):
             yield line(row.parts, joins=row.joins)
+
+    return make
+
+
+def cut_piece(text: str, style: str) -> Piece:
+    """Return a piece for one line, cut off at the width, in the palette's style of that name."""
+
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        yield line([(cut_end(flat(text), width), getattr(palette, style))])
 
     return make
 

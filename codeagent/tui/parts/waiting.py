@@ -1,16 +1,15 @@
 """What waits for the user, and what they did about it so far; nothing here draws."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import assert_never
 
 from codeagent.core.acts import Answer
-from codeagent.core.approval_events import ApprovalRequested
-from codeagent.tui.parts.approval import ApprovalContext, approval_content
+from codeagent.tui.parts.approval import ApprovalContext, approval_content, following_content
 from codeagent.tui.parts.approval_body import Asked, asked
 from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of, summary_content
-from codeagent.tui.parts.card_content import CardContent, CardView, MarkChoice, MarkRow, Send, ShowAs, Writing
-from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
+from codeagent.tui.parts.card_content import CardContent, CardView, Fill, MarkChoice, MarkRow, Send, ShowAs, Writing
+from codeagent.tui.state import ApprovalQueue, AtBoundary, Followed, Paused, PlanReady, SummaryReady
 
 
 class Waiting:
@@ -23,6 +22,7 @@ class Waiting:
     def __init__(self) -> None:
         self.boundary: AtBoundary = None
         self._asked: dict[str, Asked] = {}
+        self._followed: tuple[Followed, ...] = ()
         self.listing = False
         """Whether all waiting calls are listed, to be allowed together."""
         self._split = False
@@ -32,25 +32,32 @@ class Waiting:
         self._sent: dict[Hashable, str] = {}
         """Answers that are not yet confirmed, in words."""
         self._drafts: dict[tuple[str, str], str] = {}
-        """Drafts, by subject and purpose."""
+        """Drafts, by subject, and by purpose and part."""
+        self._filled: dict[str, dict[str, str]] = {}
+        """What fields of forms hold, by the form and the field's name."""
 
-    def update(self, waiting: Sequence[ApprovalRequested], boundary: AtBoundary) -> bool:
+    def update(self, approvals: ApprovalQueue, boundary: AtBoundary) -> bool:
         """Update what waits; True if something is new and the user did not ask for it."""
+        waiting, self._followed = approvals.waiting, approvals.followed
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.boundary, place = boundary, place_of(boundary)
         subjects = {*self._asked, *subjects_of(boundary)}
         self._sent = {about: words for about, words in self._sent.items() if about in subjects or about == place}
         self._drafts = {key: text for key, text in self._drafts.items() if key[0] in subjects}
+        self._filled = {key: texts for key, texts in self._filled.items() if key in subjects}
         if before != boundary and (view := self._views.get(place)) is not None:
             self._views[place] = replace(view, problem="")
         return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
 
-    def content(self, *, stepping: bool, focused: bool, wide: bool, now: float, keep_key: str) -> CardContent | None:
-        """Return what the card shows: questions before a pause or a plan; None if nothing waits, or it was put away.
+    def content(
+        self, *, stepping: bool, focused: bool, wide: bool, rows: int, now: float, keep_key: str
+    ) -> CardContent | None:
+        """Return what the card shows: questions before a pause or a plan, and these before what continues; None if
+        nothing waits, or it was put away.
 
-        `wide`: there is room for two columns. `now` is in seconds since the epoch; `keep_key` is the key that changes
-        how long a rule holds, as a user reads it.
+        `wide`: there is room for two columns; `rows` are there for the body. `now` is in seconds since the epoch;
+        `keep_key` is the key that changes how long a rule holds, as a user reads it.
         """
         calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
         self.listing = self.listing and len(calls) > 1
@@ -60,8 +67,18 @@ class Waiting:
         self._views = {key: view for key, view in self._views.items() if key in (self._front, place)}
         view = self._views.get(self._front, CardView())
         if shown:
-            sent = self._sent.get(shown[0].waiting.approval_id, "")
-            context = ApprovalContext(len(self._asked), len(calls), self._split, wide, now, keep_key, sent)
+            front = shown[0].waiting.approval_id
+            context = ApprovalContext(
+                len(self._asked),
+                len(calls),
+                self._split,
+                wide,
+                now,
+                keep_key,
+                self._sent.get(front, ""),
+                rows,
+                self._filled.get(front, {}),
+            )
             return approval_content(shown, view, context)
         sent = self._sent.get(place, "")
         match self.boundary:
@@ -72,7 +89,7 @@ class Waiting:
             case SummaryReady() as summary:
                 return summary_content(summary, self.summary, sent=sent)
             case _:
-                return None
+                return following_content(self._followed[-1], len(self._followed) - 1) if self._followed else None
 
     @property
     def plan(self) -> str:
@@ -92,11 +109,17 @@ class Waiting:
 
     def begun(self, write: Writing) -> str:
         """Return the text to start from: the draft, if there is one."""
-        return self._drafts.get((write.subject, write.purpose), write.text)
+        return self._drafts.get((write.subject, write.purpose + write.part), write.text)
 
     def keep(self, write: Writing, text: str) -> None:
         """Keep a draft."""
-        self._drafts[write.subject, write.purpose] = text
+        self._drafts[write.subject, write.purpose + write.part] = text
+
+    def fill(self, what: Fill) -> None:
+        """Put a text into a field of a form."""
+        self._drafts.pop((what.form, "answer" + what.field), None)
+        self._filled.setdefault(what.form, {})[what.field] = what.text
+        self.mark(MarkRow(what.row))
 
     def mark(self, what: MarkRow | MarkChoice) -> None:
         """Move the mark in what is shown."""

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from unicodedata import category
 
-from rich.cells import cell_len, set_cell_size, split_graphemes
+from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import emoji_spans, visible
 
 Parts = Sequence[tuple[str, Style | None]]
 """Text with its styles, in order."""
@@ -19,6 +20,8 @@ NARROWEST = 4
 _TAB = 4
 # Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation, currency, boxes.
 _ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+"""Two letters that are drawn as one flag."""
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
 _NOT_LAST = frozenset("（「『【《〈〔‘“")
 
@@ -45,7 +48,7 @@ def segment(text: str, style: Style | None = None) -> Segment:
 
 def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None) -> Line:
     """Make a row from (text, style) pairs, each made safe by `segment`."""
-    body = [segment(text, style) for text, style in parts if text]
+    body = [segment(text, style) for text, style in _with_whole_emoji(parts) if text]
     start = 0 if gutter is None else cell_len(gutter.text)
     segments = body if gutter is None else [gutter, *body]
     return Line(Strip(segments), "".join(part.text for part in body).rstrip(), start, joins)
@@ -66,7 +69,7 @@ def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
     own; without, full rows are cut. Control characters are shown visibly, tabs stay.
     """
     width = max(width, NARROWEST)
-    safe = [(visible(text), style) for text, style in parts if text]
+    safe = [(visible(text), style) for text, style in _with_whole_emoji(parts) if text]
     text = "".join(part for part, _ in safe)
     if len(text) <= width and "\n" not in text and _ODD.search(text) is None:
         return [Row(safe)]
@@ -137,22 +140,35 @@ def flat(text: str, most: int = 2_000) -> str:
 
 def cut_end(text: str, width: int) -> str:
     """Cut the end to fit `width` cells, and mark it with `…`."""
-    if cell_len(text) <= width:
+    if cells(text) <= width:
         return text
-    return "" if width < 1 else set_cell_size(text, width - 1).rstrip() + "…"
+    return "" if width < 1 else _beginning(text, width - 1).rstrip() + "…"
 
 
 def cut_middle(text: str, width: int) -> str:
     """Cut the middle to fit `width` cells, and mark it with `…`, as names differ at both ends."""
-    if cell_len(text) <= width:
+    if cells(text) <= width:
         return text
     if width < 1:
         return ""
     head = (width - 1) // 2
-    tail = text
-    while cell_len(tail) > width - 1 - head:
-        tail = tail[1:]
-    return set_cell_size(text, head).rstrip() + "…" + tail
+    left, cut = width - 1 - head, len(text)
+    for start, _, size in reversed(_measured(text)):
+        left -= size
+        if left < 0:
+            break
+        cut = start
+    return _beginning(text, head).rstrip() + "…" + text[cut:]
+
+
+def _beginning(text: str, width: int) -> str:
+    """Return as much of the text as fits into `width` cells."""
+    used = 0
+    for start, _, size in _measured(text):
+        used += size
+        if used > width:
+            return text[:start]
+    return text
 
 
 def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str | None]]:
@@ -189,10 +205,43 @@ def _behind(text: str, space: int) -> int:
     return space
 
 
+def _with_whole_emoji(parts: Iterable[tuple[str, Style | None]]) -> Iterable[tuple[str, Style | None]]:
+    """Return the parts so that none ends inside an emoji, which belongs to the part that it begins in."""
+    parts = [*parts]
+    if len(parts) < 2 or all(text.isascii() for text, _ in parts):
+        return parts
+    joined = "".join(text for text, _ in parts)
+    ends = {at: end for start, end in emoji_spans(joined) for at in range(start + 1, end)}
+    whole: list[tuple[str, Style | None]] = []
+    begin = at = 0
+    for text, style in parts:
+        at += len(text)
+        end = max(begin, ends.get(at, at))
+        whole.append((joined[begin:end], style))
+        begin = end
+    return whole
+
+
 def _measured(text: str) -> list[tuple[int, int, int]]:
-    """Yield start, end and cells of everything that is drawn as one character."""
-    spans = split_graphemes(text.replace("\t", "␉"))[0]
-    return [(start, end, _TAB if text[start] == "\t" else size) for start, end, size in spans]
+    """Return start, end and cells of everything that is drawn as one character."""
+    spans: list[tuple[int, int, int]] = []
+    for start, end, size in split_graphemes(text.replace("\t", "␉"))[0]:
+        if _FLAG.fullmatch(text, spans[-1][0] if spans else start, end):
+            spans[-1] = spans[-1][0], end, 2
+        else:
+            most = size if end - start == 1 else max(size, _apart(text[start:end]))
+            spans.append((start, end, _TAB if text[start] == "\t" else most))
+    return spans
+
+
+def _apart(letter: str) -> int:
+    """Return the cells of a letter in a terminal that gives its spacing marks cells of their own, as most do.
+
+    An emoji takes two, wherever: the driver sees to that.
+    """
+    if emoji_spans(letter):
+        return 0
+    return sum(1 if category(part) == "Mc" else cell_len(part) for part in letter)
 
 
 def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str | None]]:

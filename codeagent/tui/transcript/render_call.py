@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, assert_never
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
@@ -23,7 +22,7 @@ from codeagent.core.display import (
 )
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
-from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line, paragraph
+from codeagent.tui.rendering.lines import Line, cells, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
@@ -84,7 +83,7 @@ def draw_cards(
     `own`: the user ran it, so more of its output is shown. `draw_child` draws the child agent of a call.
     """
     drawn = Drawn()
-    inner = replace(look, width=max(1, look.width - cell_len(gutter)))
+    inner = replace(look, width=max(1, look.width - cells(gutter)))
     columns = _columns(cards, inner)
     for card in cards:
         first = len(drawn.lines)
@@ -113,8 +112,8 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
             return tuple(map(StyledText, paths))
         case ImageBlock(path=path, media_type=media_type):
             return (StyledText(f"image {path} ({media_type})"),)
-        case QuestionBlock(question=question, options=options):
-            return (StyledText("\n".join((question, *options))),)
+        case QuestionBlock(question=question, options=options, fields=fields):
+            return (StyledText("\n".join((question, *options, *(field.label for field in fields)))),)
         case UnknownBlock(type=kind):
             return (StyledText(f"a block of the kind {kind}, which this version cannot show", "error"),)
         case _:
@@ -137,10 +136,10 @@ def state_words(card: CallCard, now: float) -> str:
 
 def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
     """Return the widths of name and target, in cells, so that the cards of a batch line up."""
-    name = min(_LONGEST_NAME, max((cell_len(flat(card.name)) for card in cards), default=0))
-    note = min(_LONGEST_NOTE, max((cell_len(_note(card, look.now)) for card in cards), default=0))
+    name = min(_LONGEST_NAME, max((cells(flat(card.name)) for card in cards), default=0))
+    note = min(_LONGEST_NOTE, max((cells(_note(card, look.now)) for card in cards), default=0))
     room = look.width - 2 - name - 2 - 2 - note
-    longest = max((cell_len(flat(card.target)) for card in cards), default=0)
+    longest = max((cells(flat(card.target)) for card in cards), default=0)
     return name, min(longest, max(_SHORTEST_TARGET, room))
 
 
@@ -151,12 +150,12 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     names, targets = columns
     name = cut_end(flat(card.name), names)
     target = cut_end(flat(card.target), targets)
-    gap = " " * (targets - cell_len(target) + 2)
+    gap = " " * (targets - cells(target) + 2)
     note = cut_end(_note(card, look.now), max(look.width - 2 - names - 2 - targets - 2, 0))
     return line(
         [
             (f"{mark} ", style),
-            (name + " " * (names - cell_len(name) + 2), palette.accent),
+            (name + " " * (names - cells(name) + 2), palette.accent),
             (target, palette.text),
             (gap + note, style if card.state != "done" else palette.muted),
         ]
@@ -215,7 +214,7 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
 
 def _everything(card: CallCard, look: Look) -> Drawn:
     drawn = Drawn()
-    if cell_len(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
+    if cells(flat(card.target)) > look.width - _LONGEST_NAME or "\n" in card.target:
         drawn.lines += paragraph(card.target, look.width, look.palette.muted)
     drawn.lines += _said(card, look) or _error(card, look)
     for shown in card.shown:

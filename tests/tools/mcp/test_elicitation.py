@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.display import FormField
+from codeagent.core.forms import takes
 from codeagent.core.ports import Reply
 from codeagent.core.sanitize import visible
 from codeagent.tools.mcp.elicitation import Reaction, ask_for_server
@@ -18,14 +20,24 @@ from tests.tools.mcp.setting import answer_of, hostile
 
 @dataclass
 class Answers:
-    """An Asker who gives these answers, in order, and then none."""
+    """An Asker who gives these answers, in order, and then none; a mapping fills in a form."""
 
-    given: list[str]
+    given: list[str | Mapping[str, str]]
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    forms: list[tuple[FormField, ...]] = field(default_factory=list)
 
-    async def ask(self, call_id: str, question: str, options: tuple[str, ...], token: CancelToken) -> Reply:
+    async def ask(
+        self,
+        call_id: str,
+        question: str,
+        options: tuple[str, ...],
+        token: CancelToken,
+        fields: tuple[FormField, ...] = (),
+    ) -> Reply:
         self.asked.append((question, options))
-        return Reply(self.given.pop(0)) if self.given else Reply(None)
+        self.forms.append(fields)
+        given = self.given.pop(0) if self.given else None
+        return Reply(json.dumps(given) if isinstance(given, Mapping) else given)
 
 
 async def reaction(
@@ -41,8 +53,9 @@ async def reaction(
     return await ask_for_server("github", given, asker, ctx)
 
 
-async def test_each_field_is_asked_and_becomes_what_it_is_to_be() -> None:
-    asker = Answers(["Ada", "36", "1.5", "yes", "red", "leave it empty"])
+async def test_all_fields_are_one_form_and_become_what_they_are_to_be() -> None:
+    filled = {"name": "Ada", "age": "36", "share": "1.5", "sure": "yes", "color": "red"}
+    asker = Answers([filled])
     fields = {
         "name": {"type": "string", "title": "Name"},
         "age": {"type": "integer"},
@@ -53,14 +66,19 @@ async def test_each_field_is_asked_and_becomes_what_it_is_to_be() -> None:
     }
     content = {"name": "Ada", "age": 36, "share": 1.5, "sure": True, "color": "red"}
     assert await reaction(asker, fields, *list(fields)[:5]) == Reaction("accept", content)
-    assert [options for _, options in asker.asked] == [
-        (), (), (), ("yes", "no"), ("red", "blue"), ("leave it empty",),
-    ]  # fmt: skip
-    assert all("The MCP server github asks" in question for question, _ in asker.asked)
+    ((question, options),) = asker.asked
+    assert question.startswith("The MCP server github asks") and options == ()
+    assert [(each.label, each.kind, each.options, each.required) for each in asker.forms[0]] == [
+        ("Name", "text", (), True),
+        ("age", "integer", (), True),
+        ("share", "number", (), True),
+        ("sure", "text", ("yes", "no"), True),
+        ("color", "text", ("red", "blue"), True),
+        ("more", "text", (), False),
+    ]
 
 
 async def test_choices_are_told_by_their_titles_and_several_by_commas() -> None:
-    asker = Answers(["Dark red", "two, One", "a,b", "7", "wide"])
     titled = [{"const": "one", "title": "One"}, {"const": "two"}]
     fields = {
         "color": {"type": "string", "oneOf": [{"const": "#800", "title": "Dark red"}, {"const": "#f00"}]},
@@ -69,14 +87,33 @@ async def test_choices_are_told_by_their_titles_and_several_by_commas() -> None:
         "number": {"type": "integer", "enum": [7, 8]},
         "size": {"type": "string", "enum": ["wide", 7]},
     }
+    filled = {"color": "Dark red", "some": "two, One", "words": "a,b", "number": "7", "size": "wide"}
     content = {"color": "#800", "some": ["two", "one"], "words": ["a", "b"], "number": 7, "size": "wide"}
+    asker = Answers([filled])
     assert await reaction(asker, fields, *fields) == Reaction("accept", content)
-    assert [options for _, options in asker.asked] == [("Dark red", "#f00"), (), (), ("7", "8"), ("wide", "7")]
-    assert "(several, separated by commas: One, two)" in asker.asked[1][0]
+    assert [(each.options, each.several) for each in asker.forms[0]] == [
+        (("Dark red", "#f00"), False),
+        (("One", "two"), True),
+        ((), True),
+        (("7", "8"), False),
+        (("wide", "7"), False),
+    ]
+
+
+async def test_a_field_begins_with_its_default() -> None:
+    fields = {
+        "count": {"type": "integer", "default": 3},
+        "sure": {"type": "boolean", "default": False},
+        "one": {"enum": [1, True], "default": 1},
+        "odd": {"type": "string", "default": ["x"]},
+    }
+    asker = Answers([])
+    await reaction(asker, fields)
+    assert [each.begins for each in asker.forms[0]] == ["3", "no", "1", ""]
 
 
 async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_again(tmp_path: Path) -> None:
-    asker = Answers(["Ada"])
+    asker = Answers([{"name": "Ada"}])
     async with hostile("OnlyWithoutHandshake", tmp_path, asker) as setting:
         assert '["state", {"action": "accept", "content": {"name": "Ada"}}]' in await answer_of(setting, text="x")
 
@@ -92,28 +129,40 @@ async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_a
     ],
 )
 async def test_an_answer_that_does_not_fit_declines(about: dict[str, Any], answer: str) -> None:
-    assert await reaction(Answers([answer] * 3), {"x": about}, "x") == Reaction("decline")
+    assert await reaction(Answers([{"x": answer}] * 3), {"x": about}, "x") == Reaction("decline")
 
 
-async def test_the_bounds_of_a_field_are_shown_and_what_is_outside_is_asked_again() -> None:
+@for_each("answer", ["", "x", "[]", '{"x": 1}', "[" * 100_000])
+async def test_an_answer_that_is_not_a_form_declines(answer: str) -> None:
+    assert await reaction(Answers([answer] * 3), {"x": {"type": "string"}}) == Reaction("decline")
+
+
+async def test_the_bounds_of_a_field_are_told_and_what_is_outside_is_asked_again() -> None:
     fields = {
         "count": {"type": "integer", "minimum": 1, "maximum": 10},
         "name": {"type": "string", "minLength": 2},
         "tags": {"type": "array", "maxItems": 1},
         "share": {"type": "number", "exclusiveMaximum": 0.5},
     }
-    asker = Answers(["11", "10", "A", "Ada", "a,b", "a", "0.5", "0.4"])
+    good = {"count": "10", "name": "Ada", "tags": "a", "share": "0.4"}
+    asker = Answers([good | {"count": "11"}, good | {"tags": "a,b"}, good])
     assert await reaction(asker, fields, *fields) == Reaction(
         "accept", {"count": 10, "name": "Ada", "tags": ["a"], "share": 0.4}
     )
-    first, again = asker.asked[0][0], asker.asked[1][0]
-    assert first.endswith("count (at least 1, at most 10)")
-    assert again == f"'11' was not sent: it is not what the field takes. {first}"
+    assert [takes(each) for each in asker.forms[0]] == [
+        "required, a whole number, at least 1, at most 10",
+        "required, at least 2 characters",
+        "required, separated by commas, at most 1 of them",
+        "required, a number, less than 0.5",
+    ]
+    first, second, third = (question for question, _ in asker.asked)
+    assert second == f"Not sent: count: it takes at most 10. {first}"
+    assert third == f"Not sent: tags: it takes at most 1 of them. {first}"
 
 
 async def test_bounds_that_are_no_numbers_bind_nothing() -> None:
     about = {"type": "integer", "minimum": "many", "maximum": True}
-    assert await reaction(Answers(["5"]), {"x": about}, "x") == Reaction("accept", {"x": 5})
+    assert await reaction(Answers([{"x": "5"}]), {"x": about}, "x") == Reaction("accept", {"x": 5})
 
 
 async def test_no_answer_cancels_and_no_declines() -> None:
@@ -123,11 +172,11 @@ async def test_no_answer_cancels_and_no_declines() -> None:
 
 
 async def test_a_form_of_too_many_fields_is_not_asked_and_the_user_is_told() -> None:
-    asker, fields = Answers(["leave it empty"] * 20), {f"f{number}": {"type": "string"} for number in range(20)}
-    assert await reaction(asker, fields) == Reaction("accept", {}) and len(asker.asked) == 20
+    asker, fields = Answers([{}]), {f"f{number}": {"type": "string"} for number in range(20)}
+    assert await reaction(asker, fields) == Reaction("accept", {}) and len(asker.forms[0]) == 20
     told: list[str] = []
     assert await reaction(asker, fields | {"f20": {"type": "string"}}, told=told) == Reaction("decline")
-    assert len(asker.asked) == 20
+    assert len(asker.asked) == 1
     assert told == ["declined github's form of 21 fields: at most 20 are asked"]
 
 
@@ -139,7 +188,7 @@ async def test_an_address_is_shown_and_never_opened() -> None:
 
 
 async def test_a_phishing_server_is_named_and_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    asker = Answers(["no idea"])
+    asker = Answers([{"password": "no idea"}])
     async with hostile("Phishes", tmp_path, asker) as setting:
         answer = json.loads(await answer_of(setting, text="x"))
     assert answer == {"action": "accept", "content": {"password": "no idea"}}
@@ -149,7 +198,7 @@ async def test_a_phishing_server_is_named_and_cannot_act_on_the_terminal(tmp_pat
 
 
 async def test_a_server_asks_no_more_than_five_times_in_one_call(tmp_path: Path) -> None:
-    asker = Answers(["x"] * 100)
+    asker = Answers([{"password": "x"}] * 100)
     async with hostile("AsksWithoutEnd", tmp_path, asker) as setting:
         assert "decline" in await answer_of(setting, text="x")
     assert len(asker.asked) == 5

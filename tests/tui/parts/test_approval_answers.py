@@ -123,7 +123,7 @@ async def test_what_cannot_be_seen_in_a_proposal_or_a_paste_shows_and_looks_alik
         app.line.post_message(Paste("bash(p\u0443test\x1b[2J\n *)"))
         await pilot.pause()
         assert app.line.value == "bash(p\u0443test\\x1b[2J *)"
-        assert "1 non-ASCII letter: U+0443" in app.text()
+        assert "1 look-alike: U+0443 as y" in app.text()
         assert "checked again when sent" in app.text()
 
 

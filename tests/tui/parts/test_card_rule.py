@@ -51,9 +51,9 @@ def test_what_is_wrong_with_a_rule_is_said(text: str, said: str) -> None:
 
 def test_letters_that_look_like_others_are_named() -> None:
     waiting = asking("deploy", "d", "prod")
-    assert check_rule("deploy(pr\u043ed*)", waiting, keep=False).odd == "1 non-ASCII letter: U+043E"
+    assert check_rule("deploy(pr\u043ed*)", waiting, keep=False).odd == "1 look-alike: U+043E as o"
     refused = check_rule("bash(p\u0443test *)", PYTEST, keep=False)
-    assert "does not match" in refused.problem and refused.odd == "1 non-ASCII letter: U+0443"
+    assert "does not match" in refused.problem and refused.odd == "1 look-alike: U+0443 as y"
 
 
 @for_each(

@@ -1,12 +1,15 @@
 """Styled text broken into rows."""
 
+from unicodedata import category
+
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.lines import NARROWEST, Row, cells, draw, wrap
+from codeagent.tui.rendering.lines import NARROWEST, Row, cells, cut_end, cut_middle, draw, wrap
+from tests.table import for_each
 
 BOLD = Style(bold=True)
 TEXTS = st.text(st.sampled_from("ab c 漢字、。（é\u0301❤\ufe0f👍\t\n\x1b\u202e—…") | st.characters(), max_size=60)
@@ -86,3 +89,50 @@ def test_rows_before_the_last_do_not_change_when_text_is_added(text: str, more: 
 @given(st.characters())
 def test_the_cells_of_every_character_are_as_rich_draws_them(character: str) -> None:
     assert cells(visible(character)) >= cell_len(visible(character).replace("\t", "    ").replace("\n", ""))
+
+
+@given(
+    st.lists(st.sampled_from(["👩\u200d💻", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "a", " ", "漢", "\n"]), max_size=20),
+    st.data(),
+)
+def test_an_emoji_is_never_cut_by_a_style_or_a_row(letters: list[str], data: st.DataObject) -> None:
+    text = "".join(letters)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pairs = zip([0, *cuts], [*cuts, len(text)], strict=True)
+    parts = [(text[start:end], BOLD if at % 2 else None) for at, (start, end) in enumerate(pairs)]
+    rows = [draw(row) for row in wrap(parts, data.draw(st.integers(NARROWEST, 20)))]
+    assert all("\\" not in row.strip.text for row in rows)
+    assert sum(row.text.count("👩\u200d💻") + row.text.count("🇩🇪") for row in rows) == sum(
+        letter in ("👩\u200d💻", "🇩🇪") for letter in letters
+    )
+
+
+@for_each("word", ["हिन्दी", "தமிழ்", "မြန်မာ", "ខ្មែរ", "সুন্দর", "กำ"])
+def test_a_row_fits_where_spacing_marks_take_cells_of_their_own(word: str) -> None:
+    """Else the terminal would draw the end of the row over its last cells, and a command would be shown without it."""
+    rows = wrap([(f"echo {word} {word}{word} " * 6, None)], 30)
+    for text in texts(rows):
+        assert sum(1 if category(letter) == "Mc" else cell_len(letter) for letter in text) <= 30
+    assert cells(word) >= cell_len(word)
+
+
+@given(TEXTS, st.integers(0, 30))
+def test_a_cut_text_fits_and_is_the_text_with_its_end_or_middle_left_out(text: str, width: int) -> None:
+    for cut in (cut_end, cut_middle):
+        short = cut(text, width)
+        head, _, tail = short.rpartition("…") if short != text else (short, "", "")
+        assert cells(short) <= width or short == text == ""
+        assert text.startswith(head) and text.endswith(tail)
+
+
+@for_each(
+    ("text", "end", "middle"),
+    [
+        ("abcdef", "abc…", "a…ef"),
+        ("漢字漢字", "漢…", "…字"),
+        ("👩\u200d💻👩\u200d💻x", "👩\u200d💻…", "…x"),
+        ("abcd", "abcd", "abcd"),
+    ],
+)
+def test_a_letter_is_never_cut_in_two(text: str, end: str, middle: str) -> None:
+    assert (cut_end(text, 4), cut_middle(text, 4)) == (end, middle)

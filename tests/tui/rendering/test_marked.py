@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import emoji_spans, visible
 from codeagent.tui.rendering.lines import NARROWEST
 from codeagent.tui.rendering.marked import marked_lines, marked_text
 from codeagent.tui.rendering.palette import Palette
@@ -41,11 +41,35 @@ def test_what_is_not_seen_is_written_as_its_number(code: int) -> None:
 def test_letters_that_look_like_others_are_underlined_and_listed() -> None:
     parts = marked_text("p\u0430yp\u0430l", PALETTE)
     assert parts[1] == ("\u0430", PALETTE.warning + Style(underline=True))
-    assert drawn("p\u0430yp\u0430l") == ["p\u0430yp\u0430l", "2 non-ASCII letters: U+0430"]
+    assert drawn("p\u0430yp\u0430l") == ["p\u0430yp\u0430l", "2 look-alikes: U+0430 as a"]
 
 
 def test_look_alike_quotes_are_listed_too() -> None:
-    assert drawn("echo \u2019x\u2019 \u0430")[-1] == "3 non-ASCII characters: U+2019, U+0430"
+    assert drawn("echo \u2019x\u2019 \u0430", 60)[-1] == "3 look-alikes: U+2019 as ', U+0430 as a"
+
+
+@for_each(
+    "text",
+    [
+        "git commit -m '日本語：ログインを修正（ノート）'",
+        "git commit -m 'Исправил ошибку с кодировкой'",
+        "git commit -m 'إصلاح ٥ أخطاء'",
+        "git commit -m 'हिन्दी संदेश'",
+        "echo 👨\u200d👩\u200d👧\u200d👦 🇩🇪 1\ufe0f\u20e3 ❤\ufe0f 🫨",
+        "echo \U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+    ],
+)
+def test_emoji_and_words_of_another_script_are_shown_as_they_are(text: str) -> None:
+    assert marked_text(text, PALETTE) == [(text, PALETTE.text)]
+    assert drawn(text, 80) == [text]
+
+
+def test_what_joins_emoji_is_shown_outside_of_one() -> None:
+    assert drawn("👩\u200d\u202e👧 a\ufe0f", 60) == ["👩\\u{200d}\\u{202e}👧 a\\u{fe0f}"]
+
+
+def test_a_mark_is_shown_as_its_number_unless_it_is_on_a_letter() -> None:
+    assert drawn("a\u0301 ;\u0338 \u0323x") == ["a\u0301 ;\\u{338} \\u{323}x"]
 
 
 def test_what_is_said_about_a_text_is_not_copied() -> None:
@@ -85,7 +109,10 @@ def test_nothing_is_hidden(text: str, width: int) -> None:
 def test_every_character_is_shown_or_written_as_its_number_or_counted(text: str) -> None:
     shown = "".join(part for part, _ in marked_text(text, PALETTE))
     assert visible(shown) == shown
+    for start, end in reversed(emoji_spans(text)):
+        text = text[:start] + text[end:]
     for character in set(text) - {" ", "\t", "\n"}:
-        seen = category(character)[0] not in "CZ" and character not in "\u115f\u1160\u3164\uffa0\u2800"
+        is_new = category(character) == "Cn" and character in shown
+        seen = is_new or (category(character)[0] not in "CZ" and character not in "\u115f\u1160\u3164\uffa0\u2800")
         written = f"\\u{{{ord(character):x}}}"
         assert shown.count(written) + (shown.count(character) if seen else 0) >= text.count(character)

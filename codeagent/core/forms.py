@@ -1,0 +1,81 @@
+"""What the fields of a form take, in words and as values, and what is wrong with a text."""
+
+import math
+from collections.abc import Callable
+from operator import ge, gt, le, lt
+
+from codeagent.core.display import FormField
+
+_BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
+    ("at_least", "at least", ge),
+    ("more_than", "more than", gt),
+    ("at_most", "at most", le),
+    ("less_than", "less than", lt),
+)
+_KINDS = {"text": "", "integer": "a whole number", "number": "a number"}
+
+
+def takes(field: FormField) -> str:
+    """Return what may be written, as in `required, a whole number, at least 1`; empty if any text or none may."""
+    known = ((words, getattr(field, name)) for name, words, _ in _BOUNDS)
+    bounds = (f"{words} {bound:g}{_unit(field)}" for words, bound in known if bound is not None)
+    kind = "separated by commas" if field.several else _KINDS[field.kind]
+    options = ", ".join(field.options)
+    return ", ".join(filter(None, ("required" if field.required else "", kind, options, *bounds)))
+
+
+def read(field: FormField, text: str) -> str | int | float | list[str]:
+    """Return what the text means. Raises ValueError, with the reason, if the field does not take it."""
+    if field.several:
+        words = [word.strip() for word in text.split(",") if word.strip()]
+        for word in words:
+            _check_option(field, word)
+        _check_bounds(field, len(words))
+        return words
+    _check_option(field, text)
+    if field.options:
+        return text
+    if field.kind == "text":
+        _check_bounds(field, len(text))
+        return text
+    number = _number(field, text)
+    _check_bounds(field, number)
+    return number
+
+
+def problem_of(field: FormField, text: str) -> str:
+    """Say why the field does not take the text, as a phrase; empty if it does. A field that is not required may be
+    empty."""
+    if not text:
+        return "it is required" if field.required else ""
+    try:
+        read(field, text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _unit(field: FormField) -> str:
+    return " of them" if field.several else " characters" if field.kind == "text" else ""
+
+
+def _check_option(field: FormField, text: str) -> None:
+    if field.options and text not in field.options:
+        raise ValueError(f"it takes one of: {', '.join(field.options)}")
+
+
+def _check_bounds(field: FormField, size: float) -> None:
+    for name, words, holds in _BOUNDS:
+        bound = getattr(field, name)
+        if bound is not None and not holds(size, bound):
+            raise ValueError(f"it takes {words} {bound:g}{_unit(field)}")
+
+
+def _number(field: FormField, text: str) -> int | float:
+    try:
+        number = int(text) if field.kind == "integer" else float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"it takes {_KINDS[field.kind]}")
+    return number
