@@ -362,7 +362,7 @@ class Loop:
             settled[call.id] = await self._executor.execute(call, token, edited=edited, repeated=repeated)
 
         if targets:
-            await token.guard(self._checkpoints.before_batch(number, targets))
+            await token.guard(self._checkpoints.before_batch(number, targets, commands=planned.runs_commands))
         self._spending.add_batch()
         try:
             await run_ordered(planned.left, self._executor.access, execute)

@@ -101,8 +101,7 @@ async def open_runtime(
         around = replace(around, attended=attended, book=book)
         builder = PromptBuilder(files.catalog, files.prompt, dependencies.skills.look, _written(policy.rules))
         builder.fit(in_use.context_window)
-        snapshots = GitCheckpoints(place.state_dir, workspace.root)
-        stack.callback(snapshots.close)
+        snapshots = _checkpoints(place, workspace, stack)
         conversation = _conversation(model, in_use.server, builder, strategy, around)
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
@@ -120,6 +119,14 @@ async def open_runtime(
         await agent.begin_session(resumed=resume is not None)
         files.catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+
+
+def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack) -> GitCheckpoints:
+    """Open the store of snapshots, which also records what is written to the workspace."""
+    snapshots = GitCheckpoints(place.state_dir, workspace.root)
+    stack.callback(snapshots.close)
+    workspace.recorder = snapshots.landing
+    return snapshots
 
 
 def _conversation(

@@ -1,6 +1,7 @@
 """Reads, writes and removes single files and links in an open folder: through no link, and waiting for no pipe."""
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -132,6 +133,13 @@ class FileState(NamedTuple):
 
     kind: NodeKind
     blob: str
+
+
+def content_name(node: Node | None) -> str:
+    """Return what the record of who changed what calls this content: its SHA-256, empty for no file."""
+    if node is None:
+        return ""
+    return ("link:" if node.kind == "link" else "") + hashlib.sha256(node.data).hexdigest()
 
 
 Placing = tuple[str, Node, FileState | None]

@@ -3,7 +3,8 @@
 import json
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import assert_never
 
@@ -117,23 +118,38 @@ def differences(reader: ObjectReader, before: str, after: str) -> list[RestoreSt
     return sorted(steps, key=lambda step: step.path)
 
 
-def plan(
-    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
-) -> tuple[RestoreStep, ...]:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be restored."""
+
+    target: str
+    """The snapshot to go back to."""
+    present: str
+    paths: frozenset[str] | None = None
+    """Only these files, and what is below these folders; None: all."""
+    instead: Mapping[str, FileState | None] = field(default_factory=dict)
+    """What these files become, in place of what `target` has."""
+
+    def step(self, path: str, was: FileState | None, then: FileState | None) -> RestoreStep | None:
+        """Return the step for a file that differs; None if it is to stay."""
+        if self.paths is not None and self.paths.isdisjoint((path, *(folder[:-1] for folder in folders_of(path)))):
+            return None
+        return RestoreStep(path, was, self.instead.get(path, then))
+
+
+def plan(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
     """Return what a restore changes. Raises CheckpointError if that would lose something."""
     with landing.steady():
-        return _planned(reader, landing, target, present, paths)
+        return _planned(reader, landing, wanted)
 
 
-def _planned(
-    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
-) -> tuple[RestoreStep, ...]:
-    then, now = coverage_of(reader, target), coverage_of(reader, present)
+def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
+    then, now = coverage_of(reader, wanted.target), coverage_of(reader, wanted.present)
     steps = []
     conflicts = []
-    for raw, was, wanted in reader.changes(reader.files(present), reader.files(target)):
-        step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(wanted))
-        if paths is not None and not any(step.path == path or step.path.startswith(f"{path}/") for path in paths):
+    for raw, is_now, was in reader.changes(reader.files(wanted.present), reader.files(wanted.target)):
+        step = wanted.step(os.fsdecode(raw), state_of(is_now), state_of(was))
+        if step is None:
             continue
         if step.new is None and then.hides(step.path):
             continue
