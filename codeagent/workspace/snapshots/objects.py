@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Literal, Self
 
@@ -66,25 +67,36 @@ class ObjectReader:
     def tree(self, name: str) -> dict[bytes, Leaf]:
         """Return the tree's entries by name; a folder has the mode `40000`."""
         if name not in self._trees:
-            raw, at, entries = self._object(name) or b"", 0, dict[bytes, Leaf]()
-            while at < len(raw):
-                blank = raw.index(b" ", at)
-                end = raw.index(b"\0", blank)
-                entries[raw[blank + 1 : end]] = (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
-                at = end + 1 + _RAW
-            self._trees[name] = entries
+            self._trees[name] = _entries(self._object(name) or b"")
         return self._trees[name]
+
+    def _read_trees(self, names: Sequence[str]) -> None:
+        """Read trees that are about to be looked at, with fewer questions than one for each."""
+        for at in range(0, len(names), _ASKED):
+            asked = names[at : at + _ASKED]
+            self._ask(*asked)
+            for name in asked:
+                self._trees[name] = _entries(self._answer() or b"")
 
     def data(self, name: str) -> bytes:
         return self._object(name) or b""
 
     def each(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents in order, several for each question: git waits less for us, and we for git."""
-        for at in range(0, len(names), _ASKED):
-            asked = names[at : at + _ASKED]
-            self._ask(*asked)
-            for _ in asked:
+        """Yield the contents in order, from a git of their own that is asked for all at once if they are many."""
+        if len(names) <= _ASKED:
+            self._ask(*names)
+            for _ in names:
                 yield self._answer() or b""
+            return
+        with TemporaryFile(dir=self._store.folder) as asked:
+            asked.write(b"".join(name.encode() + b"\n" for name in names))
+            asked.seek(0)
+            with self._store.start("cat-file", "--batch", "--buffer", stdin=asked) as process:
+                try:
+                    for _ in names:
+                        yield self._read(process) or b""
+                finally:
+                    process.kill()
 
     def leaf(self, tree: str | None, path: bytes) -> Leaf | None:
         """Return the file or link at a path below the tree."""
@@ -105,10 +117,11 @@ class ObjectReader:
             return
         old = {} if before is None else self.tree(before)
         new = {} if after is None else self.tree(after)
-        for name in sorted(old.keys() | new.keys()):
+        differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+        below = (leaf[1] for name in differ for leaf in (old.get(name), new.get(name)) if leaf and leaf[0] == _TREE)
+        self._read_trees([tree for tree in dict.fromkeys(below) if tree not in self._trees])
+        for name in differ:
             was, now = old.get(name), new.get(name)
-            if was == now:
-                continue
             was_tree, was_leaf = _split(was)
             now_tree, now_leaf = _split(now)
             if was_leaf != now_leaf:
@@ -131,9 +144,13 @@ class ObjectReader:
             stdin.flush()
 
     def _answer(self, *, missing_is_none: bool = False) -> bytes | None:
-        stdout = self._process.stdout
-        assert stdout is not None
         self._owed -= 1
+        return self._read(self._process, missing_is_none=missing_is_none)
+
+    def _read(self, process: subprocess.Popen[bytes], *, missing_is_none: bool = False) -> bytes | None:
+        """Read the next object that git prints."""
+        stdout = process.stdout
+        assert stdout is not None
         answer: list[bytes] = []
         try:
             answer = stdout.readline().split()
@@ -150,6 +167,18 @@ class ObjectReader:
             f"the checkpoints in {self._store.folder} are damaged: an object is missing; nothing was changed: "
             "remove that folder to start afresh"
         )
+
+
+def _entries(raw: bytes) -> dict[bytes, Leaf]:
+    """Return a tree's entries by name, from the tree as git keeps it."""
+    entries = dict[bytes, Leaf]()
+    at = 0
+    while at < len(raw):
+        blank = raw.index(b" ", at)
+        end = raw.index(b"\0", blank)
+        entries[raw[blank + 1 : end]] = (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
+        at = end + 1 + _RAW
+    return entries
 
 
 def _split(leaf: Leaf | None) -> tuple[str | None, Leaf | None]:

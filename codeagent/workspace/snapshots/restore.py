@@ -21,7 +21,7 @@ from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
 _MODES = {kind: mode for mode, kind in _KINDS.items()}
 _MOST_NAMED = 5
-_GROUP = 4096
+_GROUP = 32_768
 """How many files are written before they are flushed together."""
 _GROUP_SIZE = 128 << 20
 """Bytes of such files: so much room on the disk a restore needs beside what it replaces."""
@@ -231,9 +231,7 @@ def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
 
 def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     """Do the steps, removals first, so that a folder can become a file and the other way round."""
-    for step in steps:
-        if step.new is None and step.old is not None:
-            landing.remove(step.path, present=step.old)
+    landing.remove([(step.path, step.old) for step in steps if step.new is None and step.old is not None])
     group, size = list[Placing](), 0
     placed = [(step.path, step.new, step.old) for step in steps if step.new is not None]
     for (path, new, old), data in zip(placed, reader.each([new.blob for _, new, _ in placed]), strict=True):
@@ -260,23 +258,28 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     for step in steps:
         if step.new is None or step.old is not None:
             continue
-        if stat.S_ISDIR(landing.mode(step.path) or 0):
-            extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
-            if extra is not None:
-                raise CheckpointError(
-                    f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
-                    "nothing was changed: move it away, then try again"
-                )
+        exists = True
         for folder in folders_of(step.path):
             above = folder[:-1]
             if above not in known:
                 known[above] = None if above in removed else landing.mode(above)
             mode = known[above]
-            if mode is not None and not stat.S_ISDIR(mode):
+            if mode is None:
+                exists = False
+                break
+            if not stat.S_ISDIR(mode):
                 raise CheckpointError(
                     f"{step.path} cannot be restored while {above} is not a folder; "
                     "nothing was changed: restore that too, or move it away"
                 )
+        if not exists or not stat.S_ISDIR(landing.mode(step.path) or 0):
+            continue
+        extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
+        if extra is not None:
+            raise CheckpointError(
+                f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
+                "nothing was changed: move it away, then try again"
+            )
 
 
 def _named(paths: Sequence[str]) -> str:

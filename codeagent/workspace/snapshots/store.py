@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.host_programs import GIT_CHECKPOINTS, open_program, run_program
@@ -155,15 +156,15 @@ class SnapshotStore:
             raise
         mark.unlink(missing_ok=True)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start git under the lock, with three pipes; its errors fit into one, so that they can be read at the end."""
+    def start(self, *arguments: str, stdin: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        """Start git under the lock, with pipes; its errors fit into one, so that they can be read at the end."""
         try:
             return open_program(
                 GIT_CHECKPOINTS,
                 [self.program, *arguments],
                 folder=self.git,
                 environment=isolated_environment(self.git),
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(self._lock,),
