@@ -36,6 +36,10 @@ from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
 _MOST_REFUSED = 20
+_PATIENCE = 2.0
+"""Seconds that the first snapshot takes before the user is told of it."""
+_PATIENT = 3.0
+"""How much longer it takes until they are told again."""
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
 
 
@@ -110,6 +114,7 @@ class Checkpointing:
         self._emitter = emitter
         self._lock = lock
         self._sandbox = sandbox
+        self.patience = _PATIENCE
         self._failing = False
         self._pending: list[asyncio.Task[None]] = []
         """The snapshots that are being taken or wait, in order."""
@@ -194,10 +199,27 @@ class Checkpointing:
         try:
             if (recovered := await self.store.recover()) is not None:
                 self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
-            self._tell_of((await self.store.take()).others)
+            self._tell_of((await self._told_if_slow(self.store)).others)
             await self.store.prune()
         except CheckpointError as error:
             self._report(error)
+
+    async def _told_if_slow(self, store: Checkpoints) -> Snapshot:
+        """Take a snapshot; while it takes long, tell the user now and then how far it is. Raises CheckpointError."""
+        taking, pause = asyncio.ensure_future(store.take()), self.patience
+        try:
+            while not (await asyncio.wait({taking}, timeout=pause))[0]:
+                pause *= _PATIENT
+                text = (
+                    f"taking the first snapshot of this folder, {store.scanned:,} files so far: "
+                    "edits and commands wait for it, reading does not"
+                )
+                self._emitter.emit(Notice(code="checkpoint.first", text=text))
+            return taking.result()
+        except asyncio.CancelledError:
+            taking.cancel()
+            await asyncio.wait({taking})
+            raise
 
     async def _take(self, cause: PointCause, label: str, batch: int | None, *, commands: bool = False) -> None:
         try:

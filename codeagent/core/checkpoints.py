@@ -73,6 +73,10 @@ class Checkpoints(Protocol):
     does. All raise CheckpointError.
     """
 
+    @property
+    def scanned(self) -> int:
+        """How many files the snapshot that is being taken has looked at so far."""
+
     async def take(self, *, commands: bool | None = None) -> Snapshot:
         """Snapshot the workspace as it is now.
 

@@ -94,11 +94,16 @@ class GitCheckpoints:
         self._tip: str | None = None
         """The commit of the last one."""
         self._glances: IgnoredFolders = {}
+        self._found = ScanResult()
 
     def close(self) -> None:
         self._known.close()
         self._moments.close()
         self._store.close()
+
+    @property
+    def scanned(self) -> int:
+        return self._found.files
 
     @_in_thread
     def take(self, stop: threading.Event, *, commands: bool | None = None) -> Snapshot:
@@ -284,6 +289,7 @@ class GitCheckpoints:
             stop=stop,
             glances=self._glances,
         )
+        self._found = scan.found
         with self._store.writing():
             try:
                 found = scan.run(files.root, known.root)

@@ -20,6 +20,7 @@ class MemoryCheckpoints:
         self.unfinished: str | None = None
         self.others: tuple[int, ...] = ()
         self.pruned = 0
+        self.scanned = 0
         self.moments: list[bool] = []
         """For each moment, whether commands were about to run."""
         self.of_others = Theirs()

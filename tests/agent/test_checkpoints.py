@@ -334,6 +334,23 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
     assert store.pruned == 1
 
 
+async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_no_read() -> None:
+    s, store = begin(Turn("", (("look", '{"what": "x"}'),)), Turn("done"))
+    store.gate, store.scanned = asyncio.Event(), 12_345
+    s.agent._checkpoints.patience = 0.001
+    s.agent.begin_checkpoints()
+    s.act(Prompt("look"))
+    await to_the_end(s)
+    await until(lambda: notices(s, "checkpoint.first"))
+    assert store.taken == []
+    assert notices(s, "checkpoint.first")[0].text == (
+        "taking the first snapshot of this folder, 12,345 files so far: "
+        "edits and commands wait for it, reading does not"
+    )
+    store.gate.set()
+    await s.agent.close()
+
+
 async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> None:
     s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"))
     for others in ((), (7,), (7, 8), (8,), (7, 8)):

@@ -190,6 +190,15 @@ class SnapshotStore:
             raise self.complaint(errors)
         return out
 
+    def packs(self) -> Path:
+        """Return the folder of git's packs. Raises OSError."""
+        folder = self.git / "objects/pack"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def unusable(self, error: OSError) -> CheckpointError:
+        return _unusable(self.folder, error)
+
     def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         """Merge what two made of a text, line by line, under the lock; None if both changed the same lines."""
         folder = self.folder / f"merge-{secrets.token_hex(8)}"
@@ -244,6 +253,9 @@ class SnapshotStore:
             "objects/??/tmp_obj_*",
         ):
             for path in self.git.glob(pattern):
+                path.unlink(missing_ok=True)
+        for path in self.git.glob("objects/pack/pack-*.pack"):
+            if not path.with_suffix(".idx").exists():
                 path.unlink(missing_ok=True)
         for pattern in ("objects/incoming-*", "objects/tmp_objdir-*"):
             for path in self.git.glob(pattern):
