@@ -36,6 +36,7 @@ from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
 _MOST_REFUSED = 20
+_ONLY_OTHERS = "only another codeagent changed files since; /undo 2 takes back the batch before, too"
 _PATIENCE = 2.0
 """Seconds that the first snapshot takes before the user is told of it."""
 _PATIENT = 3.0
@@ -319,7 +320,10 @@ class SessionRewind:
             for change in found
             if not theirs.leaves(change.path)
         )
-        return Changes(files, timeline.left_out, _phrases(theirs), present)
+        refused = _phrases(theirs)
+        if theirs.kept and not files:
+            refused = (*refused, _ONLY_OTHERS)
+        return Changes(files, timeline.left_out, refused, present)
 
     async def node(self, point: str | None, path: str) -> Node | None:
         return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)

@@ -80,8 +80,9 @@ class Sharer:
         return await self._go(self.rewind.redo_target().id, "redo")
 
     async def shown(self) -> list[str]:
-        """Return the files that an undo says it would change."""
-        return [file.path for file in (await self.rewind.changes(self.rewind.undo_target().id)).files]
+        """Return the files that an undo says it would change, or why it would change none."""
+        changes = await self.rewind.changes(self.rewind.undo_target().id)
+        return [file.path for file in changes.files] or [*changes.refused]
 
     async def _go(self, point: str, kind: RestoreKind) -> str:
         told = len(self._left())

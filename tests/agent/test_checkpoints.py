@@ -339,9 +339,9 @@ async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_
     store.gate, store.scanned = asyncio.Event(), 12_345
     s.agent._checkpoints.patience = 0.001
     s.agent.begin_checkpoints()
+    await until(lambda: notices(s, "checkpoint.first"))
     s.act(Prompt("look"))
     await to_the_end(s)
-    await until(lambda: notices(s, "checkpoint.first"))
     assert store.taken == []
     assert notices(s, "checkpoint.first")[0].text == (
         "taking the first snapshot of this folder, 12,345 files so far: "

@@ -153,7 +153,9 @@ async def test_a_file_that_the_other_wrote_itself_is_its_own_while_commands_of_b
     await other.write("b.txt", "theirs\n")
     await mine.end()
     await other.end()
-    assert await mine.shown() == []
+    assert await mine.shown() == [
+        "only another codeagent changed files since; /undo 2 takes back the batch before, too"
+    ]
     await mine.undo()
     assert (root / "b.txt").read_text() == "theirs\n"
     assert await other.undo() == ""

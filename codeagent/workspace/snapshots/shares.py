@@ -98,6 +98,8 @@ class Shares:
         """Return the changes of every file, in order."""
         turns: defaultdict[str, list[FileTurn]] = defaultdict(list)
         for period in self._periods(present):
+            if period.begins.snapshot == period.after:
+                continue
             for step in differences(self._reader, period.begins.snapshot, period.after):
                 turns[step.path].append(FileTurn(self._side(step, period), step.old, step.new))
         return turns
