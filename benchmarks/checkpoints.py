@@ -1,4 +1,4 @@
-"""Checkpoints of 5,000 and 50,000 files, against `git add -A` into an empty index of an empty repository."""
+"""Checkpoints of 5,000 and 50,000 files, against `git add -A` into an empty index, and `cp -a` of what is restored."""
 
 import asyncio
 import shutil
@@ -6,9 +6,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, median_of, ms
+
+if TYPE_CHECKING:
+    from codeagent.workspace.checkpoints import GitCheckpoints
 
 SIZES = (5_000, 50_000)
 LINES = 80
@@ -54,7 +60,29 @@ def _rows(base: Path, files: int) -> Iterator[Figure]:
     after = asyncio.run(checkpoints.take())
     back = _timed(lambda: checkpoints.restore(before.id, present=after.id))
     yield Figure(f"checkpoint: {CHANGED} of {files:,} brought back", ms(back), "", None, "")
+    if files == SIZES[0]:
+        yield _all_brought_back(base, checkpoints, after.id)
     checkpoints.close()
+
+
+def _all_brought_back(base: Path, checkpoints: "GitCheckpoints", then: str) -> Figure:
+    """Measure an undo of a batch that removed every file, beside a copy of them that is flushed once."""
+    ours, floors = list[float](), list[float]()
+    copy = base / "copy"
+    shutil.copytree(base / "work", copy, symlinks=True)
+    for _ in range(3):
+        for path in (base / "work").iterdir():
+            shutil.rmtree(path)
+        now = asyncio.run(checkpoints.take())
+        ours.append(_timed(partial(checkpoints.restore, then, present=now.id)))
+        shutil.rmtree(base / "copied", ignore_errors=True)
+        started = time.monotonic()
+        subprocess.run(["cp", "-a", copy, base / "copied"], check=True)
+        subprocess.run(["sync", "-f", base / "copied"], check=True)
+        floors.append(time.monotonic() - started)
+    mine, floor = median(ours), median(floors)
+    name = f"checkpoint: all {SIZES[0]:,} files brought back"
+    return Figure(name, ms(mine), f"cp -a, sync -f {ms(floor)}", mine / floor, "<= 1.3")
 
 
 def _first(base: Path) -> float:

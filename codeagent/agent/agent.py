@@ -219,7 +219,7 @@ class Agent:
 
     def begin_checkpoints(self) -> None:
         """Take the first snapshot in the background; needs a running event loop."""
-        self._checkpoints.begin()
+        self._checkpoints.begin(lambda: self._jobs.running > 0 or self._inspection.needed)
 
     def notify(self, code: str, text: str) -> None:
         """Log and show a warning that belongs to the session, such as a missing sandbox."""

@@ -226,6 +226,11 @@ class PlannedBatch:
         """The targets of the calls that may change something, in one line."""
         return ", ".join(filter(None, map(self._executor.change, self.left)))
 
+    @property
+    def runs_commands(self) -> bool:
+        """Whether a call may change files in another way than through the workspace."""
+        return not all(map(self._executor.only_writes_files, self.left))
+
     def tell(self) -> None:
         """Emit `batch.planned`."""
         plans = tuple(self._executor.plan(call) for call in self.left)

@@ -23,6 +23,7 @@ from codeagent.core.checkpoints import (
     PointCause,
     RestoreKind,
     Snapshot,
+    Theirs,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, SandboxError
@@ -34,6 +35,12 @@ from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
+_MOST_REFUSED = 20
+_ONLY_OTHERS = "only another codeagent changed files since; /undo 2 takes back the batch before, too"
+_PATIENCE = 2.0
+"""Seconds that the first snapshot takes before the user is told of it."""
+_PATIENT = 3.0
+"""How much longer it takes until they are told again."""
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
 
 
@@ -108,16 +115,22 @@ class Checkpointing:
         self._emitter = emitter
         self._lock = lock
         self._sandbox = sandbox
+        self.patience = _PATIENCE
         self._failing = False
         self._pending: list[asyncio.Task[None]] = []
         """The snapshots that are being taken or wait, in order."""
         self._owed = False
         """Whether a batch that may have changed something still needs its snapshot."""
+        self._at_work: Callable[[], bool] = lambda: False
         self._others: frozenset[int] = frozenset()
         """The other processes in this folder that the user was told of."""
 
-    def begin(self) -> None:
-        """Repair what a crash interrupted and take the first snapshot, the slowest one, while nobody waits for it."""
+    def begin(self, at_work: Callable[[], bool]) -> None:
+        """Repair what a crash interrupted and take the first snapshot, the slowest one, while nobody waits for it.
+
+        `at_work` tells whether something that the agent started may change files between its batches.
+        """
+        self._at_work = at_work
         if self.store is not None:
             self._after_pending(lambda: self._first_snapshot())
 
@@ -127,11 +140,13 @@ class Checkpointing:
         if self.store is not None:
             self._after_pending(lambda: self._take("prompt", label, None))
 
-    async def before_batch(self, batch: int, targets: str) -> None:
-        """Take a snapshot; returns once it is complete."""
+    async def before_batch(self, batch: int, targets: str, *, commands: bool = True) -> None:
+        """Take a snapshot; returns once it is complete. `commands`: whether the batch changes files in any other way
+        than through the workspace, which records what it writes.
+        """
         if self.store is None:
             return
-        self._after_pending(lambda: self._take("batch", targets, batch))
+        self._after_pending(lambda: self._take("batch", targets, batch, commands=commands))
         await self.settled()
 
     def after_batch(self, batch: int, targets: str) -> None:
@@ -152,10 +167,15 @@ class Checkpointing:
                 task.cancel()
         await self.settled()
 
-    async def take(self, cause: PointCause, label: str, batch: int | None = None) -> CheckpointCreated:
-        """Take a snapshot and emit its checkpoint; called within `still`. Raises CheckpointError."""
+    async def take(
+        self, cause: PointCause, label: str, batch: int | None = None, *, commands: bool = False
+    ) -> CheckpointCreated:
+        """Take a snapshot and emit its checkpoint; called within `still`. Raises CheckpointError.
+
+        `commands`: whether commands are about to run.
+        """
         assert self.store is not None
-        snapshot = await self.store.take()
+        snapshot = await self.store.take(commands=commands or self._at_work())
         self._tell_of(snapshot.others)
         return self._created(cause, label, batch, snapshot)
 
@@ -180,15 +200,32 @@ class Checkpointing:
         try:
             if (recovered := await self.store.recover()) is not None:
                 self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
-            self._tell_of((await self.store.take()).others)
+            self._tell_of((await self._told_if_slow(self.store)).others)
             await self.store.prune()
         except CheckpointError as error:
             self._report(error)
 
-    async def _take(self, cause: PointCause, label: str, batch: int | None) -> None:
+    async def _told_if_slow(self, store: Checkpoints) -> Snapshot:
+        """Take a snapshot; while it takes long, tell the user now and then how far it is. Raises CheckpointError."""
+        taking, pause = asyncio.ensure_future(store.take()), self.patience
+        try:
+            while not (await asyncio.wait({taking}, timeout=pause))[0]:
+                pause *= _PATIENT
+                text = (
+                    f"taking the first snapshot of this folder, {store.scanned:,} files so far: "
+                    "edits and commands wait for it, reading does not"
+                )
+                self._emitter.emit(Notice(code="checkpoint.first", text=text))
+            return taking.result()
+        except asyncio.CancelledError:
+            taking.cancel()
+            await asyncio.wait({taking})
+            raise
+
+    async def _take(self, cause: PointCause, label: str, batch: int | None, *, commands: bool = False) -> None:
         try:
             async with self.still():
-                await self.take(cause, label, batch)
+                await self.take(cause, label, batch, commands=commands)
             self._failing = False
         except CheckpointError as error:
             self._report(error)
@@ -208,6 +245,7 @@ class Checkpointing:
             batch=batch,
             label=one_line(label, _LABEL),
             left_out=snapshot.left_out,
+            moment=snapshot.moment,
         )
         event = self._emitter.emit(created)
         self.timeline.add(event)
@@ -221,7 +259,7 @@ class Checkpointing:
             who = f"process{'es' * (len(new) > 1)} {', '.join(map(str, new))}"
             text = (
                 f"another codeagent works in this folder ({who}): a file that it changed is read again before it is "
-                "edited here, but /undo also takes back what it changed during a batch of this one"
+                "edited here, and /undo takes back only what this one changed"
             )
             self._emitter.emit(Notice(level="warning", code="workspace.shared", text=text))
 
@@ -274,9 +312,18 @@ class SessionRewind:
         store, timeline = self._store, self.checkpoints.timeline
         present = (await store.take()).id if until is None else timeline.point(until).snapshot
         found = await store.changes(timeline.point(since).snapshot, present)
-        edited = await self._edited(since, present) if until is None else set()
-        files = tuple(ChangedFile(change.path, change.change, change.path in edited) for change in found)
-        return Changes(files, timeline.left_out, present if until is None else None)
+        if until is not None:
+            return Changes(tuple(ChangedFile(change.path, change.change) for change in found), timeline.left_out)
+        edited, theirs = await self._edited(since, present), await self._theirs(since, present)
+        files = tuple(
+            ChangedFile(change.path, change.change, change.path in edited and change.path not in theirs.merged)
+            for change in found
+            if not theirs.leaves(change.path)
+        )
+        refused = _phrases(theirs)
+        if theirs.kept and not files:
+            refused = (*refused, _ONLY_OTHERS)
+        return Changes(files, timeline.left_out, refused, present)
 
     async def node(self, point: str | None, path: str) -> Node | None:
         return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)
@@ -303,20 +350,46 @@ class SessionRewind:
         async with self.checkpoints.still():
             self._refuse_while_running()
             if act.files and act.seen is not None:
-                await self._refuse_unseen(target.snapshot, act.seen, act.paths)
+                await self._refuse_unseen(target, act.seen, act.paths)
             before = await self.checkpoints.take("restore", target.label)
             if act.files:
-                changed = await self._store.restore(target.snapshot, present=before.snapshot, paths=act.paths)
+                changed = await self._go_back(act, before.snapshot)
             self._tell(act.point, act.kind, changed, conversation, before.checkpoint_id)
             if changed:
                 await self.checkpoints.take("after", target.label)
         self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
 
-    async def _refuse_unseen(self, target: str, seen: str, paths: Collection[str] | None) -> None:
+    async def _go_back(self, act: Restore, present: str) -> tuple[FileChange, ...]:
+        """Restore the files that are this conversation's. Raises CheckpointError."""
+        target, paths = self.checkpoints.timeline.point(act.point).snapshot, act.paths
+        theirs = await self._theirs(act.point, present)
+        if theirs.kept or theirs.refused:
+            found = [change.path for change in await self._store.changes(target, present)]
+            paths = [path for path in found if not theirs.leaves(path) and (paths is None or path in paths)]
+            if theirs.refused and not paths:
+                raise CheckpointError(f"nothing was taken back: {'; '.join(_phrases(theirs))}")
+        changed = await self._store.restore(target, present=present, paths=paths, instead=theirs.merged)
+        if theirs.refused:
+            text = f"left as it is: {'; '.join(_phrases(theirs))}"
+            self.emitter.emit(Notice(level="warning", code="checkpoint.left", text=text))
+        return changed
+
+    async def _theirs(self, point: str, present: str) -> Theirs:
+        """Return what other sessions did since a point; nothing for a point from before they were told apart."""
+        timeline = self.checkpoints.timeline
+        created = timeline.point(point)
+        if not created.moment:
+            return Theirs()
+        return await self._store.theirs(created.moment, created.snapshot, present, timeline.moments)
+
+    async def _refuse_unseen(self, target: CheckpointCreated, seen: str, paths: Collection[str] | None) -> None:
         """Raises CheckpointError if a file to be restored has changed since the user was shown it."""
         present = (await self._store.take()).id
         since = {change.path for change in await self._store.changes(seen, present)}
-        restored = {change.path for change in await self._store.changes(target, present)}
+        restored = {change.path for change in await self._store.changes(target.snapshot, present)}
+        if since & restored:
+            theirs = await self._theirs(target.checkpoint_id, present)
+            restored -= theirs.kept | theirs.refused.keys()
         if unseen := sorted(since & (restored if paths is None else restored & set(paths))):
             more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
             text = f"{spelled(unseen[0])}{more} changed after it was shown; nothing was changed: look at it again"
@@ -370,3 +443,10 @@ class SessionRewind:
     def _refuse_while_running(self) -> None:
         if self.running():
             raise CheckpointError("the agent is working, and a pause is not enough: stop it first (Esc), then go back")
+
+
+def _phrases(theirs: Theirs) -> tuple[str, ...]:
+    """Return what is refused, a phrase for each file up to a few."""
+    said = [f"{spelled(path)}: {why}" for path, why in sorted(theirs.refused.items())]
+    more = len(said) - _MOST_REFUSED
+    return (*said[:_MOST_REFUSED], f"and {more} more") if more > 0 else tuple(said)

@@ -121,6 +121,16 @@ class Executor:
         """Check a call that the user edited. Raises ToolError if the tool is unknown or the arguments do not fit."""
         parse_arguments(self.tools.get(call.name), call.arguments)
 
+    def only_writes_files(self, call: ToolCall) -> bool:
+        """Whether the call changes nothing, or only files, through the workspace, which records what it writes."""
+        try:
+            tool = self._prepare(call).tool
+        except ToolError:
+            return True
+        if self._environment.hooks.registered or tool.starts_agents:
+            return False
+        return tool.effect == "nothing" or (tool.effect == "files" and tool.source == "builtin")
+
     def change(self, call: ToolCall) -> str:
         """Return name and target of a call that may change files, as far as known before it runs; otherwise empty."""
         try:

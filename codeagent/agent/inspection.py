@@ -122,7 +122,7 @@ class Inspection:
     def wrote(self, details: Mapping[str, JsonValue]) -> None:
         """Remember what an allowed call wrote, so that it is not mistaken for something a command left."""
         match details:
-            case {"path": str(path), "sha256": str(sha256)} if self._needed:
+            case {"path": str(path), "sha256": str(sha256)} if self.needed:
                 self._written[unspelled(path)] = sha256
             case {"changed_files": list(files)}:
                 for one in files:
@@ -133,13 +133,13 @@ class Inspection:
 
     async def sweep(self) -> None:
         """Remove what processes that were left running have planted; call it before git is used."""
-        if self._needed:
+        if self.needed:
             async with self._lock:
                 self._tell_model(await self._sweep())
 
     async def at_rest(self, token: CancelToken) -> None:
         """Inspect before a run ends: the last chance to ask about what processes that were left running did."""
-        if self._needed and not (token.cancelled and self._attended):
+        if self.needed and not (token.cancelled and self._attended):
             async with self._lock:
                 await self._look(token)
 
@@ -155,7 +155,7 @@ class Inspection:
             return
         async with self._lock:
             await self._sweep()
-            if not self._needed:
+            if not self.needed:
                 return
             if not self._owed:
                 await self._begin()
@@ -163,7 +163,7 @@ class Inspection:
             await self._look(None)
 
     @property
-    def _needed(self) -> bool:
+    def needed(self) -> bool:
         """Whether the baseline is needed: something is running, or has not been inspected yet."""
         return bool(self._open) or self._alive or self._due
 
@@ -252,7 +252,8 @@ class Inspection:
         """
         async with self._frozen() if freeze else nullcontext():
             now = await store.take()
-            return now, await find_leftovers(store, before, now, self._agreed, self._written)
+            written = {**await store.written_by_others(before.at), **self._written}
+            return now, await find_leftovers(store, before, now, self._agreed, written)
 
     async def _answered(
         self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
@@ -289,7 +290,7 @@ class Inspection:
     async def _while_alive(self) -> None:
         """Look now and then: always for planted repositories, and for the rest while no run would ask about it."""
         pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
-        while self._needed:
+        while self.needed:
             await asyncio.sleep(pause)
             async with self._lock:
                 began = clock()
@@ -414,7 +415,7 @@ class Inspection:
 
     def _settle(self) -> None:
         """Keep looking while the baseline is needed; otherwise forget it."""
-        if not self._needed:
+        if not self.needed:
             self._baseline = None
             self._written.clear()
         elif self._watcher is None or self._watcher.done():

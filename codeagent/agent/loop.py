@@ -395,7 +395,7 @@ class Loop:
             )
 
         if targets:
-            await token.guard(self._checkpoints.before_batch(number, targets))
+            await token.guard(self._checkpoints.before_batch(number, targets, commands=planned.runs_commands))
         self._spending.add_batch()
         try:
             await run_ordered(planned.left, self._executor.access, execute)

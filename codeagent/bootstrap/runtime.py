@@ -101,8 +101,7 @@ async def open_runtime(
         around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book, recalls=recalls)
         builder = _builder(files, dependencies, policy.rules, in_use.context_window)
-        snapshots = GitCheckpoints(place.state_dir, workspace.root)
-        stack.callback(snapshots.close)
+        snapshots = _checkpoints(place, workspace, stack)
         conversation = _conversation(model, in_use.server, builder, settings, around)
         dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
         agent = Agent(
@@ -128,6 +127,14 @@ def _builder(
     builder = PromptBuilder(files.catalog, files.prompt, look, _written(rules), outputs)
     builder.fit(window)
     return builder
+
+
+def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack) -> GitCheckpoints:
+    """Open the store of snapshots, which also records what is written to the workspace."""
+    snapshots = GitCheckpoints(place.state_dir, workspace.root)
+    stack.callback(snapshots.close)
+    workspace.recorder = snapshots.landing
+    return snapshots
 
 
 def _conversation(

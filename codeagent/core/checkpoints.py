@@ -28,6 +28,10 @@ class Snapshot:
     """What a link that is `paths.watched` leads to, by path, and the link: who follows it runs this file."""
     others: tuple[int, ...] = field(default=(), compare=False)
     """The ids of other processes of codeagent that work in this workspace."""
+    moment: str = field(default="", compare=False)
+    """Names the entry in the record of who changed what; empty if none was asked for."""
+    at: float = field(default=0.0, compare=False)
+    """Seconds since the epoch when it began."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,22 @@ class FileChange:
     change: ChangeKind
 
 
+@dataclass(frozen=True)
+class Theirs:
+    """What of the changes since a point is not this conversation's, because other sessions share the workspace."""
+
+    kept: frozenset[str] = frozenset()
+    """Files that only others changed."""
+    merged: Mapping[str, Node | None] = field(default_factory=dict)
+    """Files that both changed, as they are without what this conversation changed."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Files that cannot be taken back without losing what others did, and why, as a phrase."""
+
+    def leaves(self, path: str) -> bool:
+        """Whether going back leaves the file as it is."""
+        return path in self.kept or path in self.refused
+
+
 class Checkpoints(Protocol):
     """A private store below the state folder; the user's own repository is never written to.
 
@@ -53,8 +73,15 @@ class Checkpoints(Protocol):
     does. All raise CheckpointError.
     """
 
-    async def take(self) -> Snapshot:
-        """Snapshot the workspace as it is now."""
+    @property
+    def scanned(self) -> int:
+        """How many files the snapshot that is being taken has looked at so far."""
+
+    async def take(self, *, commands: bool | None = None) -> Snapshot:
+        """Snapshot the workspace as it is now.
+
+        `commands`: record it as a moment of this session, and whether its commands may change files until the next.
+        """
 
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
         """What differs between two snapshots, in order of the paths. `after` None: the workspace as it is now."""
@@ -62,10 +89,26 @@ class Checkpoints(Protocol):
     async def node(self, snapshot: str | None, path: str) -> Node | None:
         """One file of a snapshot, or of the workspace as it is now; None if it does not exist."""
 
+    async def theirs(self, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+        """Return what of the differences between two snapshots is not this conversation's.
+
+        `since` is the moment of `target`; `own` are all moments of the conversation.
+        """
+
+    async def written_by_others(self, since: float) -> Mapping[str, str]:
+        """Return what file tools of other sessions wrote since then: SHA-256 by path, empty for a removed file."""
+
     async def restore(
-        self, target: str, *, present: str, paths: Collection[str] | None = None
+        self,
+        target: str,
+        *,
+        present: str,
+        paths: Collection[str] | None = None,
+        instead: Mapping[str, Node | None] | None = None,
     ) -> tuple[FileChange, ...]:
         """Bring the workspace, or only these paths of it, to the state of `target`; says what was changed.
+
+        A file that is `instead` becomes what is there, and not what `target` has.
 
         `present` is a snapshot of the workspace as it is now: a file that by then is neither as there nor as in
         `target` raises CheckpointError before anything is changed. What no snapshot covers stays as it is. After a
@@ -111,6 +154,8 @@ class Changes:
     files: tuple[ChangedFile, ...]
     left_out: tuple[str, ...] = ()
     """What cannot be seen or brought back, a phrase each."""
+    refused: tuple[str, ...] = ()
+    """Files of the agent's that stay as they are because another session changed them too, a phrase each."""
     present: str | None = None
     """Stands for the workspace as it was compared, for `Restore.seen`; None if two earlier points were."""
 

@@ -318,6 +318,12 @@ class CheckpointCreated(BaseEvent):
     """The prompt, or the targets of the batch, in one line."""
     left_out: tuple[str, ...] = ()
     """What the snapshot does not cover, a phrase each."""
+    moment: str = ""
+    """Its entry in the store's record of which session changed what."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
+        return omitting({"moment"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -130,6 +130,11 @@ class CheckpointTimeline:
         return self._order[-1].snapshot if self._order else None
 
     @property
+    def moments(self) -> frozenset[str]:
+        """The entries that this conversation made in the record of who changed what."""
+        return frozenset(event.moment for event in self._order if event.moment)
+
+    @property
     def left_by_agent(self) -> str | None:
         """The newest snapshot of what the agent or a restore left."""
         return next((event.snapshot for event in reversed(self._order) if event.cause == "after"), None)

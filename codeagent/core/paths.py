@@ -53,6 +53,10 @@ def plain_name(name: str) -> str:
 
 def protected_part(path: str) -> str | None:
     """Return the component that protects the path from every tool: any spelling of `.git` or `.codeagent`."""
+    if path.isascii() and path.isprintable():
+        lowered = path.lower()
+        if "git" not in lowered and "codeag" not in lowered:  # most paths, and then no part of it can be one
+            return None
     parts = path.replace("\\", "/").split("/")
     return next((part for part in parts if part and _PROTECTED.fullmatch(plain_name(part))), None)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.disk.confined import Location
 from codeagent.disk.locks import try_lock, wait_for_lock
-from codeagent.disk.opens import create_file, open_file, open_folder, open_regular
+from codeagent.disk.opens import create_file, open_file, open_folder, open_regular, rename_new
 
 LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
@@ -237,6 +237,14 @@ def give_name(location: Location, name: str, *, replacing: bool, folder: int | N
     source = location.parent if folder is None else folder
     if not replacing:
         try:
+            rename_new(name, location.name, source, location.parent)
+            return
+        except FileExistsError:
+            raise _exists(location) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EINVAL):
+                raise
+        try:
             _link(location, name, source)
             return
         except OSError as error:
@@ -251,7 +259,11 @@ def _link(location: Location, path: str, folder: int | None) -> None:
     try:
         os.link(path, location.name, src_dir_fd=folder, dst_dir_fd=location.parent, follow_symlinks=follow)
     except FileExistsError:
-        raise ContentChanged(f"{location.path} exists already; nothing was written") from None
+        raise _exists(location) from None
+
+
+def _exists(location: Location) -> ContentChanged:
+    return ContentChanged(f"{location.path} exists already; nothing was written")
 
 
 def discard(location: Location, temporary: str) -> None:

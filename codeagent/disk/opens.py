@@ -7,12 +7,20 @@ Every function returns a descriptor for the caller to close, and raises OSError:
 import ctypes
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 Name = str | bytes | Path
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+_libc = ctypes.CDLL(None, use_errno=True)
+_RENAME_NOREPLACE = 1
+_REPORTS_SINCE = (5, 8)
+_REPORTING = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
+"""The types of ext2 to ext4, XFS, Btrfs, F2FS and tmpfs, as `fstatfs` gives them."""
+_LARGEST_STATFS = 512
+"""Bytes; the type comes first."""
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -94,11 +102,43 @@ def _flags(follow: bool) -> int:
 
 
 def sync_file_system(fd: int) -> None:
-    """Make all that was written to the file system of `fd` durable at once. Raises OSError."""
-    sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if sync is None:
+    """Make all that was written to the file system of `fd` durable at once.
+
+    Raises OSError: ENOSYS where a write that failed might not be reported.
+    """
+    sync = getattr(_libc, "syncfs", None)
+    if sync is None or not _reports_failed_writes(fd):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     if sync(fd) != 0:
+        failed = ctypes.get_errno()
+        raise OSError(failed, os.strerror(failed))
+
+
+def _reports_failed_writes(fd: int) -> bool:
+    """Tell whether `syncfs` reports a failed write: since Linux 5.8, and where no other file system is below."""
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < _REPORTS_SINCE:
+        return False
+    return _type_of(fd) in _REPORTING
+
+
+def _type_of(fd: int) -> int | None:
+    """Return the type of a file system as `fstatfs` gives it; None if it gives none."""
+    room = ctypes.create_string_buffer(_LARGEST_STATFS)
+    if _libc.fstatfs(fd, room) != 0:
+        return None
+    return ctypes.c_long.from_buffer(room).value & 0xFFFFFFFF
+
+
+def rename_new(name: str, new: str, source: int, target: int) -> None:
+    """Rename a file of the folder `source` to a name of the folder `target` that nothing has.
+
+    Raises OSError: FileExistsError if something has it, ENOSYS or EINVAL where that cannot be done in one step.
+    """
+    rename = getattr(_libc, "renameat2", None)
+    if rename is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if rename(source, os.fsencode(name), target, os.fsencode(new), _RENAME_NOREPLACE) != 0:
         failed = ctypes.get_errno()
         raise OSError(failed, os.strerror(failed))
 

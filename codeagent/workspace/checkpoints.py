@@ -5,24 +5,28 @@ import functools
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from codeagent.core.checkpoints import FileChange, Node, Snapshot
-from codeagent.core.errors import CheckpointError
+from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
+from codeagent.core.errors import CheckpointError, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered, write_new
+from codeagent.workspace.snapshots.moments import MomentsFile
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered, content_name, write_new
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
     HalfRestored,
     RestoreJournal,
     RestoreStep,
+    Wanted,
     differences,
     mode_of,
     perform,
@@ -82,6 +86,7 @@ class GitCheckpoints:
         self._allowance = allowance or Retention()
         self._store = SnapshotStore(state_dir.absolute(), self._root)
         self._known = IndexFile(self._store.folder / "known.sqlite")
+        self._moments = MomentsFile(self._store.folder / "moments.sqlite", self._store.session)
         self._journal = RestoreJournal(self._store.folder / "journal.json")
         self._outside = OutsideRules(self._store, os.environ if environment is None else environment)
         self._own: set[str] = set()
@@ -89,14 +94,53 @@ class GitCheckpoints:
         self._tip: str | None = None
         """The commit of the last one."""
         self._glances: IgnoredFolders = {}
+        self._found = ScanResult()
 
     def close(self) -> None:
         self._known.close()
+        self._moments.close()
         self._store.close()
 
+    @property
+    def scanned(self) -> int:
+        return self._found.files
+
     @_in_thread
-    def take(self, stop: threading.Event) -> Snapshot:
-        return self._take(stop)
+    def take(self, stop: threading.Event, *, commands: bool | None = None) -> Snapshot:
+        return self._take(stop, commands)
+
+    @contextmanager
+    def landing(self, *changes: tuple[str, str, str]) -> Iterator[None]:
+        """Record that this session changes files itself in the block: path, SHA-256 before and after (empty: no file).
+
+        Raises WorkspaceError before anything is changed if that cannot be recorded.
+        """
+        if not self._own:  # no snapshots are kept, or not yet
+            yield
+            return
+        try:
+            entries = self._moments.intend(changes)
+        except CheckpointError as error:
+            raise WorkspaceError(str(error)) from None
+        try:
+            yield
+        except HalfRestored:
+            raise
+        except Exception:
+            self._moments.withdraw(entries)
+            raise
+        with suppress(CheckpointError):  # then nobody can tell who changed these files, and nobody takes them back
+            self._moments.landed(entries)
+
+    @_in_thread
+    def theirs(self, stop: threading.Event, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+        from codeagent.workspace.snapshots.shares import Shares  # only needed to go back
+
+        with self._store.locked(stop):
+            record = self._moments.since(since)
+            with ObjectReader(self._store) as reader:
+                shares = Shares(self._store, reader, record, own)
+                return Theirs() if shares.alone else shares.theirs(target, present)
 
     @_in_thread
     def changes(self, stop: threading.Event, before: str, after: str | None) -> tuple[FileChange, ...]:
@@ -132,12 +176,32 @@ class GitCheckpoints:
         return tuple(found)
 
     @_in_thread
+    def written_by_others(self, stop: threading.Event, since: float) -> Mapping[str, str]:
+        self._store.ready()
+        return self._moments.written_by_others(since)
+
+    @_in_thread
     def restore(
-        self, stop: threading.Event, target: str, *, present: str, paths: Collection[str] | None = None
+        self,
+        stop: threading.Event,
+        target: str,
+        *,
+        present: str,
+        paths: Collection[str] | None = None,
+        instead: Mapping[str, Node | None] | None = None,
     ) -> tuple[FileChange, ...]:
-        with self._files(stop) as files, ObjectReader(self._store) as reader:
-            steps = plan(reader, files, target, present, paths)
-            self._carry_out(reader, files, steps)
+        merged = instead or {}
+        wanted = Wanted(
+            target,
+            present,
+            None if paths is None else frozenset(paths),
+            {path: _state(node) for path, node in merged.items()},
+        )
+        with self._files(stop) as files:
+            self._keep(*merged.values())
+            with ObjectReader(self._store) as reader:
+                steps = plan(reader, files, wanted)
+                self._carry_out(reader, files, steps)
         return tuple(step.change() for step in steps)
 
     @_in_thread
@@ -150,11 +214,7 @@ class GitCheckpoints:
         with self._files(stop) as files:
             if files.state(path) != step.old:
                 raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
-            with self._store.writing():
-                writer = SnapshotWriter(self._store)
-                for kept in filter(None, (node, present)):
-                    writer.add(blob_name(kept.data), kept.data)
-                writer.finish()
+            self._keep(node, present)
             with ObjectReader(self._store) as reader:
                 self._carry_out(reader, files, (step,))
 
@@ -188,22 +248,34 @@ class GitCheckpoints:
                 return
             if not prune(self._store, self._known.snapshot(), self._allowance):
                 self._known.forget()
+            self._moments.prune(self._allowance.age, self._store.living())
 
-    def _take(self, stop: threading.Event) -> Snapshot:
+    def _take(self, stop: threading.Event, commands: bool | None = None) -> Snapshot:
         with self._files(stop) as files:
-            known = self._known.load()
-            try:
-                return self._snapshot(known, files, stop)
-            except GitRefused:
-                if known.snapshot is None and self._tip is None:
-                    raise
-            # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
-            self._known.forget()
-            self._own.clear()
-            self._tip = None
-            return self._snapshot(self._known.load(), files, stop)
+            if commands is None:
+                return self._taken(files, stop)
+            begun = self._moments.begin()
+            snapshot = self._taken(files, stop)
+            living = self._store.living()
+            self._moments.durable = len(living) > 1
+            moment = self._moments.add(begun, snapshot.id, commands=commands, living=living)
+            return replace(snapshot, moment=moment)
+
+    def _taken(self, files: FileWriter, stop: threading.Event) -> Snapshot:
+        known = self._known.load()
+        try:
+            return self._snapshot(known, files, stop)
+        except GitRefused:
+            if known.snapshot is None and self._tip is None:
+                raise
+        # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
+        self._known.forget()
+        self._own.clear()
+        self._tip = None
+        return self._snapshot(self._known.load(), files, stop)
 
     def _snapshot(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
+        at = time.time()
         outer, everywhere = self._outside.outer(), self._outside.everywhere
         writer = SnapshotWriter(self._store)
         store = self._store.all_stores.stat()
@@ -217,6 +289,7 @@ class GitCheckpoints:
             stop=stop,
             glances=self._glances,
         )
+        self._found = scan.found
         with self._store.writing():
             try:
                 found = scan.run(files.root, known.root)
@@ -228,7 +301,8 @@ class GitCheckpoints:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        return Snapshot(known.snapshot, found.files, about.phrases(), found.marks, found.linked, self._store.others())
+        left_out, others = about.phrases(), self._store.others()
+        return Snapshot(known.snapshot, found.files, left_out, found.marks, found.linked, others, at=at)
 
     def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
         """Store the snapshot, make `known` its index, and save that."""
@@ -258,13 +332,30 @@ class GitCheckpoints:
                 f"{self._store.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
             ) from None
         try:
-            perform(reader, files, steps)
+            with self.landing(*(self._landings(reader, steps) if self._moments.durable else ())):
+                perform(reader, files, steps)
         except HalfRestored:
             raise
         except CheckpointError:
             self._journal.clear()
             raise
         self._journal.clear()
+
+    def _landings(self, reader: ObjectReader, steps: Sequence[RestoreStep]) -> Iterator[tuple[str, str, str]]:
+        """Yield what a restore changes, for the record of who changed what."""
+        for step in steps:
+            old, new = (
+                None if state is None else Node(state.kind, reader.data(state.blob)) for state in (step.old, step.new)
+            )
+            yield step.path, content_name(old), content_name(new)
+
+    def _keep(self, *nodes: Node | None) -> None:
+        """Keep these contents in the store, until the next pruning."""
+        with self._store.writing():
+            writer = SnapshotWriter(self._store)
+            for kept in filter(None, nodes):
+                writer.add(blob_name(kept.data), kept.data)
+            writer.finish()
 
     def _present_node(self, path: str) -> Node | None:
         with self._opened_root() as root:

@@ -1,13 +1,14 @@
 """The workspace on this machine's disk: every file operation starts from one open directory."""
 
 import errno
+import hashlib
 import os
 import posixpath
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, WorkspaceError, WorkspaceLost
 from codeagent.core.paths import refuse_protected
@@ -19,6 +20,18 @@ from codeagent.disk.repository import work_tree_of
 from codeagent.workspace.ignore import IgnoreTree
 
 _LARGEST_IGNORE_FILE = 1 << 20
+
+
+class Recorder(Protocol):
+    def __call__(self, *changes: tuple[str, str, str]) -> AbstractContextManager[None]:
+        """Record changes that are made in the block: path, SHA-256 before and after, empty for no file.
+
+        Raises WorkspaceError; then nothing may be changed.
+        """
+
+
+def _unrecorded(*changes: tuple[str, str, str]) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class LocalWorkspace:
@@ -38,6 +51,8 @@ class LocalWorkspace:
             raise WorkspaceError(f"cannot work in {root}: {os.strerror(error.errno or 0)}") from None
         self._identity = os.fstat(self._fd)
         self._beneath = ConfinedRoot(self._fd, str(self._root), kernel=kernel)
+        self.recorder: Recorder = _unrecorded
+        """Told of every file that is changed here, for the record of who changed what."""
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -128,15 +143,20 @@ class LocalWorkspace:
 
     def write(self, path: str, data: bytes, *, base: str | None) -> None:
         owner = (self._identity.st_uid, self._identity.st_gid)
-        with self._own(path, make_parents=base is None) as location:
+        after = hashlib.sha256(data).hexdigest()
+        with self._own(path, make_parents=base is None) as location, self.recorder((location.path, base or "", after)):
             atomic.replace(location, data, base=base, owner=owner)
 
     def remove(self, path: str, *, base: str) -> None:
-        with self._own(path) as location:
+        with self._own(path) as location, self.recorder((location.path, base, "")):
             atomic.remove(location, base=base)
 
     def move(self, path: str, to: str, *, base: str) -> None:
-        with self._own(path) as location, self._own(to, make_parents=True) as target:
+        with (
+            self._own(path) as location,
+            self._own(to, make_parents=True) as target,
+            self.recorder((location.path, base, ""), (target.path, "", base)),
+        ):
             atomic.move(location, target, base=base)
 
     @contextmanager

@@ -1,9 +1,9 @@
 """A store of snapshots in memory, over files in memory: the Checkpoints of `core.checkpoints`, to the letter."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from codeagent.core.checkpoints import FileChange, Node, Snapshot
+from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
 from codeagent.core.errors import CheckpointError
 
 Files = dict[str, str]
@@ -20,17 +20,28 @@ class MemoryCheckpoints:
         self.unfinished: str | None = None
         self.others: tuple[int, ...] = ()
         self.pruned = 0
+        self.scanned = 0
+        self.moments: list[bool] = []
+        """For each moment, whether commands were about to run."""
+        self.of_others = Theirs()
         self.gate: asyncio.Event | None = None
         """A snapshot waits for it."""
 
-    async def take(self) -> Snapshot:
+    async def take(self, *, commands: bool | None = None) -> Snapshot:
         self._maybe_fail()
         if self.gate is not None:
             await self.gate.wait()
         snapshot = str(sorted(self.files.items()))
         self.kept[snapshot] = dict(self.files)
         self.taken.append(snapshot)
-        return Snapshot(snapshot, len(self.files), others=self.others)
+        if commands is not None:
+            self.moments.append(commands)
+        moment = "" if commands is None else f"m{len(self.moments)}"
+        return Snapshot(snapshot, len(self.files), others=self.others, moment=moment)
+
+    async def theirs(self, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+        assert since in own
+        return self.of_others
 
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
         self._maybe_fail()
@@ -40,13 +51,23 @@ class MemoryCheckpoints:
         files = self.files if snapshot is None else self.kept[snapshot]
         return Node("file", files[path].encode()) if path in files else None
 
+    async def written_by_others(self, since: float) -> Mapping[str, str]:
+        return {}
+
     async def restore(
-        self, target: str, *, present: str, paths: Collection[str] | None = None
+        self,
+        target: str,
+        *,
+        present: str,
+        paths: Collection[str] | None = None,
+        instead: Mapping[str, Node | None] | None = None,
     ) -> tuple[FileChange, ...]:
         self._maybe_fail()
         if self.kept[present] != self.files:
             raise CheckpointError("the workspace changed meanwhile; nothing was changed")
-        wanted = self.kept[target]
+        wanted = dict(self.kept[target])
+        for path, node in (instead or {}).items():
+            wanted[path] = "" if node is None else node.data.decode()
         changes = [c for c in _differences(self.files, wanted) if paths is None or c.path in paths]
         for change in changes:
             self._set(change.path, wanted.get(change.path))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
-from codeagent.core.checkpoints import ChangedFile, RestoreKind, Rewind
+from codeagent.core.checkpoints import ChangedFile, Node, RestoreKind, Rewind, Theirs
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import UserMessage, text_of
@@ -344,6 +344,23 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
     assert store.pruned == 1
 
 
+async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_no_read() -> None:
+    s, store = begin(Turn("", (("look", '{"what": "x"}'),)), Turn("done"))
+    store.gate, store.scanned = asyncio.Event(), 12_345
+    s.agent._checkpoints.patience = 0.001
+    s.agent.begin_checkpoints()
+    await until(lambda: notices(s, "checkpoint.first"))
+    s.act(Prompt("look"))
+    await to_the_end(s)
+    assert store.taken == []
+    assert notices(s, "checkpoint.first")[0].text == (
+        "taking the first snapshot of this folder, 12,345 files so far: "
+        "edits and commands wait for it, reading does not"
+    )
+    store.gate.set()
+    await s.agent.close()
+
+
 async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> None:
     s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"))
     for others in ((), (7,), (7, 8), (8,), (7, 8)):
@@ -351,6 +368,32 @@ async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when
         await say(s, "hello") if others != () else s.agent.begin_checkpoints()
     told = [notice.text.partition("(")[2].partition(")")[0] for notice in notices(s, "workspace.shared")]
     assert told == ["process 7", "process 8", "process 7"]
+
+
+async def test_only_a_batch_that_writes_files_by_itself_says_that_no_commands_run() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (("do", '{"what": "ok"}'),)), Turn("done"))
+    await say(s, "fix it")
+    assert list(zip(causes(s), store.moments, strict=False)) == [
+        ("prompt", False),
+        ("batch", False),
+        ("after", False),
+        ("batch", True),
+        ("after", False),
+    ]
+
+
+async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_refused() -> None:
+    s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"), put("c.py", "4"))), Turn("done"))
+    await say(s, "fix it")
+    store.files["d.py"] = "theirs"
+    store.of_others = Theirs(frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"})
+    past = rewind(s)
+    changes = await past.changes(past.undo_target().id)
+    assert [(file.path, file.edited) for file in changes.files] == [("a.py", False), ("c.py", False)]
+    assert changes.refused == ("b.py: both changed it",)
+    await go(s, past.undo_target().id, "undo", seen=changes.present)
+    assert store.files == {"a.py": "merged", "b.py": "3", "d.py": "theirs"}
+    assert [notice.text for notice in notices(s, "checkpoint.left")] == ["left as it is: b.py: both changed it"]
 
 
 async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:

@@ -28,6 +28,7 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Scene, Turn, of, scene
+from tests.agent.watching import until
 from tests.fakes import FakeOutputs
 from tests.workspace.trees import git
 
@@ -68,6 +69,7 @@ class Stage:
 
     def __init__(self, root: Path, state: Path) -> None:
         self.root = root
+        self.state = state
         self.sandbox = Walled(root, state)
         self.checkpoints = GitCheckpoints(state, root, environment={"HOME": str(state)})
         self.workspace = LocalWorkspace(root)
@@ -422,6 +424,22 @@ async def test_what_a_server_may_have_done_is_undone_if_nobody_is_there(stage: S
     stage.sandbox.moment = moment
     await closed(stage)
     assert stage.files() == {"a": ""}
+
+
+async def test_what_another_codeagent_wrote_itself_meanwhile_is_not_taken_back(stage: Stage) -> None:
+    waits = bash("touch begun; until [ -e .envrc ]; do :; done; mkdir .vscode; echo {} > .vscode/tasks.json")
+    other = GitCheckpoints(stage.state, stage.root, environment={})
+    workspace = LocalWorkspace(stage.root)
+    workspace.recorder = other.landing
+    await other.take(commands=False)
+    running = asyncio.create_task(stage.run(waits, attended=False))
+    await until((stage.root / "begun").exists)
+    await asyncio.to_thread(workspace.write, ".envrc", b"theirs\n", base=None)
+    await running
+    await closed(stage)
+    assert stage.files() == {".envrc": "theirs\n", "begun": ""}
+    other.close()
+    workspace.close()
 
 
 async def closed(stage: Stage) -> None:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeagent.core.errors import NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError, WorkspaceLost
 from codeagent.core.paths import host_reason, protected_part, secret_reason
@@ -220,6 +222,11 @@ SPELLINGS = [
 @for_each("path", SPELLINGS)
 def test_every_spelling_of_a_protected_name_is_protected(path: str) -> None:
     assert protected_part(path) is not None
+
+
+@given(path=st.text(alphabet=".giGItT~1codeag/ :\\\u200b\x01\uff47\u2170x", max_size=14))
+def test_a_path_is_as_protected_alone_as_with_a_part_that_rules_out_the_short_answer(path: str) -> None:
+    assert (protected_part(path) is None) == (protected_part(f"{path}/xgit") is None)
 
 
 @for_each(

@@ -30,6 +30,7 @@ class FakeRewind:
         )
         self.edited: frozenset[str] = frozenset()
         self.left_out: tuple[str, ...] = ()
+        self.refused: tuple[str, ...] = ()
         self.agents: dict[str, str] = {}
         """Text by path as the agent left it, where that is not how it is now."""
         self.refuses = ""
@@ -47,7 +48,8 @@ class FakeRewind:
 
     async def changes(self, since: str, until: str | None = None) -> Changes:
         self._maybe_refuse()
-        return Changes(tuple(self._changed(*row) for row in self.files if row[1] != row[2]), self.left_out)
+        files = tuple(self._changed(*row) for row in self.files if row[1] != row[2])
+        return Changes(files, self.left_out, self.refused)
 
     async def node(self, point: str | None, path: str) -> Node | None:
         text = next((row[2] if point is None else row[1] for row in self.files if row[0] == path), None)

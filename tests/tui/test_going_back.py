@@ -60,6 +60,23 @@ async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Pa
         assert notice(app).endswith("; not seen: data.bin: larger than 20 MiB")
 
 
+async def test_what_another_codeagent_changed_too_is_said_where_nothing_else_could_go_back(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.files, past.refused = (("a.py", "1", "1"),), ("a.py: both changed the same lines",)
+        await enter(pilot, "/undo")
+        await until(pilot, lambda: bool(notice(app)))
+        assert (past.told, notice(app)) == ([], "nothing was restored: a.py: both changed the same lines")
+
+
+async def test_the_list_of_moments_shows_what_another_codeagent_changed_too(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app, past):
+        past.refused = ("a.py: both changed the same lines",)
+        await enter(pilot, "/undo 2")
+        await seen(pilot, GoingBackPage)
+        assert "stay, as another codeagent changed them too:" in shown(app)
+        assert "a.py: both changed the same lines" in shown(app)
+
+
 async def test_where_the_user_edited_a_file_they_are_asked(tmp_path: Path) -> None:
     all_of_it, what_is_mine_stays = None, ("tests/test_dates.py",)
     async with chat(tmp_path) as (pilot, app, past):

@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from codeagent.core.errors import CheckpointError
-from codeagent.disk import atomic
+from codeagent.disk import atomic, opens
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots import nodes, restore
 
@@ -74,6 +75,34 @@ async def test_where_the_file_system_cannot_be_flushed_at_once_each_file_is(
     await checkpoints.restore(before, present=now)
     assert order[: order.index("name")].count("one") >= MANY
     assert len(contents(root)) == MANY
+
+
+@pytest.mark.parametrize(
+    ("release", "types", "flushes"),
+    [
+        ("6.1.0-18-amd64", opens._REPORTING, True),
+        ("5.8.0", opens._REPORTING, True),
+        ("5.7.19", opens._REPORTING, False),
+        ("4.19", opens._REPORTING, False),
+        ("unknown", opens._REPORTING, False),
+        ("6.1.0", frozenset(), False),
+    ],
+)
+def test_everything_is_flushed_at_once_only_where_a_write_that_failed_is_reported(
+    root: Path, monkeypatch: pytest.MonkeyPatch, release: str, types: frozenset[int], flushes: bool
+) -> None:
+    monkeypatch.setattr(opens.os, "uname", lambda: SimpleNamespace(release=release))
+    monkeypatch.setattr(opens, "_type_of", lambda fd: 0xEF53)
+    monkeypatch.setattr(opens, "_REPORTING", types)
+    fd = opens.open_folder(root)
+    try:
+        if flushes:
+            opens.sync_file_system(fd)
+        else:
+            with pytest.raises(OSError, match="not implemented"):
+                opens.sync_file_system(fd)
+    finally:
+        os.close(fd)
 
 
 @pytest.mark.parametrize("fails", ["at the flush", "at a name"])

@@ -27,6 +27,8 @@ _CUT = "…"
 _LABEL = 60
 _SHOWN = 40
 """Characters of a prompt or batch that a line about it shows."""
+_WHY = 120
+"""Characters of why nothing was restored."""
 _NOTHING = "no file has changed since; nothing was restored"
 
 
@@ -90,7 +92,7 @@ async def undo(chat: ChatScreen, argument: str) -> None:
     point = client.rewind.undo_target(batches)
     changes = await client.rewind.changes(point.id)
     if not changes.files:
-        chat.tell(_NOTHING)
+        chat.tell(_nothing(changes))
         return
     title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
     go, paths = await _asked(chat, client.rewind, point, changes, title, "undo it", always=batches > 1)
@@ -131,7 +133,7 @@ async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> boo
     changes = await client.rewind.changes(point.id)
     rows = way_rows(point, changes, prompts_since(client.rewind.points(), point))
     if not rows:
-        chat.tell(_NOTHING)
+        chat.tell(_nothing(changes))
         return True
     title = f"Back to before: {one_line(point.label, _SHOWN)}"
     way = await chat.app.push_screen_wait(Picker(title, rows))
@@ -199,6 +201,10 @@ async def _about(past: Rewind, key: str) -> Sequence[Piece]:
 
 def _named(files: Sequence[ChangedFile]) -> str:
     return files[0].path if len(files) == 1 else counted(len(files), "file")
+
+
+def _nothing(changes: Changes) -> str:
+    return f"nothing was restored: {one_line('; '.join(changes.refused), _WHY)}" if changes.refused else _NOTHING
 
 
 def _unseen(changes: Changes) -> str:

@@ -64,8 +64,10 @@ async def file_rows(rewind: Rewind, point: str, files: Sequence[ChangedFile]) ->
 def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
     """Return all rows, what cannot be restored, and if `diffs` the lines of files that the user edited."""
     out = [_files(rows)]
+    if changes.refused:
+        out.append(_staying("They stay, as another codeagent changed them too:", changes.refused))
     if changes.left_out:
-        out.append(_left_out(changes.left_out))
+        out.append(_staying("Not recorded, so not restored:", changes.left_out))
     for row in rows if diffs else ():
         if row.mine:
             out += [_heading(f"{row.path}, your edits since the agent"), diff_piece(row.mine, row.path, split=False)]
@@ -125,10 +127,10 @@ def _files(rows: Sequence[FileRow]) -> Piece:
     return make
 
 
-def _left_out(phrases: Sequence[str]) -> Piece:
+def _staying(lead: str, phrases: Sequence[str]) -> Piece:
     def make(width: int, palette: Palette) -> Iterator[Line]:
         yield line([])
-        yield line([("Not recorded, so not restored:", palette.muted)])
+        yield line([(lead, palette.muted)])
         for phrase in phrases:
             yield from paragraph(phrase, width, palette.muted, first="  ")
 
@@ -165,7 +167,7 @@ class GoingBackPage(Page[None]):
         self._edited = [row for row in rows if row.edited]
         self._rest = len(rows) - len(self._edited)
         lead = self._lead(len(rows))
-        plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.left_out])
+        plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.refused, *changes.left_out])
         pieces = [wrapped_piece(lead), wrapped_piece(""), *changes_pieces(rows, changes, diffs=True)]
         super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"), clock=clock)
         leaves = ["{rewind.leave_mine} leaves what you edited"] if self._edited and self._rest else []

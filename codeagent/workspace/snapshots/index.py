@@ -112,22 +112,27 @@ class IndexFile:
     def _open(self) -> sqlite3.Connection:
         """Connect; used by one thread at a time, but not always the same one."""
         if self._connection is None:
-            self._path.touch(mode=0o600)
-            connection = sqlite3.connect(self._path, timeout=30, check_same_thread=False)
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
-                connection.executescript(_SCHEMA)
-            except sqlite3.Error:
-                connection.close()
-                raise
-            self._connection = connection
+            self._connection = open_database(self._path, _SCHEMA)
         return self._connection
 
     def _failed(self, error: sqlite3.Error) -> CheckpointError:
         return CheckpointError(
             f"{self._path} cannot be used: {error}; nothing was changed: make room or remove it, then try again"
         )
+
+
+def open_database(path: Path, schema: str) -> sqlite3.Connection:
+    """Open a database that only its owner may read, for one thread at a time. Raises sqlite3.Error."""
+    path.touch(mode=0o600)
+    connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.executescript(schema)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _nested(rows: Iterable[tuple[bytes, int, int, int, int, int, NodeKind, str]]) -> Folder:

@@ -1,6 +1,7 @@
 """Reads, writes and removes single files and links in an open folder: through no link, and waiting for no pipe."""
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -134,6 +135,13 @@ class FileState(NamedTuple):
     blob: str
 
 
+def content_name(node: Node | None) -> str:
+    """Return what the record of who changed what calls this content: its SHA-256, empty for no file."""
+    if node is None:
+        return ""
+    return ("link:" if node.kind == "link" else "") + hashlib.sha256(node.data).hexdigest()
+
+
 Placing = tuple[str, Node, FileState | None]
 """A path, what is to be there, and the state that it must still have."""
 NO_STATE = FileState("file", "")
@@ -152,8 +160,10 @@ class FileWriter:
         self._number = 0
         self._touched: set[str] = set()
         self._steady = False
-        self._open: tuple[list[str], int] | None = None
-        """The folder that was opened last, while `steady`."""
+        self._open: tuple[str, int | None] | None = None
+        """The folder that was opened last, while `steady`; None for one that does not exist."""
+        self._stamps: dict[str, tuple[Stamp, FileState]] = {}
+        """What `state` returned, by path, for files whose stamp shows every later change."""
 
     @contextmanager
     def steady(self) -> Iterator[None]:
@@ -169,9 +179,9 @@ class FileWriter:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._open is not None:
+        if self._open is not None and self._open[1] is not None:
             os.close(self._open[1])
-            self._open = None
+        self._open = None
 
     def content(self, path: str) -> Content | None:
         """Read what is at the path; None if nothing, or a folder. Raises NotCovered."""
@@ -184,7 +194,12 @@ class FileWriter:
             content = self.content(path)
         except NotCovered:
             return NO_STATE
-        return None if content is None else FileState(content.kind, blob_name(content.data))
+        if content is None:
+            return None
+        found = FileState(content.kind, blob_name(content.data))
+        if content.stamp != NO_STAMP:
+            self._stamps[path] = (content.stamp, found)
+        return found
 
     def mode(self, path: str) -> int | None:
         """Return the mode of whatever is at the path, a folder or a link too; None if nothing can be found there."""
@@ -221,48 +236,64 @@ class FileWriter:
 
         No file gets its name before the contents of all are on the disk: after a crash each is the old one or the new.
         """
-        drafts: list[tuple[str, str]] = []
+        drafts: dict[str, str] = {}
+        """Those that have no name of their own yet, by path."""
         with self.steady():
-            self._put(group, drafts)
-
-    def _put(self, group: Sequence[Placing], drafts: list[tuple[str, str]]) -> None:
-        try:
-            for path, node, _ in group:
-                _refuse_protected(path)
-                self._number += 1
-                drafts.append((path, f"{self._mark}-{self._number}.tmp"))
-                with self._place(path, make=True) as location:
-                    self._fill(location, drafts[-1][1], node, sync=len(group) <= _FEW)
-            if len(group) > _FEW:
-                self._sync([(path.rpartition("/")[0], draft) for path, draft in drafts])
-            for (path, draft), (_, _, present) in zip(drafts, group, strict=True):
-                with self._place(path) as location:
-                    self._expect(location, present)
-                    if present is None:
-                        _remove_empty_folders(location.parent, location.name)
-                    atomic.give_name(location, draft, replacing=present is not None)
-                self._touch(path)
-        finally:
-            for path, draft in drafts:
-                with self._parent(path) as found:
-                    if found is not None:
+            try:
+                self._draft(group, drafts)
+                self._name(group, drafts)
+            finally:
+                for path, draft in drafts.items():
+                    if (found := self._at(path)) is not None:
                         atomic.discard(found, draft)
 
-    def remove(self, path: str, *, present: FileState) -> None:
-        """Remove the file if it is still `present`, and the folders that this leaves empty."""
-        _refuse_protected(path)
-        with self._parent(path) as location:
-            if location is None:
-                raise ContentChanged(f"{path} is gone")
-            self._expect(location, present)
-            os.unlink(location.name, dir_fd=location.parent)
-        self._touch(path)
-        while path := path.rpartition("/")[0]:
-            with self._parent(path) as location:
+    def _draft(self, group: Sequence[Placing], drafts: dict[str, str]) -> None:
+        """Write the contents of a group, and flush them."""
+        few = len(group) <= _FEW
+        root = os.fstat(self.root)
+        for path, node, present in group:
+            _refuse_protected(path)
+            self._number += 1
+            drafts[path] = f"{self._mark}-{self._number}.tmp"
+            location = self._place(path, make=True)
+            old = None if present is None else _regular(location)
+            self._fill(location, drafts[path], node, old, (root.st_uid, root.st_gid), sync=few)
+        if not few:
+            self._sync([(path.rpartition("/")[0], draft) for path, draft in drafts.items()])
+
+    def _name(self, group: Sequence[Placing], drafts: dict[str, str]) -> None:
+        """Give each file of the group its name."""
+        for path, _, present in group:
+            location = self._place(path)
+            if present is None:
+                _name_new(location, drafts[path])
+            else:
+                self._expect(location, present)
+                atomic.give_name(location, drafts[path], replacing=True)
+            del drafts[path]
+            self._touch(path)
+
+    def remove(self, group: Sequence[tuple[str, FileState]]) -> None:
+        """Remove each file that is still as it is given, and the folders that this leaves empty."""
+        with self.steady():
+            for path, present in group:
+                _refuse_protected(path)
+                location = self._place(path)
+                self._expect(location, present)
+                os.unlink(location.name, dir_fd=location.parent)
+                self._touch(path)
+        for folder in sorted({path.rpartition("/")[0] for path, _ in group}, reverse=True):
+            self._remove_empty(folder)
+
+    def _remove_empty(self, folder: str) -> None:
+        """Remove a folder that is empty, and those above it that are empty then."""
+        while folder:
+            with self._parent(folder) as location:
                 try:
                     os.rmdir(location.name, dir_fd=location.parent) if location is not None else None
                 except OSError:
                     return
+            folder = folder.rpartition("/")[0]
 
     def drop(self, path: str) -> None:
         """Try to remove a file that nobody needs, whatever is in it."""
@@ -303,21 +334,30 @@ class FileWriter:
     def _touch(self, path: str) -> None:
         self._touched.add(path.rpartition("/")[0])
 
-    def _fill(self, location: Location, draft: str, node: Node, *, sync: bool) -> None:
+    def _fill(
+        self,
+        location: Location,
+        draft: str,
+        node: Node,
+        old: os.stat_result | None,
+        owner: tuple[int, int],
+        *,
+        sync: bool,
+    ) -> None:
         if node.kind == "link":
             os.symlink(node.data, os.fsencode(draft), dir_fd=location.parent)
             self._give_away(draft, location.parent)
             return
-        old = _regular(location)
         wanted = 0o777 if node.kind == "executable" else 0o666
         fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
-            root = os.fstat(self.root)
-            atomic.fill(location, fd, node.data, old, (root.st_uid, root.st_gid))
+            atomic.fill(location, fd, node.data, old, owner)
             if old is not None:
-                mode = stat.S_IMODE(os.fstat(fd).st_mode)
+                kept = stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
                 # Whoever may read the file may run it, or nobody.
-                os.fchmod(fd, mode | (mode & 0o444) >> 2 | 0o100 if node.kind == "executable" else mode & ~0o111)
+                mode = kept | (kept & 0o444) >> 2 | 0o100 if node.kind == "executable" else kept & ~0o111
+                if mode != kept:
+                    os.fchmod(fd, mode)
             if sync:
                 os.fsync(fd)
         finally:
@@ -329,7 +369,9 @@ class FileWriter:
             root = os.fstat(self.root)
             os.chown(name, root.st_uid, root.st_gid, dir_fd=folder, follow_symlinks=False)
 
-    def _expect(self, location: Location, present: FileState | None) -> None:
+    def _expect(self, location: Location, present: FileState) -> None:
+        if (known := self._stamps.get(location.path)) is not None and known == (_stamp_at(location), present):
+            return
         try:
             content = read_content(location.parent, location.name, self._limit)
         except NotCovered as reason:
@@ -339,36 +381,30 @@ class FileWriter:
             raise ContentChanged(f"{location.path} has changed since")
 
     @contextmanager
-    def _place(self, path: str, *, make: bool = False) -> Iterator[Location]:
-        """Open the folder that holds the path, as `_parent`. Raises ContentChanged if there is none."""
-        with self._parent(path, make=make) as location:
-            if location is None:
-                raise ContentChanged(f"a folder above {path} is no longer a folder")
-            yield location
-
-    @contextmanager
-    def _parent(self, path: str, *, make: bool = False) -> Iterator[Location | None]:
+    def _parent(self, path: str) -> Iterator[Location | None]:
         """Open the folder that holds the path; None if there is none, or a link on the way."""
-        *folders, name = path.split("/")
-        if self._open is not None and self._open[0] == folders:
-            yield Location(self._open[1], name, path)
-            return
-        fd = self._opened(folders)
-        if fd is None and make:
-            self._make_folders(folders)
+        with self.steady():
+            yield self._at(path)
+
+    def _place(self, path: str, *, make: bool = False) -> Location:
+        """Return where the path is, as `_at`. Raises ContentChanged if there is no such folder."""
+        if (location := self._at(path, make=make)) is None:
+            raise ContentChanged(f"a folder above {path} is no longer a folder")
+        return location
+
+    def _at(self, path: str, *, make: bool = False) -> Location | None:
+        """Return where the path is; its folder stays open until another is needed, or `steady` ends."""
+        folder, _, name = path.rpartition("/")
+        if self._open is None or self._open[0] != folder or (make and self._open[1] is None):
+            folders = folder.split("/") if folder else []
             fd = self._opened(folders)
-        if fd is None:
-            yield None
-            return
-        if self._steady:
+            if fd is None and make:
+                self._make_folders(folders)
+                fd = self._opened(folders)
             self._let_go()
-            self._open = (folders, fd)
-            yield Location(fd, name, path)
-            return
-        try:
-            yield Location(fd, name, path)
-        finally:
-            os.close(fd)
+            self._open = (folder, fd)
+        parent = self._open[1]
+        return None if parent is None else Location(parent, name, path)
 
     def _opened(self, folders: list[str]) -> int | None:
         try:
@@ -383,19 +419,34 @@ class FileWriter:
         for depth in range(1, len(folders) + 1):
             path = "/".join(folders[:depth])
             _refuse_protected(path)
-            with self._parent(path) as location:
-                if location is None:
-                    return
-                try:
-                    os.mkdir(location.name, dir_fd=location.parent)
-                except FileExistsError:
-                    continue
-                self._give_away(location.name, location.parent)
+            if (location := self._at(path)) is None:
+                return
+            try:
+                os.mkdir(location.name, dir_fd=location.parent)
+            except FileExistsError:
+                continue
+            self._give_away(location.name, location.parent)
             self._touch(path)
 
 
 def _status(location: Location) -> os.stat_result:
     return os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
+
+
+def _name_new(location: Location, draft: str) -> None:
+    """Give a new file its name; an empty folder in its place is removed. Raises ContentChanged, OSError."""
+    try:
+        atomic.give_name(location, draft, replacing=False)
+    except ContentChanged:
+        _remove_empty_folders(location.parent, location.name)
+        atomic.give_name(location, draft, replacing=False)
+
+
+def _stamp_at(location: Location) -> Stamp | None:
+    try:
+        return stamp_of(_status(location))
+    except FileNotFoundError:
+        return None
 
 
 def _sync_one(location: Location) -> None:

@@ -2,14 +2,22 @@
 
 import contextlib
 import hashlib
+import os
 import re
+import secrets
 import subprocess
 import time
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Literal, Self
 
 from codeagent.core.errors import CheckpointError
+from codeagent.disk.opens import create_file, open_appended, open_regular, sync_folder
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 Leaf = tuple[bytes, str]
@@ -21,6 +29,16 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _RAW = 32
 _ASKED = 500
 """How many names of objects fit into a pipe, by far."""
+_FEW = 500
+_FEW_BYTES = 8 << 20
+"""More contents than that, or larger ones together, are written into a pack."""
+_BUFFER = 1 << 20
+_BLOB = 3
+"""The type of a blob in a pack."""
+_LARGE = 1 << 31
+"""Offsets from here on are in a table of their own."""
+_TABLED = 1 << 31
+"""Marks a place in that table."""
 
 
 class ObjectReader:
@@ -66,25 +84,36 @@ class ObjectReader:
     def tree(self, name: str) -> dict[bytes, Leaf]:
         """Return the tree's entries by name; a folder has the mode `40000`."""
         if name not in self._trees:
-            raw, at, entries = self._object(name) or b"", 0, dict[bytes, Leaf]()
-            while at < len(raw):
-                blank = raw.index(b" ", at)
-                end = raw.index(b"\0", blank)
-                entries[raw[blank + 1 : end]] = (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
-                at = end + 1 + _RAW
-            self._trees[name] = entries
+            self._trees[name] = _entries(self._object(name) or b"")
         return self._trees[name]
+
+    def _read_trees(self, names: Sequence[str]) -> None:
+        """Read trees that are about to be looked at, with fewer questions than one for each."""
+        for at in range(0, len(names), _ASKED):
+            asked = names[at : at + _ASKED]
+            self._ask(*asked)
+            for name in asked:
+                self._trees[name] = _entries(self._answer() or b"")
 
     def data(self, name: str) -> bytes:
         return self._object(name) or b""
 
     def each(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents in order, several for each question: git waits less for us, and we for git."""
-        for at in range(0, len(names), _ASKED):
-            asked = names[at : at + _ASKED]
-            self._ask(*asked)
-            for _ in asked:
+        """Yield the contents in order, from a git of their own that is asked for all at once if they are many."""
+        if len(names) <= _ASKED:
+            self._ask(*names)
+            for _ in names:
                 yield self._answer() or b""
+            return
+        with TemporaryFile(dir=self._store.folder) as asked:
+            asked.write(b"".join(name.encode() + b"\n" for name in names))
+            asked.seek(0)
+            with self._store.start("cat-file", "--batch", "--buffer", stdin=asked) as process:
+                try:
+                    for _ in names:
+                        yield self._read(process) or b""
+                finally:
+                    process.kill()
 
     def leaf(self, tree: str | None, path: bytes) -> Leaf | None:
         """Return the file or link at a path below the tree."""
@@ -105,10 +134,11 @@ class ObjectReader:
             return
         old = {} if before is None else self.tree(before)
         new = {} if after is None else self.tree(after)
-        for name in sorted(old.keys() | new.keys()):
+        differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+        below = (leaf[1] for name in differ for leaf in (old.get(name), new.get(name)) if leaf and leaf[0] == _TREE)
+        self._read_trees([tree for tree in dict.fromkeys(below) if tree not in self._trees])
+        for name in differ:
             was, now = old.get(name), new.get(name)
-            if was == now:
-                continue
             was_tree, was_leaf = _split(was)
             now_tree, now_leaf = _split(now)
             if was_leaf != now_leaf:
@@ -131,9 +161,13 @@ class ObjectReader:
             stdin.flush()
 
     def _answer(self, *, missing_is_none: bool = False) -> bytes | None:
-        stdout = self._process.stdout
-        assert stdout is not None
         self._owed -= 1
+        return self._read(self._process, missing_is_none=missing_is_none)
+
+    def _read(self, process: subprocess.Popen[bytes], *, missing_is_none: bool = False) -> bytes | None:
+        """Read the next object that git prints."""
+        stdout = process.stdout
+        assert stdout is not None
         answer: list[bytes] = []
         try:
             answer = stdout.readline().split()
@@ -152,6 +186,18 @@ class ObjectReader:
         )
 
 
+def _entries(raw: bytes) -> dict[bytes, Leaf]:
+    """Return a tree's entries by name, from the tree as git keeps it."""
+    entries = dict[bytes, Leaf]()
+    at = 0
+    while at < len(raw):
+        blank = raw.index(b" ", at)
+        end = raw.index(b"\0", blank)
+        entries[raw[blank + 1 : end]] = (raw[at:blank], raw[end + 1 : end + 1 + _RAW].hex())
+        at = end + 1 + _RAW
+    return entries
+
+
 def _split(leaf: Leaf | None) -> tuple[str | None, Leaf | None]:
     if leaf is not None and leaf[0] == _TREE:
         return leaf[1], None
@@ -163,23 +209,146 @@ def blob_name(data: bytes) -> str:
     return hashlib.sha256(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+class BlobPack:
+    """Writes many contents into one pack of the store: git would hash each again, and more slowly.
+
+    Everything raises OSError. What is not finished is left to `SnapshotStore`, as what a git leaves that was killed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._draft = folder / f"tmp_pack_{secrets.token_hex(8)}"
+        self._file = os.fdopen(create_file(self._draft), "wb", buffering=_BUFFER)
+        self._file.write(_pack_head(0))
+        self._at = len(_pack_head(0))
+        self._entries: dict[str, tuple[int, int]] = {}
+        """Offset and CRC-32 of what is kept, by name."""
+
+    def add(self, name: str, data: bytes) -> None:
+        entry = _entry_head(len(data)) + zlib.compress(data, 1)
+        self._entries[name] = (self._at, zlib.crc32(entry))
+        self._file.write(entry)
+        self._at += len(entry)
+
+    def finish(self) -> None:
+        """Make the pack durable and known to git: its index gets its name last."""
+        self._file.seek(0)
+        self._file.write(_pack_head(len(self._entries)))
+        self._file.close()
+        digest = _digest_of(self._draft)
+        with os.fdopen(open_appended(self._draft), "r+b") as file:
+            file.write(digest)
+            file.flush()
+            os.fsync(file.fileno())
+        index = self._index(digest)
+        draft = self._folder / f"tmp_idx_{secrets.token_hex(8)}"
+        with os.fdopen(create_file(draft), "wb") as file:
+            file.write(index)
+            file.flush()
+            os.fsync(file.fileno())
+        name = self._folder / f"pack-{digest.hex()}"
+        self._draft.rename(name.with_suffix(".pack"))
+        draft.rename(name.with_suffix(".idx"))
+        sync_folder(self._folder)
+
+    def abandon(self) -> None:
+        self._file.close()
+        self._draft.unlink(missing_ok=True)
+
+    def _index(self, digest: bytes) -> bytes:
+        """Return the index of the pack, in its second version (gitformat-pack)."""
+        names = sorted(self._entries)
+        counts = Counter(int(name[:2], 16) for name in names)
+        places = [self._entries[name][0] for name in names]
+        large = [place for place in places if place >= _LARGE]
+        tabled = iter(range(_TABLED, _TABLED + len(large)))
+        body = b"".join(
+            (
+                b"\xfftOc" + (2).to_bytes(4, "big"),
+                b"".join(total.to_bytes(4, "big") for total in accumulate(counts[first] for first in range(256))),
+                b"".join(bytes.fromhex(name) for name in names),
+                b"".join(self._entries[name][1].to_bytes(4, "big") for name in names),
+                b"".join((place if place < _LARGE else next(tabled)).to_bytes(4, "big") for place in places),
+                b"".join(place.to_bytes(8, "big") for place in large),
+                digest,
+            )
+        )
+        return body + hashlib.sha256(body).digest()
+
+
+def _pack_head(count: int) -> bytes:
+    return b"PACK" + (2).to_bytes(4, "big") + count.to_bytes(4, "big")
+
+
+def _entry_head(size: int) -> bytes:
+    """Return what begins a blob in a pack: its type, and its size in groups of bits, the lowest first."""
+    head = bytearray([_BLOB << 4 | size & 15])
+    size >>= 4
+    while size:
+        head[-1] |= 128
+        head.append(size & 127)
+        size >>= 7
+    return bytes(head)
+
+
+def _digest_of(path: Path) -> bytes:
+    with os.fdopen(open_regular(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
 class SnapshotWriter:
     """Writes one snapshot through `git fast-import`, started when there is something to write, under the store's lock.
 
-    Everything raises CheckpointError.
+    Many contents go into a pack of their own. Everything raises CheckpointError.
     """
 
     def __init__(self, store: SnapshotStore) -> None:
         self._store = store
         self._process: subprocess.Popen[bytes] | None = None
         self._sent: set[str] = set()
+        self._few: list[tuple[str, bytes]] = []
+        """Contents that wait until it is known whether they are many."""
+        self._size = 0
+        """Bytes of them."""
+        self._pack: BlobPack | None = None
 
     def add(self, name: str, data: bytes) -> None:
         """Keep a content whose `blob_name` this is."""
         if name in self._sent:
             return
         self._sent.add(name)
-        self._send(b"blob\ndata %d\n" % len(data), data, b"\n")
+        if self._pack is not None:
+            self._packed(self._pack, name, data)
+            return
+        self._few.append((name, data))
+        self._size += len(data)
+        if len(self._few) <= _FEW and self._size <= _FEW_BYTES:
+            return
+        try:
+            self._pack = pack = BlobPack(self._store.packs())
+        except OSError as error:
+            raise self._store.unusable(error) from None
+        for waiting in self._few:
+            self._packed(pack, *waiting)
+        self._few.clear()
+
+    def _packed(self, pack: BlobPack, name: str, data: bytes) -> None:
+        try:
+            pack.add(name, data)
+        except OSError as error:
+            raise self._store.unusable(error) from None
+
+    def _keep(self) -> None:
+        """Hand over the contents, before git is told of what refers to them."""
+        if self._pack is not None:
+            try:
+                self._pack.finish()
+            except OSError as error:
+                raise self._store.unusable(error) from None
+            self._pack = None
+        for _, data in self._few:
+            self._send(b"blob\ndata %d\n" % len(data), data, b"\n")
+        self._few.clear()
 
     def commit(
         self, base: str | None, parent: str | None, changes: Iterable[tuple[bytes, Leaf | None]], about: bytes
@@ -188,6 +357,7 @@ class SnapshotWriter:
 
         Removals come first. `parent` is this process's commit before it, so that both are kept.
         """
+        self._keep()
         now = int(time.time())
         lines = [
             f"commit {self._store.ref}\nmark :1\n".encode(),
@@ -209,6 +379,7 @@ class SnapshotWriter:
 
     def finish(self) -> None:
         """Keep the contents without a snapshot, until the next pruning."""
+        self._keep()
         if self._process is None:
             return
         self._send(b"done\n")
@@ -216,6 +387,8 @@ class SnapshotWriter:
 
     def abandon(self) -> None:
         """Give up: nothing is kept but contents that no snapshot refers to."""
+        if self._pack is not None:
+            self._pack.abandon()
         process, self._process = self._process, None
         if process is None:
             return

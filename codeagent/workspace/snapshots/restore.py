@@ -3,7 +3,8 @@
 import json
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import assert_never
 
@@ -20,7 +21,7 @@ from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
 _KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
 _MODES = {kind: mode for mode, kind in _KINDS.items()}
 _MOST_NAMED = 5
-_GROUP = 4096
+_GROUP = 32_768
 """How many files are written before they are flushed together."""
 _GROUP_SIZE = 128 << 20
 """Bytes of such files: so much room on the disk a restore needs beside what it replaces."""
@@ -117,23 +118,38 @@ def differences(reader: ObjectReader, before: str, after: str) -> list[RestoreSt
     return sorted(steps, key=lambda step: step.path)
 
 
-def plan(
-    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
-) -> tuple[RestoreStep, ...]:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be restored."""
+
+    target: str
+    """The snapshot to go back to."""
+    present: str
+    paths: frozenset[str] | None = None
+    """Only these files, and what is below these folders; None: all."""
+    instead: Mapping[str, FileState | None] = field(default_factory=dict)
+    """What these files become, in place of what `target` has."""
+
+    def step(self, path: str, was: FileState | None, then: FileState | None) -> RestoreStep | None:
+        """Return the step for a file that differs; None if it is to stay."""
+        if self.paths is not None and self.paths.isdisjoint((path, *(folder[:-1] for folder in folders_of(path)))):
+            return None
+        return RestoreStep(path, was, self.instead.get(path, then))
+
+
+def plan(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
     """Return what a restore changes. Raises CheckpointError if that would lose something."""
     with landing.steady():
-        return _planned(reader, landing, target, present, paths)
+        return _planned(reader, landing, wanted)
 
 
-def _planned(
-    reader: ObjectReader, landing: FileWriter, target: str, present: str, paths: Collection[str] | None
-) -> tuple[RestoreStep, ...]:
-    then, now = coverage_of(reader, target), coverage_of(reader, present)
+def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
+    then, now = coverage_of(reader, wanted.target), coverage_of(reader, wanted.present)
     steps = []
     conflicts = []
-    for raw, was, wanted in reader.changes(reader.files(present), reader.files(target)):
-        step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(wanted))
-        if paths is not None and not any(step.path == path or step.path.startswith(f"{path}/") for path in paths):
+    for raw, is_now, was in reader.changes(reader.files(wanted.present), reader.files(wanted.target)):
+        step = wanted.step(os.fsdecode(raw), state_of(is_now), state_of(was))
+        if step is None:
             continue
         if step.new is None and then.hides(step.path):
             continue
@@ -215,9 +231,7 @@ def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
 
 def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     """Do the steps, removals first, so that a folder can become a file and the other way round."""
-    for step in steps:
-        if step.new is None and step.old is not None:
-            landing.remove(step.path, present=step.old)
+    landing.remove([(step.path, step.old) for step in steps if step.new is None and step.old is not None])
     group, size = list[Placing](), 0
     placed = [(step.path, step.new, step.old) for step in steps if step.new is not None]
     for (path, new, old), data in zip(placed, reader.each([new.blob for _, new, _ in placed]), strict=True):
@@ -244,23 +258,28 @@ def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     for step in steps:
         if step.new is None or step.old is not None:
             continue
-        if stat.S_ISDIR(landing.mode(step.path) or 0):
-            extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
-            if extra is not None:
-                raise CheckpointError(
-                    f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
-                    "nothing was changed: move it away, then try again"
-                )
+        exists = True
         for folder in folders_of(step.path):
             above = folder[:-1]
             if above not in known:
                 known[above] = None if above in removed else landing.mode(above)
             mode = known[above]
-            if mode is not None and not stat.S_ISDIR(mode):
+            if mode is None:
+                exists = False
+                break
+            if not stat.S_ISDIR(mode):
                 raise CheckpointError(
                     f"{step.path} cannot be restored while {above} is not a folder; "
                     "nothing was changed: restore that too, or move it away"
                 )
+        if not exists or not stat.S_ISDIR(landing.mode(step.path) or 0):
+            continue
+        extra = next((path for path in landing.all_below(step.path) if path not in removed), None)
+        if extra is not None:
+            raise CheckpointError(
+                f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
+                "nothing was changed: move it away, then try again"
+            )
 
 
 def _named(paths: Sequence[str]) -> str:

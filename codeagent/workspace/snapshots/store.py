@@ -17,12 +17,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.host_programs import GIT_CHECKPOINTS, open_program, run_program
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
-from codeagent.disk.private import replace_private
+from codeagent.disk.private import replace_private, write_private
 from codeagent.disk.repository import isolated_environment
 
 UMASK = 0o077
@@ -105,13 +106,17 @@ class SnapshotStore:
     def live_file(self, session: str) -> Path:
         return self.folder / "live" / session
 
-    def others(self) -> tuple[int, ...]:
-        """Return the ids of the other living processes that use the store."""
+    def living(self) -> tuple[str, ...]:
+        """Return the living sessions that use the store, this one included."""
         try:
-            found = [file for file in (self.folder / "live").iterdir() if file.name != self.session and is_alive(file)]
+            files = list((self.folder / "live").iterdir())
         except OSError as error:
             raise _unusable(self.folder, error) from None
-        return tuple(sorted({int(file.name.split("-")[1]) for file in found} - {os.getpid()}))
+        return tuple(file.name for file in files if file.name == self.session or is_alive(file))
+
+    def others(self) -> tuple[int, ...]:
+        """Return the ids of the other living processes that use the store."""
+        return tuple(sorted({int(session.split("-")[1]) for session in self.living()} - {os.getpid()}))
 
     @contextmanager
     def locked(self, stop: threading.Event) -> Iterator[None]:
@@ -151,15 +156,15 @@ class SnapshotStore:
             raise
         mark.unlink(missing_ok=True)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start git under the lock, with three pipes; its errors fit into one, so that they can be read at the end."""
+    def start(self, *arguments: str, stdin: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        """Start git under the lock, with pipes; its errors fit into one, so that they can be read at the end."""
         try:
             return open_program(
                 GIT_CHECKPOINTS,
                 [self.program, *arguments],
                 folder=self.git,
                 environment=isolated_environment(self.git),
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(self._lock,),
@@ -184,6 +189,33 @@ class SnapshotStore:
         if process.returncode:
             raise self.complaint(errors)
         return out
+
+    def packs(self) -> Path:
+        """Return the folder of git's packs. Raises OSError."""
+        folder = self.git / "objects/pack"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def unusable(self, error: OSError) -> CheckpointError:
+        return _unusable(self.folder, error)
+
+    def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Merge what two made of a text, line by line, under the lock; None if both changed the same lines."""
+        folder = self.folder / f"merge-{secrets.token_hex(8)}"
+        try:
+            folder.mkdir(mode=0o700)
+            names = [str(folder / name) for name in ("ours", "base", "theirs")]
+            for name, text in zip(names, (ours, base, theirs), strict=True):
+                write_private(Path(name), text)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _unusable(self.folder, error) from None
+        try:
+            with self.start("merge-file", "--stdout", "--quiet", *names) as process:
+                out, _ = process.communicate()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return out if process.returncode == 0 else None
 
     def complaint(self, errors: bytes) -> CheckpointError:
         """Turn what git said into one line with the next step."""
@@ -221,6 +253,9 @@ class SnapshotStore:
             "objects/??/tmp_obj_*",
         ):
             for path in self.git.glob(pattern):
+                path.unlink(missing_ok=True)
+        for path in self.git.glob("objects/pack/pack-*.pack"):
+            if not path.with_suffix(".idx").exists():
                 path.unlink(missing_ok=True)
         for pattern in ("objects/incoming-*", "objects/tmp_objdir-*"):
             for path in self.git.glob(pattern):
