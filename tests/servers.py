@@ -119,7 +119,7 @@ class FakeProvider:
         method, path, *_ = head[0].split()
         if method == "GET" or path.startswith("/api/"):
             self.asked.append(Request(path, headers, body))
-            return await self._page(self.facts.get(path), writer)
+            return await self._page(self.facts.get(path.partition("?")[0]), writer)
         self.requests.append(Request(path, headers, body))
         if (refused := self.check(body)) is not None:
             return await self._error(refused, writer)

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.catalog import whole_number
-from codeagent.llm.providers import without_v1
+from codeagent.llm.providers import server_root
 from codeagent.net.http import HttpClient
 
 _SECONDS = 2.0
@@ -32,19 +32,20 @@ class ServedModel:
 async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServedModel | None:
     """Ask llama-server, vLLM, LM Studio and Ollama in their own ways; None if nothing answers.
 
-    `base` is with `/v1` or without; no text of a conversation is sent, and no redirect is followed.
+    `base` is an address as the user may give it, see `server_root`; no text of a conversation is sent, and no redirect
+    is followed.
     """
-    root = without_v1(base)
+    root, query = server_root(base)
     client = HttpClient(_SECONDS)
     show = json.dumps({"model": model}).encode()
     try:
         async with asyncio.timeout(_SECONDS):
             answers = await asyncio.gather(
-                json_of(client, "GET", f"{root}/props", headers),
-                json_of(client, "GET", f"{root}/v1/models", headers),
-                json_of(client, "GET", f"{root}/api/v0/models", headers),
-                json_of(client, "POST", f"{root}/api/show", headers, show),
-                json_of(client, "GET", f"{root}/api/ps", headers),
+                json_of(client, "GET", f"{root}/props{query}", headers),
+                json_of(client, "GET", f"{root}/v1/models{query}", headers),
+                json_of(client, "GET", f"{root}/api/v0/models{query}", headers),
+                json_of(client, "POST", f"{root}/api/show{query}", headers, show),
+                json_of(client, "GET", f"{root}/api/ps{query}", headers),
             )
     except TimeoutError:
         return None

@@ -74,6 +74,18 @@ async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> No
         assert await ask_server(fake.base_url, {}, "m") == known
 
 
+WAYS_TO_WRITE_IT = ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/messages", "/v1/responses/", "/v1?user=me"]
+
+
+@for_each("way", WAYS_TO_WRITE_IT)
+async def test_a_server_is_asked_however_its_address_is_written(way: str) -> None:
+    async with openai_server([]) as fake:
+        fake.facts |= LLAMA
+        known = await ask_server(fake.base_url.removesuffix("/v1") + way, {}, "m")
+    assert known == ServedModel(4096, tools=False)
+    assert {each.path.partition("?")[2] for each in fake.asked} == {way.partition("?")[2]}
+
+
 async def test_a_server_that_does_not_answer_is_not_known() -> None:
     assert await ask_server("http://127.0.0.1:1/v1", {}, "m") is None
 
