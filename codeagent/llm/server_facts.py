@@ -112,18 +112,34 @@ async def json_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> dict[str, Any] | None:
     """Return the object that the server answers with; empty if it answers anything else, None if it does not answer."""
+    status, answer = await answer_of(client, method, url, headers, body)
+    if status is None:
+        return None
+    return object_of(answer) if status == 200 else {}
+
+
+async def answer_of(
+    client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+) -> tuple[int | None, bytes]:
+    """Return status and body, which is empty if it is too long; the status is None if the server does not answer."""
     answer = bytearray()
     try:
         async with client.send(method, url, headers, body) as response:
-            if response.status != 200:
-                return {}
             while chunk := await response.read():
                 answer += chunk
                 if len(answer) > _LARGEST:
-                    return {}
+                    return response.status, b""
+            return response.status, bytes(answer)
+    except ValueError:  # not an answer in HTTP
+        return 0, b""
+    except Exception:  # whatever a connection can break with: the first request says it
+        return None, b""
+
+
+def object_of(answer: bytes) -> dict[str, Any]:
+    """Return the JSON object that was answered; empty if it is not one."""
+    try:
         decoded = json.loads(answer)
     except (ValueError, RecursionError):
         return {}
-    except Exception:  # whatever a connection can break with: the first request says it
-        return None
     return decoded if isinstance(decoded, dict) else {}

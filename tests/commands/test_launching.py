@@ -33,7 +33,7 @@ from codeagent.core.runtime import Runtime
 from codeagent.llm.local_servers import LocalServer
 from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
-from codeagent.tui.launcher import LaunchOptions, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.e2e.product import Product, calls, read, say
@@ -520,6 +520,36 @@ async def test_an_address_without_a_model_offers_the_models_of_that_server(produ
     assert found.servers == (ModelRow("openai/qwen3", f"at http://{host}/v1", True, f"http://{host}/v1"),)
     found = await launcher(product).missing(Settings(api_base="http://127.0.0.1:1"), LaunchOptions(proceed=True))
     assert found is not None and "lists no models" in found.text
+
+
+@pytest.mark.xdist_group("litellm")  # the worker that imports it
+async def test_a_server_of_ones_own_gets_the_key_that_was_kept_for_it_and_no_other_does(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Ring()
+    here = launcher(product, ring)
+    async with openai_server([Turn(text="hi")], repeat=True) as server, openai_server([Turn(text="hi")]) as other:
+        server.key, server.facts["/v1/models"] = "s3cret", {"data": [{"id": "qwen3"}]}
+        base, host = server.base_url.removesuffix("/v1"), server.base_url[7:-3]
+        wanted = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
+        assert wanted == Missing("key", f"{host} wants a key; it goes to this server only", base)
+        with pytest.raises(ConfigError, match=f"refused by {host}, so it was not kept"):
+            await here.keep_key(wanted.variable, "wrong")
+        assert "accepted by" in await here.keep_key(wanted.variable, " s3cret\n") and [*ring.values()] == ["s3cret"]
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        found = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
+        assert found is not None and [row.name for row in found.servers] == ["openai/qwen3"]
+        for wire in ("auto", "litellm"):
+            await asked_once(here, server.base_url, wire)
+        await asked_once(here, other.base_url, "auto")
+    assert {each.headers["authorization"] for each in server.requests} == {"Bearer s3cret"}
+    assert {each.headers["authorization"] for each in other.requests} == {f"Bearer {KEY}"}
+
+
+async def asked_once(here: LocalLauncher, base: str, wire: str) -> None:
+    runtime = await opened(here, model="openai/qwen3", api_base=base, wire=wire)
+    await to_the_end(runtime, "hi")
+    await runtime.close()
 
 
 async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_is_sent(product: Product) -> None:

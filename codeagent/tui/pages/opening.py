@@ -52,7 +52,7 @@ _VARIABLES = (
 )
 """How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
-"""Characters of the shortest key."""
+"""Characters of the shortest key that a provider gives out; a server of one's own takes any."""
 
 KeepKey = Callable[[str, str], Awaitable[str]]
 """Tries a key, stores it under a variable's name, and says how that went. Raises CodeagentError."""
@@ -214,7 +214,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
     def _submit_key(self, typed: str) -> None:
         key = typed.strip()
-        problem, variable = _problem_of(key), self._missing.variable or _variable_of(key)
+        of_server = "://" in self._missing.variable
+        problem, variable = _problem_of(key, 1 if of_server else _LEAST), self._missing.variable or _variable_of(key)
         if not problem and not variable:
             problem = "no known provider has keys that begin like this: set its variable yourself, then start again"
         if problem:
@@ -315,10 +316,10 @@ def _variable_of(key: str) -> str:
     return next((variable for start, variable in _VARIABLES if key.startswith(start)), "")
 
 
-def _problem_of(key: str) -> str:
-    """Return what is wrong with a key, without quoting any of it."""
+def _problem_of(key: str, least: int) -> str:
+    """Return what is wrong with a key, without quoting any of it; `least`: characters of the shortest one."""
     if not key:
         return "nothing was pasted yet"
     if not (key.isascii() and key.isprintable()) or " " in key:
         return "that is not a key: it has characters that keys do not have"
-    return "that is not a key: it is too short" if len(key) < _LEAST else ""
+    return "that is not a key: it is too short" if len(key) < least else ""

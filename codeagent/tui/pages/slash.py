@@ -217,7 +217,9 @@ async def model(chat: ChatScreen, argument: str) -> None:
     rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
     name = argument or await _pick(chat, "Choose the model", rows, marked=present)
     if name == _ANOTHER_KEY:
-        asked = Missing("key", "Paste the API key from your model's provider")
+        own = client.agent.model.api_base
+        whose = "your model's provider" if own is None else one_line(own, 80)
+        asked = Missing("key", f"Paste the API key from {whose}", variable=own or "")
         name = present if await _new_key(chat, asked) else None
     if not name:
         return

@@ -66,6 +66,17 @@ async def test_a_key_is_shown_as_dots_and_stored_under_its_variable() -> None:
         assert app.given == [OPTIONS]
 
 
+async def test_a_key_of_a_server_of_ones_own_may_be_short_and_is_stored_under_its_address() -> None:
+    app, drawer = StandIn(), Drawer()
+    missing = Missing("key", "127.0.0.1:8080 wants a key", "http://127.0.0.1:8080")
+    async with app.run_test() as pilot:
+        app.push_screen(FirstRun(missing, drawer.keep, options=OPTIONS), app.given.append)
+        await pilot.press("enter", *"abc", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert (drawer.kept, app.given) == ({"http://127.0.0.1:8080": "abc"}, [OPTIONS])
+
+
 async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_begins() -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:
