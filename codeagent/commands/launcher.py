@@ -74,6 +74,9 @@ class LocalLauncher:
             theme=options.theme,
         )
         settings = settings_of(given, self._workspace)
+        if options.chosen:
+            chosen = dict.fromkeys(settings.origins.keys() & {"model", "api_base"}, "your choice on the screen")
+            settings = settings.model_copy(update={"origins": settings.origins | chosen})
         return settings if options.resume is None else self._as_recorded(settings, options, self.find(options.resume))
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:

@@ -27,6 +27,8 @@ class LaunchOptions:
 
     model: str | None = None
     api_base: str | None = None
+    chosen: bool = False
+    """Model and server were chosen on the screen."""
     fallback_model: str | None = None
     thinking: Effort | None = None
     wire: str | None = None

@@ -506,6 +506,13 @@ async def test_what_was_chosen_is_used_by_the_next_start(product: Product, monke
     assert here.keep({"model": "x", "api_base": None}) == "kept, but CODEAGENT_MODEL in the environment wins over it"
 
 
+def test_what_was_chosen_on_the_screen_is_not_said_to_come_from_the_command_line(product: Product) -> None:
+    options = LaunchOptions(model="openai/qwen", api_base="http://127.0.0.1:8080/v1", mode="plan", chosen=True)
+    origins = launcher(product).settings(options).origins
+    assert {origins["model"], origins["api_base"]} == {"your choice on the screen"}
+    assert origins["mode"] == "the command line"
+
+
 async def test_an_address_without_a_model_offers_the_models_of_that_server(product: Product) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -272,6 +272,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
                 following = await _with_model(app, client, options)
             if following.model is not None and following.model != options.model:
                 await client.keep({"model": following.model, "api_base": following.api_base})
+                return replace(following, chosen=True)
             return following
         case "session":
             return await _instead(app, client, options)

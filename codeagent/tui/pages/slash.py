@@ -232,7 +232,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
     elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
         chat.tell(refused.reason)
     else:
-        chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base)
+        chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base, chosen=True)
         kept = await client.keep({"model": row.name, "api_base": row.api_base})
         chat.tell(f"model: {name}{kept}")
 
