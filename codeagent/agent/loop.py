@@ -189,7 +189,7 @@ class Loop:
         except ModelError as error:
             if not self._compaction.is_too_long(error, self._asking()) or self._too_long == _MOST_TOO_LONG:
                 raise
-            self._compaction.overflowed(self._asking())
+            self._compaction.overflowed(self._asking(), error.prompt_tokens)
             if not await self._compaction.compact("overflow", self._asking(), token):
                 self._compaction.explain(self._asking())
                 raise

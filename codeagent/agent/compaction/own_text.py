@@ -3,7 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from codeagent.agent.compaction.plan import LARGE, TokenGauge, length_of, request_characters
-from codeagent.core.compaction import CompactionCause, ContextCompacted, MovedText, characters, is_kept, preview
+from codeagent.core.compaction import (
+    PREVIEW_UNSEEN,
+    CompactionCause,
+    ContextCompacted,
+    MovedText,
+    characters,
+    is_kept,
+    preview,
+)
 from codeagent.core.events import Notice
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
@@ -12,6 +20,8 @@ from codeagent.core.sanitize import one_line
 
 _ENOUGH = 0.5
 """The share of the room that the user's own text may fill after it was moved."""
+_SHOWN = 0.25
+"""The share of the room that the beginning of one moved text may fill: a small window gets a short one."""
 _WORDS = 60
 """Characters that are shown of a text, to say which one it is."""
 
@@ -68,7 +78,7 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
         if left <= room * _ENOUGH or not isinstance(message, UserMessage):
             break
         text = text_of(message.content)
-        kept = preview(text, save(text), unseen=True)
+        kept = preview(text, save(text), unseen=PREVIEW_UNSEEN <= room * _SHOWN)
         moved.append(MovedText(place=len(messages) - at, length=characters(message), text=kept))
         left -= characters(message) - len(kept)
     return tuple(moved)
