@@ -44,7 +44,7 @@ PLAN = (
 NO_PLAN = "(Plan mode is over: you may change files again.)"
 SMALL_WINDOW = 6_000
 """Tokens; a model with fewer gets a short prompt and few tools."""
-_SMALL_TOOLS = ("read", "edit", "write", "bash")
+_SMALL_TOOLS = ("read", "edit", "write", "bash", "output_read")
 _SMALL_INSTRUCTIONS = 800
 """Characters of the workspace's instructions in a short prompt."""
 

@@ -36,7 +36,8 @@ async def test_a_window_of_2048_tokens_gets_a_prompt_that_leaves_most_of_it_for_
         code, printed = await run(tmp_path, fake)
     body = fake.requests[0].body
     assert (code, "hello" in printed, "window of 2,048 tokens" in printed) == (0, True, True), printed
-    assert {tool["function"]["name"] for tool in body["tools"]} <= {"read", "edit", "write", "bash"}
+    names = {tool["function"]["name"] for tool in body["tools"]}
+    assert "output_read" in names and names <= {"read", "edit", "write", "bash", "output_read"}
     assert len(json.dumps(body)) < 2_048 * 3
     assert 256 <= body["max_tokens"] < 2_048
 
