@@ -86,6 +86,8 @@ class Conversation:
     """Makes what a run works with, if it is not turns of the model."""
     server: str = ""
     """The host that the model's requests go to; empty if it sends none."""
+    follow: Callable[[], None] | None = None
+    """Takes over what is known of the model at a boundary; None: it cannot change."""
 
 
 class Work(Protocol):
@@ -153,6 +155,8 @@ class Loop:
             if (builder := self._conversation.prompt_builder) is not None:
                 await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
+            if self._conversation.follow is not None:
+                self._conversation.follow()
             await self._queue.admit(token)
             if not is_at_work(self._history):
                 self._history.extend(self._queue.deliver_notes() + self._queue.deliver_steering())

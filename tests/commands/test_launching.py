@@ -30,6 +30,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Runtime
+from codeagent.llm import learned
 from codeagent.llm.local_servers import LocalServer
 from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
@@ -386,6 +387,26 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
     assert (notice.model, notice.api_base) == (other, None)
     await runtime.close()
     assert here.settings(LaunchOptions(resume="last")).model == other
+
+
+async def test_a_server_that_was_started_again_with_another_window_is_taken_as_it_is_now(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learned, "_FRESH", -1.0)
+    async with openai_server([Turn(text="hi")], repeat=True) as server:
+        server.facts["/props"] = {"default_generation_settings": {"n_ctx": 4_096}}
+        runtime = await opened(launcher(product), model="openai/small", api_base=server.base_url)
+        await to_the_end(runtime, "hi")
+        server.facts["/props"] = {"default_generation_settings": {"n_ctx": 131_072}}
+        await server.stop()
+        await to_the_end(runtime, "hi")
+        (changed,) = [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        assert changed.text == "openai/small has a window of 131,072 tokens now"
+        assert runtime.agent.model.context_window == 131_072
+        assert not [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        await runtime.close()
+    offered = [{tool["function"]["name"] for tool in each.body["tools"]} for each in server.requests]
+    assert ["search" in names for names in offered] == [False, False, True, True]
 
 
 async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:

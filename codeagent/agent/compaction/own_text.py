@@ -78,7 +78,7 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
         if left <= room * _ENOUGH or not isinstance(message, UserMessage):
             break
         text = text_of(message.content)
-        kept = preview(text, save(text), unseen=PREVIEW_UNSEEN <= room * _SHOWN)
+        kept = preview(text, save(text), unseen=room * _SHOWN >= PREVIEW_UNSEEN)
         moved.append(MovedText(place=len(messages) - at, length=characters(message), text=kept))
         left -= characters(message) - len(kept)
     return tuple(moved)
