@@ -136,6 +136,22 @@ async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
     assert [tool["function"]["name"] for tool in fake.requests[0].body["tools"]] == ["read", "bash"]
 
 
+async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_them_natively() -> None:
+    async with text_server([Turn(text="a"), Turn(text="b")]) as fake:
+        fake.facts |= LLAMA
+        learned = Learned(fake.base_url, {}, "fake")
+        model = opened(fake, learned)
+        await ask(model)
+        fake.facts["/props"] = {"chat_template_caps": {"supports_tools": True}}
+        learned.lost()
+        second = await ask(model)
+        await model.close()
+    assert ["tools" in each.body for each in fake.requests] == [False, True]
+    assert [event.text for event in second.events if isinstance(event, Adapted)] == [
+        "openai/fake: its server says that its template has tools; they are sent as such"
+    ]
+
+
 async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:
     async with text_server([Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]) as fake:
         fake.facts |= LLAMA
