@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import SandboxInfo
+from codeagent.core.ports import CHECK, SandboxInfo
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
@@ -305,7 +305,7 @@ async def self_test(
 ) -> SelfTest:
     """Run the self-test. Raises EngineError if the container does not answer."""
     guarded = container.guarded
-    name = f".codeagent-check-{secrets.token_hex(8)}"
+    name = f"{CHECK}{secrets.token_hex(8)}"
     reply, nonce = f"{name}-reply", secrets.token_hex(16)
     try:
         held = _write(root, name, nonce)
