@@ -1,5 +1,6 @@
 """Asks for what is missing before a conversation can begin."""
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -53,6 +54,9 @@ _VARIABLES = (
 """How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
 """Characters of the shortest key that a provider gives out; a server of one's own takes any."""
+
+_ON_THIS_MACHINE = r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:/|$)"
+"""An address that may lack its `http://`: elsewhere, that would choose a connection without TLS."""
 
 KeepKey = Callable[[str, str], Awaitable[str]]
 """Tries a key, stores it under a variable's name, and says how that went. Raises CodeagentError."""
@@ -236,6 +240,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
     def _submit_address(self, typed: str) -> None:
         address = typed.strip()
+        if re.match(_ON_THIS_MACHINE, address):
+            address = f"http://{address}"
         try:
             parts = urlsplit(address)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None

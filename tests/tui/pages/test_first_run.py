@@ -128,6 +128,28 @@ async def test_a_refusal_to_store_is_said_without_the_key_in_it() -> None:
         assert app.given == []
 
 
+@for_each(
+    ("typed", "address"),
+    [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("localhost:8080/v1", "http://localhost:8080/v1"),
+        ("[::1]:1", "http://[::1]:1"),
+        ("127.0.0.1.evil.example:80", None),
+        ("localhost@evil.example", None),
+        ("gateway.example/v1", None),
+    ],
+)
+async def test_only_an_address_on_this_machine_may_lack_its_scheme(typed: str, address: str | None) -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
+        await pilot.press("down", "down", "enter")
+        app.post_message(events.Paste(typed))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert [options.api_base for options in app.given] == ([] if address is None else [address])
+
+
 async def test_a_server_that_answered_is_one_enter_away_and_another_is_an_address() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
