@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 AIMS = {
-    "container probes": 720,
-    "container work": 160,
+    "container probes": 1_080,
+    "container work": 240,
     "crafted paths": 2_400,
     "path race": 300_000,
     "git vectors": 360,

@@ -84,6 +84,8 @@ class FakeProvider:
         """The requests for facts; they take no turn."""
         self.check: Callable[[Json], Turn | None] = lambda body: None
         """What the server refuses before it takes a turn."""
+        self.key = ""
+        """The only key that it takes; empty if it takes any."""
         self.client_left = asyncio.Event()
         self.streaming = asyncio.Event()
         self.connections = 0
@@ -117,9 +119,11 @@ class FakeProvider:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
         method, path, *_ = head[0].split()
+        if self.key and headers.get("authorization") != f"Bearer {self.key}":
+            return await self._error(Turn(status=401), writer)
         if method == "GET" or path.startswith("/api/"):
             self.asked.append(Request(path, headers, body))
-            return await self._page(self.facts.get(path), writer)
+            return await self._page(self.facts.get(path.partition("?")[0]), writer)
         self.requests.append(Request(path, headers, body))
         if (refused := self.check(body)) is not None:
             return await self._error(refused, writer)

@@ -88,6 +88,8 @@ class Conversation:
     """The host that the model's requests go to; empty if it sends none."""
     early_reads: bool = True
     """Whether calls that only read may begin while their answer is still coming."""
+    follow: Callable[[], None] | None = None
+    """Takes over what is known of the model at a boundary; None: it cannot change."""
 
 
 class Work(Protocol):
@@ -156,6 +158,8 @@ class Loop:
             if (builder := self._conversation.prompt_builder) is not None:
                 await builder.first_ready(token)
                 await builder.at_boundary(self._emitter)
+            if self._conversation.follow is not None:
+                self._conversation.follow()
             await self._queue.admit(token)
             if not is_at_work(self._history):
                 self._history.extend(self._queue.deliver_notes() + self._queue.deliver_steering())
@@ -192,7 +196,7 @@ class Loop:
         except ModelError as error:
             if not self._compaction.is_too_long(error, self._asking()) or self._too_long == _MOST_TOO_LONG:
                 raise
-            self._compaction.overflowed(self._asking())
+            self._compaction.overflowed(self._asking(), error.prompt_tokens)
             if not await self._compaction.compact("overflow", self._asking(), token):
                 self._compaction.explain(self._asking())
                 raise

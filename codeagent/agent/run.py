@@ -389,6 +389,10 @@ class SessionModel:
         self._opener = opener
         self._runs = runs
         self._emitter = emitter
+        self._window = model.context_window
+        """As the model itself knew it last."""
+        if opener is not None:
+            runs.conversation = replace(runs.conversation, follow=self.follow)
 
     def change(self, act: SetModel | SetEffort) -> Coroutine[Any, Any, None]:
         """Use another model, or the same with another effort, from the next run on; the change is reported then.
@@ -402,6 +406,26 @@ class SessionModel:
         if isinstance(act, SetModel):
             return self._use(self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}")
         return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
+
+    def follow(self) -> None:
+        """Take over the model's window if its server was started again with another one."""
+        window, before = self._runs.conversation.model.context_window, self._window
+        if window is None or window == before:
+            return
+        self._window = window
+        if self.in_use.context_window != before:  # the user has set it
+            return
+        self.in_use = replace(self.in_use, context_window=window)
+        self._tell(f"{self.in_use.name} has a window of {window:,} tokens now")
+
+    def _tell(self, said: str) -> None:
+        """Make the prompt for the model that is in use now, and report it."""
+        now = self.in_use
+        if (builder := self._runs.conversation.prompt_builder) is not None:
+            builder.fit(now.context_window)
+        self._emitter.emit(ModelChanged(text=said, model=now.name, api_base=now.api_base, effort=now.effort))
+        for code, text in told_small(now.name, now.context_window):
+            self._emitter.notice(code, text)
 
     async def open_for_step(self, name: str) -> tuple[Model, ModelInUse]:
         """Open another model for one step, at the server of the present one if the provider is the same.
@@ -429,9 +453,6 @@ class SessionModel:
         self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
         said += self._runs.goes_to(in_use.server)
         self.in_use = in_use
-        if (builder := self._runs.conversation.prompt_builder) is not None:
-            builder.fit(in_use.context_window)
-        self._emitter.emit(ModelChanged(text=said, model=in_use.name, api_base=in_use.api_base, effort=in_use.effort))
-        for code, text in told_small(in_use.name, in_use.context_window):
-            self._emitter.notice(code, text)
+        self._window = model.context_window
+        self._tell(said)
         await before.close()

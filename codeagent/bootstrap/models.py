@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import field, replace
 
 from codeagent.bootstrap.place import Place
+from codeagent.config.keys import server_variable
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -133,7 +134,15 @@ def model_options(settings: Settings) -> ModelOptions:
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
-    """Return variable and value; None if the environment has a key, or none is kept."""
+    """Return variable and value; None if the environment has a key, or none is kept.
+
+    A key that was kept for the user's own server wins over the environment, whose key is for all of a provider.
+    """
+    own = own_server(name, api_base, place.environment)
+    if own is not None:
+        variable = server_variable(own)
+        if value := place.find_key(variable):
+            return variable, value
     variables = key_variables(name, api_base)
     if any(place.environment.get(variable) for variable in variables):
         return None

@@ -11,7 +11,7 @@ from codeagent.bootstrap import Place, git_elsewhere, open_runtime
 from codeagent.bootstrap.image import REPOSITORY, image_trust, refuse_image
 from codeagent.commands.arguments import settings_of
 from codeagent.config.choices import Choices, keep_choices
-from codeagent.config.keys import KeyStore
+from codeagent.config.keys import KeyStore, is_address, server_variable
 from codeagent.config.layers import ENVIRONMENT
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
@@ -24,7 +24,7 @@ from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
-from codeagent.llm.local_servers import LocalServer, local_servers, server_at
+from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables, try_key
 from codeagent.sandbox.repository_image import RepositoryImage, described
 from codeagent.session.fold import CHOICES, last_mode, last_model
@@ -74,6 +74,9 @@ class LocalLauncher:
             theme=options.theme,
         )
         settings = settings_of(given, self._workspace)
+        if options.chosen:
+            chosen = dict.fromkeys(settings.origins.keys() & {"model", "api_base"}, "your choice on the screen")
+            settings = settings.model_copy(update={"origins": settings.origins | chosen})
         return settings if options.resume is None else self._as_recorded(settings, options, self.find(options.resume))
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
@@ -84,7 +87,7 @@ class LocalLauncher:
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
         if settings.model is None:
-            return await _no_model(settings.api_base)
+            return await self._no_model(settings.api_base)
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
@@ -141,12 +144,23 @@ class LocalLauncher:
         return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
 
     async def keep_key(self, variable: str, value: str) -> str:
+        if is_address(variable):
+            return await self._keep_key_of_server(variable, value.strip())
         tried = await try_key(variable, value.strip(), os.environ)
         if tried.outcome == "refused":
             raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
         where = await asyncio.to_thread(self._keys.keep, variable, value)
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
+
+    async def _keep_key_of_server(self, address: str, value: str) -> str:
+        """Do as `keep_key` for the user's own server, to which alone the key goes."""
+        server = await server_at(address, value)
+        if isinstance(server, KeyWanted):
+            raise ConfigError(f"the key was refused by {server.name}, so it was not kept: paste another one")
+        tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
+        where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
+        return f"the key of {address}: {tried}; kept in {where}"
 
     def keep(self, choices: Choices) -> str:
         if is_scripted(str(choices.get("model", ""))):
@@ -260,6 +274,23 @@ class LocalLauncher:
             return True
         return any(await asyncio.gather(*(asyncio.to_thread(self._keys.find, variable) for variable in wanted)))
 
+    async def _no_model(self, api_base: str | None) -> Missing:
+        """Say that no model is named, with those that can be had: of the named server, else of this machine."""
+        if api_base is None:
+            return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+        kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
+        key = kept or os.environ.get("OPENAI_API_KEY")
+        match await server_at(api_base, key):
+            case None:
+                return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
+            case KeyWanted(name):
+                sent = "the kept one" if kept else "OPENAI_API_KEY" if key else ""
+                wanted = f"another key than {sent}" if sent else "a key"
+                return Missing("key", f"{name} wants {wanted}; it goes to this server only", variable=api_base)
+            case LocalServer(name, base, models):
+                rows = tuple(ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models)
+                return Missing("model", f"Choose a model of {name}", servers=rows)
+
     async def _row(self, name: str, settings: Settings) -> ModelRow:
         current = name == settings.model
         api_base = settings.api_base if current else None
@@ -279,18 +310,6 @@ def _described(image: RepositoryImage, said: str) -> str:
     if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
         return ""
     return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])
-
-
-async def _no_model(api_base: str | None) -> Missing:
-    """Say that no model is named, with those that can be had: of the named server, else of this machine."""
-    if api_base is None:
-        return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
-    server = await server_at(api_base)
-    if server is None:
-        return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
-    about = f"at {server.api_base}"
-    rows = tuple(ModelRow(f"openai/{model}", about, True, server.api_base) for model in server.models)
-    return Missing("model", f"Choose a model of {server.name}", servers=rows)
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

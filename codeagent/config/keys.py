@@ -1,5 +1,6 @@
 """API keys that are kept for the user: in the system's keyring, or in a file only they can read."""
 
+import hashlib
 import json
 import re
 import threading
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from codeagent.core.errors import ConfigError
 from codeagent.disk.locks import locked
@@ -16,10 +18,31 @@ from codeagent.disk.private import UnsafeFile, read_private, replace_private
 SERVICE = "codeagent"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _KEY = re.compile(r"[!-~]{8,4096}")
+_OF_SERVER = "SERVER_"
+"""How the names begin under which keys of the user's own servers are kept."""
 _UNUSED = "its keys are not used: repair or remove it"
 _READ_SECONDS = 2.0
 _WRITE_SECONDS = 20.0
 """A keyring that is locked asks for its password, in a window of its own."""
+
+
+def is_address(name: str) -> bool:
+    """Tell whether a key is for this server of the user's own, or for the provider of this variable."""
+    return "://" in name
+
+
+def server_variable(address: str) -> str:
+    """Return the name under which the key of the user's own server is kept; it is that of no variable.
+
+    The same for every path at one scheme, host and port.
+    """
+    try:
+        parts = urlsplit(address)
+        host, origin = parts.hostname or "", f"{parts.scheme}://{parts.hostname}:{parts.port}"
+    except ValueError:  # not an address, which is reported when it is asked
+        host, origin = "", address
+    readable = re.sub("[^A-Z0-9]+", "_", host.upper())[:32]
+    return f"{_OF_SERVER}{readable}_{hashlib.sha256(origin.encode()).hexdigest()[:16].upper()}"
 
 
 class Keyring(Protocol):
@@ -57,11 +80,16 @@ class KeyStore:
         return self._file
 
     def find(self, variable: str) -> str | None:
-        """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to trust."""
+        """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to trust.
+
+        For a server's key the keyring, which is slow, is asked only if the file has the name.
+        """
+        if variable.startswith(_OF_SERVER) and variable not in self._read():
+            return None
         found = _limited(lambda: self._open_keyring().get_password(SERVICE, variable), _READ_SECONDS)
         if isinstance(found, str) and found:
             return found
-        return self._read().get(variable)
+        return self._read().get(variable) or None
 
     def keep(self, variable: str, value: str) -> str:
         """Keep a key, and return where, as a phrase. Raises ConfigError."""
@@ -86,6 +114,9 @@ class KeyStore:
             return ring.get_password(SERVICE, variable) == value
 
         if _limited(write_and_read, _WRITE_SECONDS) is True:
+            if variable.startswith(_OF_SERVER):
+                with self._changing() as kept:
+                    kept[variable] = ""
             return "the system's keyring"
         with self._changing() as kept:
             kept[variable] = value

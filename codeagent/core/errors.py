@@ -71,6 +71,8 @@ class ModelError(CodeagentError):
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+        self.prompt_tokens: int | None = None
+        """What the provider counted, if it refused the request as too long and said so."""
 
 
 class TranscriptError(ModelError):

@@ -211,6 +211,16 @@ THAWING = HostProgram(
     "none: it waits for codeagent to end, and ends then",
     "left",
 )
+ID_MAPPING = HostProgram(
+    "mounts with mapped ids",
+    ("sandbox.work_user",),
+    "this Python, with its own library only; only as root, for a workspace that belongs to root",
+    "`/`",
+    "empty",
+    _GIB,
+    "none: it waits until the container has started or codeagent ends, and ends then",
+    "left",
+)
 HOST_PROGRAMS = (
     SEARCH,
     GIT_STATUS,
@@ -229,6 +239,7 @@ HOST_PROGRAMS = (
     VERSION,
     WATCHDOG_PROCESS,
     THAWING,
+    ID_MAPPING,
 )
 WATCHDOG = Watchdog()
 

@@ -253,6 +253,10 @@ class Swept:
     """Equal to that of an earlier look if nothing has run inside in between; None if that is not known."""
 
 
+CHECK = ".codeagent-check-"
+"""How the names of the files begin that a sandbox tests itself with; they are in the workspace for a moment."""
+
+
 @dataclass(frozen=True)
 class SandboxInfo:
     """Facts about a running sandbox, for the status line, `doctor` and the system prompt."""

@@ -196,7 +196,7 @@ class _Failure:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or self._too_long():
-            return self._final("context_window", f"the conversation is too long for the model: {said}")
+            return self._over_window(f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")
         if status is None or (status == 500 and streaming):
@@ -221,6 +221,13 @@ class _Failure:
         from codeagent.llm.overflow import STATUSES, says_too_long  # most requests never fail
 
         return self._status == 413 or (self._status in STATUSES and says_too_long(self._text))
+
+    def _over_window(self, text: str) -> ModelError:
+        from codeagent.llm.overflow import counted_tokens  # most requests never fail
+
+        error = self._final("context_window", text)
+        error.prompt_tokens = counted_tokens(self._text)
+        return error
 
     def _another_key(self) -> str:
         variable = self._request.key_variable

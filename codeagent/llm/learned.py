@@ -1,10 +1,15 @@
 """What was learned about one model at one server, shared by all that talk to it in this process."""
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # asked only by those who have a server of their own
     from codeagent.llm.server_facts import ServedModel
+
+
+_FRESH = 30.0
+"""Seconds for which an answer is believed whatever happens to the connection, unless that fails."""
 
 
 class Learned:
@@ -18,6 +23,9 @@ class Learned:
         self._model = model
         self._facts: ServedModel | None = None
         self._stale = base is not None
+        self.asked = 0
+        """How often the server has said what it can do: what was known before may be about another one."""
+        self._asked_at = 0.0
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""
 
@@ -30,8 +38,13 @@ class Learned:
         return self._facts is not None and self._facts.tools is False
 
     def lost(self) -> None:
-        """Take note that the connection failed: what answers next may be another server, or have other settings."""
+        """Take note that the connection ended: what answers next may be another server, or have other settings."""
         self._stale = self._base is not None
+
+    def reconnected(self) -> None:
+        """Take note of a new connection: many servers close one that is idle, so it says little for a while."""
+        if time.monotonic() - self._asked_at > _FRESH:
+            self.lost()
 
     async def look(self) -> None:
         """Ask the server, if it has not answered yet or was lost since."""
@@ -42,3 +55,5 @@ class Learned:
         found = await ask_server(self._base, self._headers, self._model)
         if found is not None:
             self._facts, self._stale = found, False
+            self.asked += 1
+            self._asked_at = time.monotonic()

@@ -43,23 +43,36 @@ async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer,
     return tuple(server for server in await asyncio.gather(*asked) if server is not None)
 
 
-async def server_at(address: str) -> LocalServer | None:
-    """Ask the server at this address, with or without `/v1`, for its models; None if it does not list any."""
-    from codeagent.llm.server_facts import json_of  # not needed before a server is named
+@dataclass(frozen=True)
+class KeyWanted:
+    """A server that refused to list its models without another key."""
+
+    name: str
+    """Its host."""
+
+
+async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWanted | None:
+    """Ask the server at this address, as the user may give it, for its models; None if it does not list any."""
+    from codeagent.llm.providers import server_root  # not needed before a server is named
+    from codeagent.llm.server_facts import answer_of, object_of
     from codeagent.net.http import HttpClient
 
-    base = address.rstrip("/")
+    root, query = server_root(address)
+    name, refused = urlsplit(root).netloc, False
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     client = HttpClient(_NAMED_SECONDS)
     try:
         async with asyncio.timeout(_NAMED_SECONDS):
-            for each in dict.fromkeys((base if base.endswith("/v1") else f"{base}/v1", base)):
-                if models := _listed(await json_of(client, "GET", f"{each}/models", {})):
-                    return LocalServer(urlsplit(base).netloc, each, models)
+            for base in (f"{root}/v1", root):
+                status, body = await answer_of(client, "GET", f"{base}/models{query}", headers)
+                if status == 200 and (models := _listed(object_of(body))):
+                    return LocalServer(name, base + query, models)
+                refused = refused or status in (401, 403)
     except TimeoutError:
         pass
     finally:
         await client.close()
-    return None
+    return KeyWanted(name) if refused else None
 
 
 async def _server(name: str, port: int, seconds: float) -> LocalServer | None:

@@ -44,9 +44,22 @@ WORDINGS = (
     Wording(r"exceeds? (?:the )?(?:model'?s? )?context (?:window|length|size|limit)", "proxies; OpenHands' list"),
     Wording(r"context[ _](?:length|window|size|limit)[^\n]{0,20}exceed", "proxies; OpenClaw's list"),
 )
+_COUNTED = re.compile(
+    r"(?:prompt is too long: |context limit: |token count (?:of )?\(?|resulted in |request contains |request \(|"
+    r"prompt tokens \(|current length is |the input \(|prompt contains |keep the first )(\d+)|"
+    r"(\d+) (?:tokens )?(?:in the messages|in your prompt|from the input|of text input|input tokens)",
+    re.IGNORECASE,
+)
+"""How some of them say how many tokens the prompt has."""
 _ANY = re.compile("|".join(wording.pattern for wording in WORDINGS), re.IGNORECASE)
 _PER_MINUTE = re.compile(r"tokens per (?:min|day|hour)|\b(?:TPM|TPD)\b|string_above_max_length", re.IGNORECASE)
 """A limit on speed or on one field, in the same words."""
+
+
+def counted_tokens(text: str) -> int | None:
+    """Return how many tokens the prompt has by the words of a refusal; None if they do not say it."""
+    found = _COUNTED.search(text)
+    return int(found[1] or found[2]) if found else None
 
 
 def says_too_long(text: str) -> bool:

@@ -56,6 +56,7 @@ class ProviderModel(ABC):
         """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` and `provider_tools`
         override what is known; `learned` is what its server has said."""
         self._learned = learned or Learned()
+        self._asked = self._learned.asked
         self._name = name
         self._api_base = api_base
         self._api_key = api_key
@@ -95,6 +96,9 @@ class ProviderModel(ABC):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self._learned.look()
+        if self._asked != self._learned.asked:
+            self._asked = self._learned.asked
+            self._room = AnswerRoom()
         if self._target is None:
             self._target = await self._find_target()
         for attempt in (1, 2):
@@ -102,6 +106,7 @@ class ProviderModel(ABC):
             try:
                 async for event in self._streamed(target, request):
                     yield event
+                await self._learned.look()  # it may have been started again before this answer
                 return
             except _Refused as refusal:
                 less = self._room.refused(refusal.said, request, target.max_tokens) if attempt == 1 else None

@@ -350,6 +350,15 @@ def with_v1(base: str) -> str:
     return f"{address.rstrip('/')}/v1{mark}{query}" if bare else base
 
 
+def server_root(base: str) -> tuple[str, str]:
+    """Return what comes before `/v1` and the path of a format, of which the address may have either, and its query."""
+    address, mark, query = base.partition("?")
+    address = address.rstrip("/")
+    for path in _PATHS.values():
+        address = address.removesuffix(path)
+    return address.removesuffix("/v1"), mark + query
+
+
 def without_v1(base: str) -> str:
     address, mark, query = base.partition("?")
     return address.rstrip("/").removesuffix("/v1") + mark + query

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.catalog import whole_number
-from codeagent.llm.providers import without_v1
+from codeagent.llm.providers import server_root
 from codeagent.net.http import HttpClient
 
 _SECONDS = 2.0
@@ -32,19 +32,20 @@ class ServedModel:
 async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServedModel | None:
     """Ask llama-server, vLLM, LM Studio and Ollama in their own ways; None if nothing answers.
 
-    `base` is with `/v1` or without; no text of a conversation is sent, and no redirect is followed.
+    `base` is an address as the user may give it, see `server_root`; no text of a conversation is sent, and no redirect
+    is followed.
     """
-    root = without_v1(base)
+    root, query = server_root(base)
     client = HttpClient(_SECONDS)
     show = json.dumps({"model": model}).encode()
     try:
         async with asyncio.timeout(_SECONDS):
             answers = await asyncio.gather(
-                json_of(client, "GET", f"{root}/props", headers),
-                json_of(client, "GET", f"{root}/v1/models", headers),
-                json_of(client, "GET", f"{root}/api/v0/models", headers),
-                json_of(client, "POST", f"{root}/api/show", headers, show),
-                json_of(client, "GET", f"{root}/api/ps", headers),
+                json_of(client, "GET", f"{root}/props{query}", headers),
+                json_of(client, "GET", f"{root}/v1/models{query}", headers),
+                json_of(client, "GET", f"{root}/api/v0/models{query}", headers),
+                json_of(client, "POST", f"{root}/api/show{query}", headers, show),
+                json_of(client, "GET", f"{root}/api/ps{query}", headers),
             )
     except TimeoutError:
         return None
@@ -111,18 +112,34 @@ async def json_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> dict[str, Any] | None:
     """Return the object that the server answers with; empty if it answers anything else, None if it does not answer."""
+    status, answer = await answer_of(client, method, url, headers, body)
+    if status is None:
+        return None
+    return object_of(answer) if status == 200 else {}
+
+
+async def answer_of(
+    client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+) -> tuple[int | None, bytes]:
+    """Return status and body, which is empty if it is too long; the status is None if the server does not answer."""
     answer = bytearray()
     try:
         async with client.send(method, url, headers, body) as response:
-            if response.status != 200:
-                return {}
             while chunk := await response.read():
                 answer += chunk
                 if len(answer) > _LARGEST:
-                    return {}
+                    return response.status, b""
+            return response.status, bytes(answer)
+    except ValueError:  # not an answer in HTTP
+        return 0, b""
+    except Exception:  # whatever a connection can break with: the first request says it
+        return None, b""
+
+
+def object_of(answer: bytes) -> dict[str, Any]:
+    """Return the JSON object that was answered; empty if it is not one."""
+    try:
         decoded = json.loads(answer)
     except (ValueError, RecursionError):
         return {}
-    except Exception:  # whatever a connection can break with: the first request says it
-        return None
     return decoded if isinstance(decoded, dict) else {}

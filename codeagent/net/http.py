@@ -104,6 +104,10 @@ class Response:
         curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._take)
 
+    @property
+    def on_new_connection(self) -> bool:
+        return bool(self._curl.getinfo(pycurl.NUM_CONNECTS))
+
     async def begin(self, done: "asyncio.Future[pycurl.Curl]") -> None:
         """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post` names."""
         self._done = done

@@ -82,6 +82,8 @@ class SessionContainer:
         self._idle = False
         """Only the keepers live inside, and nothing was started there since that was seen."""
         self._started = 0  # commands and shells, ever
+        self._why_root = ""
+        """Why ids were found not to be mapped as they should be; empty if that was not found."""
         self._paused: str | None = None
         self._to_say: list[str] = []
         """Notices for the next command."""
@@ -89,7 +91,7 @@ class SessionContainer:
     async def start(self) -> SandboxInfo:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
         container = await self._ready()
-        return describe(container, self._resources.opened()[0], self._test)
+        return describe(container, self._test)
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
@@ -302,14 +304,14 @@ class SessionContainer:
         root, engine = self._resources.open()
         stale, waiting = self._stale, f"waiting for the Docker engine at {engine.socket_path}"
         async with report_waiting(waiting, self._on_progress) as report:
-            work = partial(launch, spec, self._resources, self._instance, stale, report)
+            work = partial(launch, spec, self._resources, self._instance, stale, report, self._why_root)
             container = await in_thread(work, Container.disconnect)
         self._stale, self._left = None, False
         self._guard.begin(container)
         try:
             async with self._freeze_lock.activity():
                 target, read_only = self._target(container), spec.read_only_workspace
-                self._test = await self_test(engine, target, root, container.guarded, read_only)
+                self._test = await self_test(engine, target, root, container, read_only)
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, EngineError | SandboxLost):
@@ -317,6 +319,9 @@ class SessionContainer:
             raise
         if self._test.failed:
             self._give_up(container)
+            if container.user.mapped:
+                self._why_root = f"with mapped ids, the self-test failed: {'; '.join(self._test.failed)}"
+                return await self._make()
             problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
             raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container

@@ -33,6 +33,7 @@ from codeagent.sandbox.mounts import (
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import FrozenList
+from codeagent.sandbox.work_user import WorkUser
 
 _SETTLE_SECONDS = 10.0
 """How long closing waits for an engine that is creating a container."""
@@ -227,6 +228,8 @@ class Container:
     """PATH of commands."""
     git_view: GitView | None
     """What is mounted in place of the git directory; None if that is mounted itself."""
+    user: WorkUser
+    """As whom commands run."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:
@@ -245,8 +248,10 @@ class Container:
         return None if used is None else (self.container_id, used)
 
     def target(self, root: PinnedRoot) -> ExecTarget:
-        """Return where the workspace's owner runs commands."""
-        return ExecTarget(self.container_id, f"{root.uid}:{root.gid}", str(root.path), self.processes, self.path)
+        """Return where commands run, and as whom."""
+        return ExecTarget(
+            self.container_id, f"{self.user.uid}:{self.user.gid}", str(root.path), self.processes, self.path
+        )
 
     def disconnect(self) -> None:
         self.stdin._response.close()  # docker-py's socket itself shares the connection with what made it

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import SandboxInfo
+from codeagent.core.ports import CHECK, SandboxInfo
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
@@ -27,6 +27,7 @@ from codeagent.sandbox.image import ImageChoice, choose_image, python_links, sea
 from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
 from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments, seccomp_filter
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.work_user import WorkUser, WorkUserChoice, choose_user
 
 _TEST_SECONDS = 15.0
 _REAP_SECONDS = 3.0
@@ -48,11 +49,18 @@ _EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewP
 
 
 def launch(
-    spec: SandboxSpec, resources: SessionResources, instance: str, stale: str | None, on_progress: Callable[[str], None]
+    spec: SandboxSpec,
+    resources: SessionResources,
+    instance: str,
+    stale: str | None,
+    on_progress: Callable[[str], None],
+    why_root: str = "",
 ) -> Container:
-    """Make and start a container, once the `stale` one, given by its id, is gone. Raises SandboxUnavailable."""
+    """Make and start a container, once the `stale` one, given by its id, is gone. Raises SandboxUnavailable.
+
+    `why_root`: see `choose_user`.
+    """
     root, engine = resources.opened()
-    podman = probe_socket(engine.socket_path)
     try:
         if stale is not None:
             engine.remove(stale)
@@ -61,46 +69,67 @@ def launch(
         raise SandboxUnavailable(problem, "codeagent sandbox prune") from refusal
     try:
         _reap_strays(engine)
-        own = state_files(spec.state_dir, root.uid, root.gid)
-        image = choose_image(engine, spec, on_progress)
-        protected = _mountable(root.protected())
-        hidden = resources.secrets()
-        view, unviewed = view_of(resources.around.place, hidden.masked, spec.state_dir, (root.uid, root.gid))
-        cache = _package_cache(spec, root.uid, image)
-        links = python_links(spec.virtual_env, image.python)
-        python = (start_scripts(spec.state_dir, links),) if links else ()
-        path = search_path(image.path, links, spec.virtual_env)
-        binds = _binds(spec, own, resources, image, protected, hidden)
-        binds = binds if view is None else view.over(binds)
-        arguments = create_arguments(
-            ContainerSpec(
-                image=image.reference,
-                root=str(root.path),
-                uid=root.uid,
-                gid=root.gid,
-                binds=_nameable(binds + cache.binds) + python,
-                path=path,
-                variables=_variables(spec) + cache.variables,
-                seccomp_file=_filter_file(spec.state_dir) if podman else "",
-                user_namespace="keep-id" if podman and _is_rootless(engine) else "",
-                memory_bytes=spec.memory_bytes,
-                tmp_bytes=spec.tmp_bytes,
-                pids=spec.pids,
-                cpus=spec.cpus,
-            ),
-            labels(spec.session, instance, str(root.path)),
-        )
-        with resources.creating() as unwanted:
-            container_id, stdin = engine.run(arguments, unwanted)
-        processes = process_list(engine, container_id)
+        with choose_user(root, why_root) as work:
+            return _start(spec, resources, instance, work, on_progress)
     except EngineError as refusal:
+        if work.user.mapped:
+            why_root = f"the engine refuses mounts with mapped ids: {refusal}"
+            return launch(spec, resources, instance, stale, on_progress, why_root)
         usual = "codeagent sandbox test shows more; codeagent sandbox build makes another image"
         remedy = next((remedy for said, remedy in _REFUSALS if said in str(refusal)), usual)
         raise SandboxUnavailable(f"the engine refused the sandbox: {refusal}", remedy) from refusal
+
+
+def _start(
+    spec: SandboxSpec,
+    resources: SessionResources,
+    instance: str,
+    work: WorkUserChoice,
+    on_progress: Callable[[str], None],
+) -> Container:
+    """Make and start a container. Raises SandboxUnavailable, EngineError."""
+    root, engine = resources.opened()
+    podman = probe_socket(engine.socket_path)
+    image = choose_image(engine, spec, on_progress)
+    protected = _mountable(root.protected())
+    hidden = resources.secrets()
+    view, unviewed = view_of(resources.around.place, hidden.masked, spec.state_dir, (root.uid, root.gid))
+    cache = _package_cache(spec, root.uid, image)
+    folders = [str(root.path), *(path for path, _ in resources.around.mounts)]
+    folders += [bind.source for bind in (*spec.binds, *cache.binds)]
+    folders += [bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)]  # may be private
+    work.show(folders if view is None else [*folders, str(view.folder)])
+    own = state_files(spec.state_dir, work.user.uid, work.user.gid)
+    links = python_links(spec.virtual_env, image.python)
+    python = (start_scripts(spec.state_dir, links),) if links else ()
+    path = search_path(image.path, links, spec.virtual_env)
+    binds = _binds(spec, own, resources, image, protected, hidden)
+    binds = binds if view is None else view.over(binds)
+    arguments = create_arguments(
+        ContainerSpec(
+            image=image.reference,
+            root=str(root.path),
+            uid=work.user.uid,
+            gid=work.user.gid,
+            binds=work.over(_nameable(binds + cache.binds)) + python,
+            path=path,
+            variables=_variables(spec) + cache.variables + work.user.variables,
+            seccomp_file=_filter_file(spec.state_dir) if podman else "",
+            user_namespace="keep-id" if podman and _is_rootless(engine) else "",
+            memory_bytes=spec.memory_bytes,
+            tmp_bytes=spec.tmp_bytes,
+            pids=spec.pids,
+            cpus=spec.cpus,
+        ),
+        labels(spec.session, instance, str(root.path)),
+    )
+    with resources.creating() as unwanted:
+        container_id, stdin = engine.run(arguments, unwanted)
+    processes = process_list(engine, container_id)
     mounts = resources.around.mounts + cache.mounts
     told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
     warnings = (*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings)
-    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path, view)
+    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path, view, work.user)
     return Container(container_id, stdin, processes, *made)
 
 
@@ -272,10 +301,11 @@ class SelfTest:
 
 
 async def self_test(
-    engine: Engine, target: ExecTarget, root: PinnedRoot, guarded: tuple[tuple[str, int], ...], read_only: bool
+    engine: Engine, target: ExecTarget, root: PinnedRoot, container: Container, read_only: bool
 ) -> SelfTest:
-    """Run the self-test; `guarded`: see Container. Raises EngineError if the container does not answer."""
-    name = f".codeagent-check-{secrets.token_hex(8)}"
+    """Run the self-test. Raises EngineError if the container does not answer."""
+    guarded = container.guarded
+    name = f"{CHECK}{secrets.token_hex(8)}"
     reply, nonce = f"{name}-reply", secrets.token_hex(16)
     try:
         held = _write(root, name, nonce)
@@ -297,11 +327,12 @@ async def self_test(
         raise EngineError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
     inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
     same = answers["nonce"] == [nonce] and answers["inode"] == inodes
-    return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), root.uid)
+    return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), container.user)
 
 
-def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, uid: int) -> SelfTest:
+def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, user: WorkUser) -> SelfTest:
     """Judge the answers; `written`: a file written inside arrived outside with the right owner, None: not tried."""
+    uid = user.uid
     checks = [
         ("the workspace inside is this workspace", same_workspace),
         ("no network but loopback", set(answers["interface"]) <= {"lo"}),
@@ -356,14 +387,14 @@ def _remove(root: PinnedRoot, name: str) -> None:
         return
 
 
-def describe(container: Container, root: PinnedRoot, test: SelfTest) -> SandboxInfo:
+def describe(container: Container, test: SelfTest) -> SandboxInfo:
     """Describe a container that may be used."""
     absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
     return SandboxInfo(
         kind="docker",
         image=container.image,
         image_origin=container.image_origin,
-        user="root, no capabilities" if root.uid == 0 else f"{root.uid}:{root.gid}",
+        user=container.user.describe(),
         network="none",
         warnings=(*container.told, *container.warnings, *absent),
         told=container.told,

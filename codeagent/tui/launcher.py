@@ -27,6 +27,8 @@ class LaunchOptions:
 
     model: str | None = None
     api_base: str | None = None
+    chosen: bool = False
+    """Model and server were chosen on the screen."""
     fallback_model: str | None = None
     thinking: Effort | None = None
     wire: str | None = None
@@ -81,7 +83,7 @@ class Missing:
     text: str
     """One line: what is missing."""
     variable: str = ""
-    """The environment variable of the key that is missing."""
+    """The environment variable of the key that is missing, or the address of the user's own server that wants one."""
     servers: tuple[ModelRow, ...] = ()
     """The local servers that answered on loopback."""
     digest: str = ""
@@ -159,7 +161,8 @@ class Launcher(Protocol):
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
 
-        Returns one line: how that went and where the key is. Raises ConfigError if it was refused or cannot be kept.
+        `variable` is as in `Missing`. Returns one line: how that went and where the key is. Raises ConfigError if it
+        was refused or cannot be kept.
         """
 
     def keep(self, choices: "Choices") -> str:

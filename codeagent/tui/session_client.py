@@ -375,9 +375,7 @@ class SessionClient:
     def _take_over(self, model: ModelInUse) -> None:
         self._state.status.set(model=model.name, context_window=model.context_window)
         if self._settings is not None:
-            changes = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
-            origins = self._settings.origins | dict.fromkeys(changes, "this conversation")
-            self._settings = self._settings.model_copy(update={**changes, "origins": origins})
+            self._settings = with_model(self._settings, model)
 
     @property
     def _why_not(self) -> str:
@@ -400,6 +398,14 @@ class SessionClient:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._state.failed(error)
+
+
+def with_model(settings: Settings, model: ModelInUse) -> Settings:
+    """Return the settings with the model that is in use now; what differs comes from the conversation."""
+    now = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
+    changes = {name: value for name, value in now.items() if value != getattr(settings, name)}
+    origins = settings.origins | dict.fromkeys(changes, "this conversation")
+    return settings.model_copy(update={**changes, "origins": origins})
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:

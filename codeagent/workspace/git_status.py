@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codeagent.core.host_programs import GIT_STATUS, open_program
+from codeagent.core.ports import CHECK
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import isolated_environment, work_tree_of
@@ -126,7 +127,10 @@ def _changes(program: str, head: bytes, top: Path, root: Path) -> int:
         for name in ("index", "info/exclude", "packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
             copy_regular(top / ".git", Path(own), name)
         places = {"GIT_WORK_TREE": str(top), "GIT_OBJECT_DIRECTORY": str(top / ".git/objects")}
-        settings = [word for setting in guarded({"core.untrackedCache": "false"}) for word in ("-c", setting)]
+        ignored = Path(own) / "ignored"
+        ignored.write_text(f"{CHECK}*\n", encoding="ascii")
+        own_settings = {"core.untrackedCache": "false", "core.excludesFile": str(ignored)}
+        settings = [word for setting in guarded(own_settings) for word in ("-c", setting)]
         options = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
         with open_program(
             GIT_STATUS,

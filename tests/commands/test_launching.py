@@ -30,10 +30,11 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Runtime
+from codeagent.llm import learned
 from codeagent.llm.local_servers import LocalServer
 from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
-from codeagent.tui.launcher import LaunchOptions, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.e2e.product import Product, calls, read, say
@@ -388,6 +389,26 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
     assert here.settings(LaunchOptions(resume="last")).model == other
 
 
+async def test_a_server_that_was_started_again_with_another_window_is_taken_as_it_is_now(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learned, "_FRESH", -1.0)
+    async with openai_server([Turn(text="hi")], repeat=True) as server:
+        server.facts["/props"] = {"default_generation_settings": {"n_ctx": 4_096}}
+        runtime = await opened(launcher(product), model="openai/small", api_base=server.base_url)
+        await to_the_end(runtime, "hi")
+        server.facts["/props"] = {"default_generation_settings": {"n_ctx": 131_072}}
+        await server.stop()
+        await to_the_end(runtime, "hi")
+        (changed,) = [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        assert changed.text == "openai/small has a window of 131,072 tokens now"
+        assert runtime.agent.model.context_window == 131_072
+        assert not [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        await runtime.close()
+    offered = [{tool["function"]["name"] for tool in each.body["tools"]} for each in server.requests]
+    assert ["search" in names for names in offered] == [False, False, True, True]
+
+
 async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
     here = launcher(product)
     model = script(product, calls(("bash", {"command": "sleep 30"})))
@@ -506,6 +527,13 @@ async def test_what_was_chosen_is_used_by_the_next_start(product: Product, monke
     assert here.keep({"model": "x", "api_base": None}) == "kept, but CODEAGENT_MODEL in the environment wins over it"
 
 
+def test_what_was_chosen_on_the_screen_is_not_said_to_come_from_the_command_line(product: Product) -> None:
+    options = LaunchOptions(model="openai/qwen", api_base="http://127.0.0.1:8080/v1", mode="plan", chosen=True)
+    origins = launcher(product).settings(options).origins
+    assert {origins["model"], origins["api_base"]} == {"your choice on the screen"}
+    assert origins["mode"] == "the command line"
+
+
 async def test_an_address_without_a_model_offers_the_models_of_that_server(product: Product) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -520,6 +548,36 @@ async def test_an_address_without_a_model_offers_the_models_of_that_server(produ
     assert found.servers == (ModelRow("openai/qwen3", f"at http://{host}/v1", True, f"http://{host}/v1"),)
     found = await launcher(product).missing(Settings(api_base="http://127.0.0.1:1"), LaunchOptions(proceed=True))
     assert found is not None and "lists no models" in found.text
+
+
+@pytest.mark.xdist_group("litellm")  # the worker that imports it
+async def test_a_server_of_ones_own_gets_the_key_that_was_kept_for_it_and_no_other_does(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Ring()
+    here = launcher(product, ring)
+    async with openai_server([Turn(text="hi")], repeat=True) as server, openai_server([Turn(text="hi")]) as other:
+        server.key, server.facts["/v1/models"] = "s3cret", {"data": [{"id": "qwen3"}]}
+        base, host = server.base_url.removesuffix("/v1"), server.base_url[7:-3]
+        wanted = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
+        assert wanted == Missing("key", f"{host} wants a key; it goes to this server only", base)
+        with pytest.raises(ConfigError, match=f"refused by {host}, so it was not kept"):
+            await here.keep_key(wanted.variable, "wrong")
+        assert "accepted by" in await here.keep_key(wanted.variable, " s3cret\n") and [*ring.values()] == ["s3cret"]
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        found = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
+        assert found is not None and [row.name for row in found.servers] == ["openai/qwen3"]
+        for wire in ("auto", "litellm"):
+            await asked_once(here, server.base_url, wire)
+        await asked_once(here, other.base_url, "auto")
+    assert {each.headers["authorization"] for each in server.requests} == {"Bearer s3cret"}
+    assert {each.headers["authorization"] for each in other.requests} == {f"Bearer {KEY}"}
+
+
+async def asked_once(here: LocalLauncher, base: str, wire: str) -> None:
+    runtime = await opened(here, model="openai/qwen3", api_base=base, wire=wire)
+    await to_the_end(runtime, "hi")
+    await runtime.close()
 
 
 async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_is_sent(product: Product) -> None:

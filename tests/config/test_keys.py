@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.config import keys as module
-from codeagent.config.keys import Keyring, KeyStore
+from codeagent.config.keys import Keyring, KeyStore, server_variable
 from codeagent.core.errors import ConfigError
 
 KEY = "sk-canary-0123456789"
@@ -64,6 +64,22 @@ def test_a_key_goes_to_the_keyring_and_into_no_file(tmp_path: Path) -> None:
     assert keys.find("ANTHROPIC_API_KEY") == KEY
     assert keys.find("OPENAI_API_KEY") is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ring", [MemoryKeyring(), NoKeyring()])
+def test_a_key_of_a_server_is_the_same_for_its_paths_and_no_other_servers(tmp_path: Path, ring: Keyring) -> None:
+    keys, base = store(tmp_path, ring), "http://127.0.0.1:8080"
+    keys.keep_secret(server_variable(base), "x")
+    assert [keys.find(server_variable(base + path)) for path in ("", "/v1", "/v1/chat/completions?a=b")] == ["x"] * 3
+    others = ("https://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127-0.0.1:8080", "http://[", "")
+    assert [keys.find(server_variable(other)) for other in others] == [None] * 5
+
+
+def test_the_keyring_is_not_asked_for_the_key_of_a_server_that_has_none(tmp_path: Path) -> None:
+    def opened() -> Keyring:
+        raise AssertionError("it is slow to open")
+
+    assert KeyStore(tmp_path / "config", opened).find(server_variable("http://127.0.0.1:8080")) is None
 
 
 @pytest.mark.parametrize("ring", [MemoryKeyring(), NoKeyring()])

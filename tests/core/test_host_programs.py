@@ -65,8 +65,8 @@ STARTS = {
     "loop": {"subprocess_exec", "subprocess_shell"},
 }
 NEVER_IMPORTED = frozenset({"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"})
-STARTERS = frozenset({"core.host_programs", "core.watchdog"})
-"""The only modules that start a process themselves."""
+STARTERS = frozenset({"core.host_programs", "core.watchdog", "sandbox.id_mapping"})
+"""The only modules that start a process themselves; the last one is a program, which forks to own a namespace."""
 LIBRARIES = {"git": "workspace.git", "docker": "sandbox.engine", "keyring": "config.keys"}
 """Libraries that may start programs: each has one importer (import-linter checks it), and what it starts a row."""
 

@@ -307,6 +307,30 @@ TOO_LONG = [
 """How providers and local servers say that a request is too long, with which status."""
 
 
+@for_each(
+    ("words", "tokens"),
+    [
+        ("request (7268 tokens) exceeds the available context size (2048 tokens), try increasing it", 7268),
+        ("prompt is too long: 215000 tokens > 200000 maximum", 215_000),
+        ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", 190_000),
+        ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens", 9000),
+        ("maximum context length is 8192 tokens. You requested 9500 tokens (9000 in the messages, 500 in the", 9000),
+        ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)", 1_200_000),
+        ("This model's maximum prompt length is 131072 but the request contains 140000 tokens", 140_000),
+        ("prompt token count of 140000 exceeds the limit of 128000", 140_000),
+        ("Current length is 9000 while limit is 8192", 9000),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 40_000),
+        ("Invalid request: Your request exceeded model token limit: 262144", None),
+        ("Context size has been exceeded.", None),
+    ],
+)
+def test_what_a_provider_counted_is_known_from_its_refusal(words: str, tokens: int | None) -> None:
+    request = FailedRequest("m", "https://api.example", "api.example", 300)
+    body = json.dumps({"error": {"message": words}}).encode()
+    error = model_error(ProviderError.of_response(400, {}, body), request, streaming=False, clean=str)
+    assert (error.kind, error.prompt_tokens) == ("context_window", tokens)
+
+
 @for_each("status, words", TOO_LONG)
 def test_a_request_that_is_too_long_is_known_by_the_words_of_each_provider(status: int | None, words: str) -> None:
     request = FailedRequest("m", "https://api.example", "api.example", 300)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from codeagent.llm.local_servers import LocalServer, ask_ports, server_at
+from codeagent.llm.local_servers import KeyWanted, LocalServer, ask_ports, server_at
 from tests.table import for_each
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"data": [{"id": "qwen3"}, {"id": "gpt-oss"}]}'
@@ -87,7 +87,7 @@ async def test_a_port_nobody_listens_on_is_no_error() -> None:
     assert await found(port) == ()
 
 
-@for_each("suffix", ["", "/", "/v1", "/v1/"])
+@for_each("suffix", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
 async def test_a_named_server_is_asked_for_its_models_with_or_without_the_version_in_its_address(suffix: str) -> None:
     asked: list[bytes] = []
 
@@ -102,7 +102,21 @@ async def test_a_named_server_is_asked_for_its_models_with_or_without_the_versio
         assert server == LocalServer(f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss"))
 
 
-@for_each("answer", [b"HTTP/1.1 401 No\r\n\r\n", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>"])
+@for_each(("key", "found"), [(None, False), ("wrong", False), ("right", True)])
+async def test_a_named_server_that_wants_a_key_lists_its_models_only_with_that(key: str | None, found: bool) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        allowed = b"Bearer right\r\n" in head
+        writer.write(OK if allowed else b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with listening(serve) as port:
+        server = await server_at(f"http://127.0.0.1:{port}", key)
+        listed = LocalServer(f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss"))
+        assert server == (listed if found else KeyWanted(f"127.0.0.1:{port}"))
+
+
+@for_each("answer", [b"HTTP/1.1 500 No\r\n\r\n", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>"])
 async def test_a_named_server_that_lists_no_models_has_none(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

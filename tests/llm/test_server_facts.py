@@ -74,6 +74,18 @@ async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> No
         assert await ask_server(fake.base_url, {}, "m") == known
 
 
+WAYS_TO_WRITE_IT = ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/messages", "/v1/responses/", "/v1?user=me"]
+
+
+@for_each("way", WAYS_TO_WRITE_IT)
+async def test_a_server_is_asked_however_its_address_is_written(way: str) -> None:
+    async with openai_server([]) as fake:
+        fake.facts |= LLAMA
+        known = await ask_server(fake.base_url.removesuffix("/v1") + way, {}, "m")
+    assert known == ServedModel(4096, tools=False)
+    assert {each.path.partition("?")[2] for each in fake.asked} == {way.partition("?")[2]}
+
+
 async def test_a_server_that_does_not_answer_is_not_known() -> None:
     assert await ask_server("http://127.0.0.1:1/v1", {}, "m") is None
 
@@ -122,6 +134,22 @@ async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
         await ask(model)
         await model.close()
     assert [tool["function"]["name"] for tool in fake.requests[0].body["tools"]] == ["read", "bash"]
+
+
+async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_them_natively() -> None:
+    async with text_server([Turn(text="a"), Turn(text="b")]) as fake:
+        fake.facts |= LLAMA
+        learned = Learned(fake.base_url, {}, "fake")
+        model = opened(fake, learned)
+        await ask(model)
+        fake.facts["/props"] = {"chat_template_caps": {"supports_tools": True}}
+        learned.lost()
+        second = await ask(model)
+        await model.close()
+    assert ["tools" in each.body for each in fake.requests] == [False, True]
+    assert [event.text for event in second.events if isinstance(event, Adapted)] == [
+        "openai/fake: its server says that its template has tools; they are sent as such"
+    ]
 
 
 async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:

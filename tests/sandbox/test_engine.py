@@ -29,6 +29,7 @@ from codeagent.sandbox.engine import (
 )
 from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.launch import SelfTest, judge, remedy_of
+from codeagent.sandbox.work_user import WorkUser
 from tests.sandboxes import sandbox_spec
 from tests.table import for_each
 
@@ -130,6 +131,7 @@ def test_an_old_runtime_is_warned_about_and_a_fixed_one_is_not() -> None:
     assert "unknown" in (runtime_warning(None) or "")
 
 
+OWNER = WorkUser(1000, 1000)
 GOOD = {
     "interface": ["lo"], "writable": [], "uid": ["1000"], "CapEff": ["0" * 16], "CapBnd": ["0" * 16],
     "NoNewPrivs": ["1"], "Seccomp": ["2"], "tool": ["git", "python3", "rg", "make"], "numbered": ["yes"],
@@ -145,16 +147,16 @@ GOOD = {
     ],
 )  # fmt: skip
 def test_the_self_test_fails_for_each_thing_that_does_not_hold(key: str, value: list[str]) -> None:
-    assert judge(GOOD, True, True, 1000).failed == ()
-    assert judge(GOOD | {key: value}, True, True, 1000).failed != ()
+    assert judge(GOOD, True, True, OWNER).failed == ()
+    assert judge(GOOD | {key: value}, True, True, OWNER).failed != ()
 
 
 def test_the_self_test_fails_for_another_workspace() -> None:
-    assert judge(GOOD, False, True, 1000).failed == ("the workspace inside is this workspace",)
-    assert judge(GOOD, True, False, 1000).failed == (
+    assert judge(GOOD, False, True, OWNER).failed == ("the workspace inside is this workspace",)
+    assert judge(GOOD, True, False, OWNER).failed == (
         "files written inside are seen outside, with the workspace's owner",
     )
-    assert judge(GOOD, True, None, 1000).failed == ()
+    assert judge(GOOD, True, None, OWNER).failed == ()
 
 
 async def test_forty_requests_at_once_are_all_answered_and_print_nothing(

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.ports import Command
+from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.exec import CallMark, Execution
@@ -66,13 +67,16 @@ class Ground:
         return script
 
 
-@pytest.fixture(scope="module", params=part([1000, 0], 1), ids=lambda uid: f"owned-by-{uid}")
-def owner(request: pytest.FixtureRequest) -> int:
-    """Work runs as whoever owns the workspace; both kinds must hold, and other tests run as root."""
-    uid: int = request.param
-    if uid != os.getuid() and os.getuid() != 0:
-        return os.getuid()
-    return uid
+@pytest.fixture(scope="module", params=part(["another user", "root", "root, without mapped ids"], 1))
+def owner(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Work runs as whoever owns the workspace; each way must hold, and other tests run in workspaces of root's."""
+    if os.getuid() != 0:
+        yield os.getuid()
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "root, without mapped ids":
+            patch.setattr(work_user, "_asked", lambda mapping, words: "the kernel cannot")
+        yield 1000 if request.param == "another user" else 0
 
 
 @pytest.fixture(scope="module")

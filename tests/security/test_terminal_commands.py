@@ -26,11 +26,12 @@ TERMINALS_OWN = {
     "tui/driver.py",
     "tui/terminal.py",
     "tui/crash.py",
+    "sandbox/id_mapping.py",
     "sandbox/terminal.py",
     "tools/web/markdown.py",
     "commands/pictures.py",
 }
-"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; a program
+"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; programs
 that codeagent starts with pipes; and pictures, which are tried below."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.config.settings import Settings
 from codeagent.core.acts import (
     Answer,
     FollowUp,
@@ -27,7 +28,7 @@ from codeagent.core.policy import Decision
 from codeagent.core.tool import ToolDefinition
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import replayed_end
-from codeagent.tui.session_client import SessionClient
+from codeagent.tui.session_client import SessionClient, with_model
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
 from codeagent.tui.transcript.blocks import Remark
@@ -518,3 +519,12 @@ async def test_a_long_text_is_kept_where_the_tool_of_the_model_finds_it() -> Non
     assert f'output_read(id="{handle}")' in sent and sent.startswith("line\n") and len(sent) < 1_700
     assert "\n".join(runtime.outputs.read(handle, 1, 1_001).lines) == text
     await client.close()
+
+
+def test_only_what_a_conversation_changed_of_its_model_is_said_to_come_from_it() -> None:
+    file = dict.fromkeys(("model", "api_base"), "config.toml")
+    settings = Settings(model="openai/a", api_base="http://127.0.0.1:8080", origins=file)
+    now = ModelInUse("openai/a", "http://127.0.0.1:8080", context_window=8_192)
+    assert with_model(settings, now) == settings
+    other = with_model(settings, replace(now, name="openai/b"))
+    assert (other.model, other.origins) == ("openai/b", {**file, "model": "this conversation"})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.ports import CHECK
 from codeagent.workspace.git_status import GitStatus, git_status
 
 
@@ -43,6 +44,11 @@ def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repo
     git(repository, "checkout", "-qb", "feature/x")
     assert git_status(repository) == GitStatus("feature/x", 4)
     assert git_status(repository).changes == len(git(repository, "status", "--porcelain").splitlines())
+
+
+def test_what_the_sandbox_tests_itself_with_is_no_change_of_the_users(repository: Path) -> None:
+    (repository / f"{CHECK}0123").write_text("x")
+    assert git_status(repository) == GitStatus("main", 0)
 
 
 def test_refs_may_be_packed_the_head_detached_or_without_a_commit(repository: Path, tmp_path: Path) -> None:

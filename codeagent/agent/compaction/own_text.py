@@ -3,7 +3,15 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from codeagent.agent.compaction.plan import LARGE, TokenGauge, length_of, request_characters
-from codeagent.core.compaction import CompactionCause, ContextCompacted, MovedText, characters, is_kept, preview
+from codeagent.core.compaction import (
+    PREVIEW_UNSEEN,
+    CompactionCause,
+    ContextCompacted,
+    MovedText,
+    characters,
+    is_kept,
+    preview,
+)
 from codeagent.core.events import Notice
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
@@ -14,6 +22,8 @@ _ENOUGH = 0.5
 """The share of the room that the user's own text may fill after it was moved."""
 _STUB = 600
 """About how many characters stay of the messages that go into one file."""
+_SHOWN = 0.25
+"""The share of the room that the beginning of one moved text may fill: a small window gets a short one."""
 _WORDS = 60
 """Characters that are shown of a text, to say which one it is."""
 
@@ -74,7 +84,7 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
         if left <= room * _ENOUGH or not isinstance(message, UserMessage):
             break
         text = text_of(message.content)
-        kept = preview(text, save(text), unseen=True)
+        kept = preview(text, save(text), unseen=room * _SHOWN >= PREVIEW_UNSEEN)
         moved[at] = MovedText(place=len(messages) - at, length=characters(message), text=kept)
         left -= characters(message) - len(kept)
     left = length_of(messages) - sum(one.length - len(one.text) for one in moved.values())

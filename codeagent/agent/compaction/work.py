@@ -174,9 +174,10 @@ class Compaction:
         window, size = self._window(asking), self._gauge.tokens(request_characters(asking.request))
         return window is not None and size >= window * _NEAR
 
-    def overflowed(self, asking: Asking) -> None:
-        """Take note that the provider refused the request as too long: the window is smaller than that."""
+    def overflowed(self, asking: Asking, counted: int | None) -> None:
+        """Take note that the provider refused the request, of so many tokens, as too long: the window is smaller."""
         length, model = request_characters(asking.request), asking.model.name
+        self._gauge.learn(length, Usage(input_tokens=counted or 0))
         self._refused[model] = min(length, self._refused.get(model, length))
         self._attempts.refused()
 
@@ -297,8 +298,7 @@ class Compaction:
 
     def _window(self, asking: Asking) -> int | None:
         known = self._around.context.window or asking.model.context_window
-        length = self._refused.get(asking.model.name)
-        refused = None if length is None else self._gauge.tokens(length)
+        refused = self._gauge.tokens(self._refused.get(asking.model.name, 0))
         return min(filter(None, (known, refused)), default=None)
 
     def _room(self, cause: CompactionCause, asking: Asking) -> int:

@@ -66,6 +66,8 @@ class NativeModel(ProviderModel):
         for url in urls:
             async with client.post(url, headers, body) as response:
                 if 200 <= response.status < 300:
+                    if self._url and response.on_new_connection:
+                        self._learned.reconnected()
                     self._url = url
                     yield response
                     return

@@ -62,10 +62,17 @@ class NativeFirstModel(ModelWrapper):
         self._learned = learned or Learned()
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
+        self._lacked = False
+        """The server has said that its template has no tools, which may change with its next start."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self._learned.look()
+        if self._lacked and not self._learned.lacks_tools:
+            self._lacked = False
+            self._as_text = None
+            yield Adapted(f"{self.name}: its server says that its template has tools; they are sent as such")
         if self._as_text is None and self._learned.lacks_tools:
+            self._lacked = True
             self._as_text = self._text_model()
             yield Adapted(
                 f"{self.name}: its server says that its template has no tools; they are written as text"

@@ -1,5 +1,6 @@
 """Asks for what is missing before a conversation can begin."""
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -52,7 +53,10 @@ _VARIABLES = (
 )
 """How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
-"""Characters of the shortest key."""
+"""Characters of the shortest key that a provider gives out; a server of one's own takes any."""
+
+_ON_THIS_MACHINE = r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:/|$)"
+"""An address that may lack its `http://`: elsewhere, that would choose a connection without TLS."""
 
 KeepKey = Callable[[str, str], Awaitable[str]]
 """Tries a key, stores it under a variable's name, and says how that went. Raises CodeagentError."""
@@ -214,7 +218,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
     def _submit_key(self, typed: str) -> None:
         key = typed.strip()
-        problem, variable = _problem_of(key), self._missing.variable or _variable_of(key)
+        of_server = "://" in self._missing.variable
+        problem, variable = _problem_of(key, 1 if of_server else _LEAST), self._missing.variable or _variable_of(key)
         if not problem and not variable:
             problem = "no known provider has keys that begin like this: set its variable yourself, then start again"
         if problem:
@@ -235,6 +240,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
 
     def _submit_address(self, typed: str) -> None:
         address = typed.strip()
+        if re.match(_ON_THIS_MACHINE, address):
+            address = f"http://{address}"
         try:
             parts = urlsplit(address)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
@@ -271,6 +278,7 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
                 following = await _with_model(app, client, options)
             if following.model is not None and following.model != options.model:
                 await client.keep({"model": following.model, "api_base": following.api_base})
+                return replace(following, chosen=True)
             return following
         case "session":
             return await _instead(app, client, options)
@@ -315,10 +323,10 @@ def _variable_of(key: str) -> str:
     return next((variable for start, variable in _VARIABLES if key.startswith(start)), "")
 
 
-def _problem_of(key: str) -> str:
-    """Return what is wrong with a key, without quoting any of it."""
+def _problem_of(key: str, least: int) -> str:
+    """Return what is wrong with a key, without quoting any of it; `least`: characters of the shortest one."""
     if not key:
         return "nothing was pasted yet"
     if not (key.isascii() and key.isprintable()) or " " in key:
         return "that is not a key: it has characters that keys do not have"
-    return "that is not a key: it is too short" if len(key) < _LEAST else ""
+    return "that is not a key: it is too short" if len(key) < least else ""

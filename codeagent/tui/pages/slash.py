@@ -217,7 +217,9 @@ async def model(chat: ChatScreen, argument: str) -> None:
     rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
     name = argument or await _pick(chat, "Choose the model", rows, marked=present)
     if name == _ANOTHER_KEY:
-        asked = Missing("key", "Paste the API key from your model's provider")
+        own = client.agent.model.api_base
+        whose = "your model's provider" if own is None else one_line(own, 80)
+        asked = Missing("key", f"Paste the API key from {whose}", variable=own or "")
         name = present if await _new_key(chat, asked) else None
     if not name:
         return
@@ -230,7 +232,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
     elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
         chat.tell(refused.reason)
     else:
-        chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base)
+        chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base, chosen=True)
         kept = await client.keep({"model": row.name, "api_base": row.api_base})
         chat.tell(f"model: {name}{kept}")
 

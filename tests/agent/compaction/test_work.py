@@ -255,6 +255,24 @@ async def test_many_short_texts_that_fill_the_window_become_one_file_and_the_con
     assert_resumes(s)
 
 
+async def test_a_small_window_gets_only_the_first_words_of_a_text_that_was_moved() -> None:
+    shown = []
+    for window in (1_400, 20_000):
+        s, _ = begin(most=window, context=ContextLimits(window=window))
+        await run(s, "w" * 200_000)
+        assert (await run(s, "and now?")).reason == "done"
+        shown.append(text_of(s.agent.history[0].content).count("w"))  # type: ignore[union-attr]  # it is the user's
+    assert shown[0] < 600 < shown[1]
+
+
+async def test_own_text_is_told_in_the_tokens_that_the_provider_counted_when_it_refused() -> None:
+    refused = ModelError("request (7268 tokens) exceeds the size", kind="context_window", status=400)
+    refused.prompt_tokens = 7_268
+    s, _ = begin(Turn(error=refused), context=ContextLimits(window=2_048))
+    assert (await run(s, "1 2 3 " * 1_000)).reason == "failed"
+    assert "about 6,314 tokens" in told(s)[0] and "the window has 2,048" in told(s)[0]
+
+
 async def test_the_same_holds_for_a_session_that_was_continued_in_another_process() -> None:
     s, _ = begin(most=3_000, context=ContextLimits(window=3_000))
     await run(s, "the log: " + "w" * 90_000)

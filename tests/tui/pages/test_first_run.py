@@ -66,6 +66,17 @@ async def test_a_key_is_shown_as_dots_and_stored_under_its_variable() -> None:
         assert app.given == [OPTIONS]
 
 
+async def test_a_key_of_a_server_of_ones_own_may_be_short_and_is_stored_under_its_address() -> None:
+    app, drawer = StandIn(), Drawer()
+    missing = Missing("key", "127.0.0.1:8080 wants a key", "http://127.0.0.1:8080")
+    async with app.run_test() as pilot:
+        app.push_screen(FirstRun(missing, drawer.keep, options=OPTIONS), app.given.append)
+        await pilot.press("enter", *"abc", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    assert (drawer.kept, app.given) == ({"http://127.0.0.1:8080": "abc"}, [OPTIONS])
+
+
 async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_begins() -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:
@@ -115,6 +126,28 @@ async def test_a_refusal_to_store_is_said_without_the_key_in_it() -> None:
         await pilot.pause()
         assert "the keyring is locked: … was not stored" in app.shown
         assert app.given == []
+
+
+@for_each(
+    ("typed", "address"),
+    [
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("localhost:8080/v1", "http://localhost:8080/v1"),
+        ("[::1]:1", "http://[::1]:1"),
+        ("127.0.0.1.evil.example:80", None),
+        ("localhost@evil.example", None),
+        ("gateway.example/v1", None),
+    ],
+)
+async def test_only_an_address_on_this_machine_may_lack_its_scheme(typed: str, address: str | None) -> None:
+    app = StandIn()
+    async with app.run_test() as pilot:
+        app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
+        await pilot.press("down", "down", "enter")
+        app.post_message(events.Paste(typed))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert [options.api_base for options in app.given] == ([] if address is None else [address])
 
 
 async def test_a_server_that_answered_is_one_enter_away_and_another_is_an_address() -> None:

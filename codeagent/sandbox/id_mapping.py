@@ -1,0 +1,121 @@
+"""Mounts folders of root's once more, as an ordinary user's: files that are made through such a mount are root's.
+
+This file is only a program, which codeagent starts as root while a container is made. It imports nothing but the
+standard library, and little of that: a container waits for it. Its input is the folder for the mounts, the uid, the gid
+and the folders to mount, each with a NUL behind it, and a line break; it answers with one line. The mounts end with its
+input: also if codeagent is killed.
+"""
+
+import ctypes
+import os
+import sys
+
+_IDS = 0xFFFFFFFF
+"""How many ids there are; the one after the last means none."""
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+"""New system calls, which have the same numbers on all machines."""
+_CLONE, _CLOEXEC, _RECURSIVE, _EMPTY_PATH = 1, 0o2000000, 0x8000, 0x1000
+_FROM_DESCRIPTOR, _CURRENT_FOLDER = 4, -100
+_IDMAP, _PRIVATE = 0x100000, 1 << 18
+_NEW_USER_NAMESPACE = 0x10000000
+_DETACH = 2
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class _Attributes(ctypes.Structure):
+    """The kernel's `struct mount_attr`."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+
+
+def main() -> None:
+    asked = b""
+    while not asked.endswith(b"\0\n"):  # which no path has in it, since all begin with a slash
+        if not (piece := os.read(sys.stdin.fileno(), 1 << 16)):
+            return
+        asked += piece
+    place, uid, gid, *folders, _ = asked.split(b"\0")
+    mounts = [b"%s/%d" % (place, at) for at in range(len(folders))]
+    try:
+        namespace = _user_namespace(int(uid), int(gid))
+        os.mkdir(place, 0o700)  # noqa: PTH102  # pathlib is slow to import
+        for folder, mount in zip(folders, mounts, strict=True):
+            _mount(folder, mount, namespace)
+        _answer("ok")
+        os.read(sys.stdin.fileno(), 1)
+    except OSError as error:
+        _answer(error.strerror or str(error))
+    finally:
+        _unmount(place, mounts)
+        os._exit(0)  # at once: codeagent waits for it
+
+
+def _answer(text: str) -> None:
+    os.write(sys.stdout.fileno(), f"{text}\n".encode())
+
+
+def _mount(folder: bytes, mount: bytes, namespace: int) -> None:
+    """Mount a folder with all that is mounted below it; what is mounted there later stays apart."""
+    os.mkdir(mount)  # noqa: PTH102  # pathlib is slow to import
+    tree = _call("open_tree", _OPEN_TREE, _CURRENT_FOLDER, folder, _CLONE | _CLOEXEC | _RECURSIVE)
+    wanted = _Attributes(_IDMAP, 0, _PRIVATE, namespace)
+    given = (ctypes.byref(wanted), ctypes.sizeof(wanted))
+    _call("mount_setattr", _MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, *given)
+    _call("move_mount", _MOVE_MOUNT, tree, b"", _CURRENT_FOLDER, mount, _FROM_DESCRIPTOR)
+    os.close(tree)
+
+
+def _unmount(place: bytes, mounts: list[bytes]) -> None:
+    """Remove the mounts; a folder is never emptied, as it may still be one."""
+    try:
+        for mount in mounts:
+            _LIBC.umount2(mount, _DETACH)
+            os.rmdir(mount)  # noqa: PTH106  # pathlib is slow to import
+        os.rmdir(place)  # noqa: PTH106  # pathlib is slow to import
+    except OSError:
+        return
+
+
+def _user_namespace(uid: int, gid: int) -> int:
+    """Return a descriptor of a namespace in which root and the given ids have changed places. Raises OSError."""
+    made, making = os.pipe()
+    ended, ending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        failed = _LIBC.unshare(_NEW_USER_NAMESPACE)
+        os.write(making, bytes([ctypes.get_errno() if failed else 0]))
+        os.close(ending)
+        os.read(ended, 1)  # until the parent has opened the namespace, or ends itself
+        os._exit(0)
+    try:
+        if problem := os.read(made, 1)[0]:
+            raise OSError(problem, f"unshare: {os.strerror(problem)}")
+        for name, number in (("uid_map", uid), ("gid_map", gid)):
+            with open(f"/proc/{child}/{name}", "w") as file:  # noqa: PTH123  # pathlib is slow to import
+                file.write(_changed_places(number))
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ending)
+        os.waitpid(child, 0)
+
+
+def _changed_places(number: int) -> str:
+    """Return a map of ids in which 0 and `number` have changed places, and all others are themselves."""
+    if number == 0:
+        return f"0 0 {_IDS}\n"
+    rows = ((0, number, 1), (1, 1, number - 1), (number, 0, 1), (number + 1, number + 1, _IDS - number - 1))
+    return "".join(f"{inside} {outside} {many}\n" for inside, outside, many in rows if many)
+
+
+def _call(name: str, number: int, *arguments: object) -> int:
+    """Make a system call. Raises OSError."""
+    plain = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    result = int(_LIBC.syscall(ctypes.c_long(number), *plain))
+    if result < 0:
+        problem = ctypes.get_errno()
+        raise OSError(problem, f"{name}: {os.strerror(problem)}")
+    return result
+
+
+if __name__ == "__main__":
+    main()
