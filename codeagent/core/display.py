@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, OneOf
+from codeagent.core.json_types import WITH_MORE, JsonForm, JsonObject, OneOf
 from codeagent.core.sanitize import on_one_line
 
 
@@ -71,6 +71,8 @@ class QuestionBlock:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownBlock:
     """A block from a newer version: kept unchanged, shown by its type."""
+
+    json_form: ClassVar[JsonForm] = WITH_MORE
 
     type: str
     more: JsonObject = field(default_factory=dict)
