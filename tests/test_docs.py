@@ -41,6 +41,7 @@ def name(path: Path) -> str:
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
         ("explanation/host-programs.md", "host_programs"),
+        ("../codeagent/tools/schemas.json", "argument_schemas"),
     ],
 )
 def test_a_generated_page_is_current(page: str, function: str) -> None:

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AwareDatetime, ValidationError
 
+from codeagent.core.deferred import BaseModel, ConfigDict, Field, field_validator
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Objection, Rule
 from codeagent.core.sanitize import one_line, visible

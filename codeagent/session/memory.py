@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from codeagent.core.deferred import BaseModel, ConfigDict, Field
 from codeagent.core.errors import SessionError
 from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
@@ -136,7 +135,7 @@ class _Pages(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     v: Literal[1] = 1
-    notes: dict[str, str] = {}  # pydantic copies it
+    notes: dict[str, str] = Field(default_factory=dict)
 
 
 class ScratchpadFile:
@@ -202,9 +201,14 @@ class ScratchpadFile:
     def _read(self) -> dict[str, str]:
         try:
             raw = read_small(self._path, _LARGEST_FILE)
-            return {} if raw is None else dict(_Pages.model_validate_json(raw).notes)
         except UnsafeFile as error:
             raise SessionError(f"{error}; nothing was changed") from error
+        if raw is None:
+            return {}
+        from pydantic import ValidationError  # few sessions have notes
+
+        try:
+            return dict(_Pages.model_validate_json(raw).notes)
         except ValidationError as error:
             raise SessionError(f"{self._path} is damaged; nothing was changed: repair or remove it") from error
 

@@ -6,13 +6,11 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, ValidationError
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING, Annotated, Any
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import AfterValidator, BaseModel, Field, PlainSerializer
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
@@ -25,6 +23,9 @@ from codeagent.tools.schema import (
     tool_schema,
     unknown_argument,
 )
+
+if TYPE_CHECKING:  # no start has a call
+    from pydantic_core import ErrorDetails
 
 _LONGEST_PATH = 4096
 Count = Annotated[int, Field(ge=1)]
@@ -111,6 +112,8 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
         arguments = with_defaults(tool.schema, arguments)
         if faults := faults_of(tool.schema, arguments):
             raise InvalidArgs(_listed(tool, faults))
+    from pydantic import ValidationError  # no start has a call
+
     try:
         args: BaseModel = tool.Args.model_validate_json(json.dumps(arguments))
     except ValidationError as error:
@@ -267,7 +270,7 @@ def _constant(text: str) -> float:
     raise _Unreadable(f"{text} is not JSON")
 
 
-def _fault(error: ErrorDetails, known: list[str]) -> Fault:
+def _fault(error: "ErrorDetails", known: list[str]) -> Fault:
     where = ".".join(str(part) for part in error["loc"])
     match error["type"]:
         case "missing":

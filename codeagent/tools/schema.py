@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
-
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import BaseModel
 from codeagent.core.tool import Tool, ToolDefinition
 
 LONGEST_QUOTE = 200
@@ -197,7 +197,18 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
     return {**(others[0] if len(others) == 1 else {"anyOf": others}), **rest}
 
 
-_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
+@cache
+def _written_schemas() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8")))
+
+
+def _found_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a model; that of a built-in tool is read from a file, so that a start builds no model."""
+    written = _written_schemas().get(f"{model.__module__}.{model.__qualname__}")
+    return arguments_schema(model) if written is None else written
+
+
+_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(_found_schema)
 """Cached: a start reads each schema twice, and a call its tool's several times."""
 
 

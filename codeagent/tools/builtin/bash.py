@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
-
+from codeagent.core.deferred import Field, model_validator
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace

@@ -3,9 +3,8 @@ an agent to a group (FEATURES F30)."""
 
 from typing import Annotated
 
-from pydantic import Field
-
 from codeagent.core.channels import Post
+from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
 from codeagent.core.groups import Nodes
 from codeagent.core.json_types import MAIN
