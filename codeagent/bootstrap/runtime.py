@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,8 +182,8 @@ def _environment(
         inputs=dependencies.inputs,
         servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
-        context=ContextLimits(**settings.context.model_dump()),
-        delivery=Delivery(**settings.queue.model_dump()),
+        context=ContextLimits(**asdict(settings.context)),
+        delivery=Delivery(**asdict(settings.queue)),
         forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
         partial_results=settings.experimental.partial_results,
     )
@@ -320,7 +320,8 @@ def _begin(agent: Agent, level: NetworkLevel, history: History) -> None:
 
 
 def limits_of(settings: Settings) -> Limits:
-    same = settings.limits.model_dump(exclude={"budget", "model_timeout", "network_bytes"})
+    others = ("budget", "model_timeout", "network_bytes")
+    same = {name: value for name, value in asdict(settings.limits).items() if name not in others}
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
@@ -332,9 +333,7 @@ def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -
     if settings.hooks:
         from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
-        programs = command_hooks(
-            [CommandHook(workspace=workspace.root, **hook.model_dump()) for hook in settings.hooks]
-        )
+        programs = command_hooks([CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks])
     if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
         from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
 

@@ -14,6 +14,7 @@ tools, and a function that imports and makes them once they are asked for. It is
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
@@ -125,8 +126,8 @@ def with_messages(settings: Settings, group: Group | None) -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings
-    toolsets = settings.toolsets.model_copy(update={"use": [*dict.fromkeys((*settings.toolsets.use, _SENDING))]})
-    return settings.model_copy(update={"toolsets": toolsets})
+    toolsets = replace(settings.toolsets, use=tuple(dict.fromkeys((*settings.toolsets.use, _SENDING))))
+    return replace(settings, toolsets=toolsets)
 
 
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -238,7 +239,7 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
-    configured = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
+    configured = [ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
 

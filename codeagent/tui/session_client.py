@@ -177,7 +177,7 @@ class SessionClient:
     async def missing(self, row: ModelRow) -> Missing | None:
         """Return what another model still needs, such as its key."""
         settings = await self._present_settings()
-        settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
+        settings = replace(settings, model=row.name, api_base=row.api_base)
         return await self.launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
@@ -375,9 +375,9 @@ class SessionClient:
     def _take_over(self, model: ModelInUse) -> None:
         self._state.status.set(model=model.name, context_window=model.context_window)
         if self._settings is not None:
-            changes = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
+            changes: dict[str, Any] = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
             origins = self._settings.origins | dict.fromkeys(changes, "this conversation")
-            self._settings = self._settings.model_copy(update={**changes, "origins": origins})
+            self._settings = replace(self._settings, **changes, origins=origins)
 
     @property
     def _why_not(self) -> str:
