@@ -23,12 +23,13 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.groups import Group, RunGroup
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
 
-_FORM = re.compile(
+_FORM = lazy_regex(
     r"(?P<kind>steer|interrupt|follow-up|abort|compact)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
     r"(?:=(?P<text>.*))?",
     re.DOTALL,

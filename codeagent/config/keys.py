@@ -1,7 +1,6 @@
 """API keys that are kept for the user: in the system's keyring, or in a file only they can read."""
 
 import json
-import re
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 SERVICE = "codeagent"
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_KEY = re.compile(r"[!-~]{8,4096}")
+_VARIABLE = lazy_regex(r"[A-Z][A-Z0-9_]{1,63}")
+_KEY = lazy_regex(r"[!-~]{8,4096}")
 _UNUSED = "its keys are not used: repair or remove it"
 _READ_SECONDS = 2.0
 _WRITE_SECONDS = 20.0

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -37,6 +36,7 @@ from codeagent.config.settings import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
 from codeagent.core.sanitize import one_line
@@ -78,8 +78,8 @@ _TIGHTENS = frozenset({
 _LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
 """Values that never tighten."""
 _COMMAND_LINE = "the command line"
-_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
+_HEADER = lazy_regex(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = lazy_regex(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 Layer = dict[str, Any]
 Decides = Callable[[Rule, str], bool]

@@ -1,7 +1,6 @@
 """Writes an event as the one line of JSON that the session log and `--output jsonl` share, and reads it."""
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -9,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.events import EVENT_TYPES, Event, KnownEvent, UnknownEvent
 from codeagent.core.json_types import UNSTAMPED
 from codeagent.core.json_writing import to_json
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.redact import Redactor
 
 if TYPE_CHECKING:  # only those who read logs need it
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator
 
-_BREAKS = re.compile("[\x85\u2028\u2029]")
+_BREAKS = lazy_regex("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
-_TYPE = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
+_TYPE = lazy_regex(rb'"type":"([a-z]+\.[a-z]+)"')
 TYPE_WITHIN = 300
 """How many bytes at the start of an event's JSON hold its type."""
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from codeagent.core.deferred import BaseModel, ConfigDict, Field, field_validator
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
@@ -25,7 +26,7 @@ from codeagent.llm.provider_tools import left_out
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 PREFIX = "script:"
-_PIECE = re.compile(r"\S{1,12}\s*|\s+")
+_PIECE = lazy_regex(r"\S{1,12}\s*|\s+")
 _PIECES_PER_YIELD = 32
 """How often the event loop gets a turn, so that a long answer without delays can be cancelled."""
 _CHARACTERS_PER_TOKEN = 4

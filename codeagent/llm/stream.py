@@ -1,7 +1,6 @@
 """Assembles the small pieces a provider streams into one assistant message."""
 
 import json
-import re
 import uuid
 from collections.abc import Collection
 from dataclasses import field, replace
@@ -9,6 +8,7 @@ from dataclasses import field, replace
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.json_types import JsonObject
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, Thinking, ToolCall, Usage, WebSource
 from codeagent.core.model import CallClosed, CallGrowing, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
 
@@ -277,7 +277,7 @@ def _mended(items: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
     return items if mended is text else tuple(json.loads(mended))
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def _mend(text: str) -> str:

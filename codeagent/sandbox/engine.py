@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
@@ -39,7 +40,7 @@ _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
 _NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
 """What turns off the network of a build; Podman takes any other word for the network of the host."""
-_STEP = re.compile(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
+_STEP = lazy_regex(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from codeagent.core.deferred import BaseModel, ConfigDict, Field
 from codeagent.core.errors import SessionError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
@@ -27,7 +27,7 @@ _BEFORE, _SNIPPET = 60, 240
 _KINDS = (b'"type":"message.added"', b'"type":"tool.started"')
 _TYPE_WITHIN = 200
 """Bytes from the start of a record that hold its type."""
-_PLAIN = re.compile(r"[a-z0-9_.-]+")
+_PLAIN = lazy_regex(r"[a-z0-9_.-]+")
 NAME = "scratchpad.json"
 _MOST_CHARACTERS = 32_000
 """Of one value, so that it fits into one result."""

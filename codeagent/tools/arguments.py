@@ -4,13 +4,13 @@ import copy
 import json
 import math
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import AfterValidator, BaseModel, Field, PlainSerializer
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
@@ -34,7 +34,7 @@ _LONGEST_NUMBER = 100
 _MOST_ERRORS = 20
 _DEEPEST = 16
 _EXACT_FLOATS = 2**53
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def written(what: str, instead_of_nul: str = "") -> AfterValidator:

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.notes import SHELL
 from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
@@ -22,7 +22,7 @@ from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"
 """The group of entry points with which an installed package adds tools."""
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 _DATA = (".yaml", ".yml")
 _AGENTS = ".md"
 """The end of the names of files with agents, beside those with tools."""

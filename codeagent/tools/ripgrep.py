@@ -8,7 +8,6 @@ import asyncio
 import base64
 import json
 import os
-import re
 import signal
 import sysconfig
 from asyncio import StreamReader
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.host_programs import SEARCH, start_program
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.core.tool import Failed, InvalidArgs
 
@@ -40,7 +40,7 @@ _SAME_FILES = (
 """The options that select files: hidden ones as well, and only ignore rules of the workspace."""
 _BOUNDED = ("--no-mmap", "--debug")
 """Read, never map; and say on standard error which files `--max-filesize` leaves out."""
-_LEFT_OUT = re.compile(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
+_LEFT_OUT = lazy_regex(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
 """The last line of what `--debug` says of a file above the limit; its name may contain newlines."""
 _DEBUG = b"rg: DEBUG|"
 _MOST_NAMED = 3

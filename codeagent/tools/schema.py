@@ -12,11 +12,12 @@ from weakref import WeakKeyDictionary
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import BaseModel
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.tool import Tool, ToolDefinition
 
 LONGEST_QUOTE = 200
 _MOST_NAMED = 40
-_SUBJECT = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
+_SUBJECT = lazy_regex(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
 _VALUES = frozenset(["default", "const", "enum", "examples"])
 """Keywords that hold data, not a schema."""
 _NAMED = frozenset(["properties", "patternProperties"])

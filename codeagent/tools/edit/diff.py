@@ -1,18 +1,18 @@
 """Diffs of one file, for the user and for the model."""
 
-import re
 from collections.abc import Sequence
 from difflib import unified_diff
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
 from codeagent.tools.edit.encoding import shown
 
 _CONTEXT = 8
 _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
-_LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
+_LINE_NUMBER = lazy_regex(r"(?<=[-+])\d+")
 LEFT_OUT = "[… the rest of the diff is left out …]"
 """The last line of a diff for the model that was cut."""
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from codeagent.core.errors import CheckpointError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 Leaf = tuple[bytes, str]
@@ -17,7 +17,7 @@ Leaf = tuple[bytes, str]
 FILES = b"files"
 ABOUT = b"about"
 _TREE = b"40000"
-_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH = lazy_regex(r"[0-9a-f]{64}")
 _RAW = 32
 _ASKED = 500
 """How many names of objects fit into a pipe, by far."""
