@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, replace
 from functools import partial
-from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
@@ -37,6 +36,8 @@ from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSour
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from codeagent.agent.channels import Inbox
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
@@ -244,6 +245,6 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
 
 
-def _loaded(point: EntryPoint) -> ToolSource:
+def _loaded(point: "EntryPoint") -> ToolSource:
     source: ToolSource = point.load()()
     return source

@@ -5,7 +5,6 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import reduce
 from itertools import takewhile
 from operator import getitem
@@ -278,6 +277,8 @@ def _nearest(path: tuple[str, ...]) -> str:
     if len(path) > 1:
         listed = path[0] == "hooks" or len(path) > 2
         section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
+    from difflib import get_close_matches  # only for a mistyped key
+
     names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # each section is a dataclass
     near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))

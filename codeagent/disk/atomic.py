@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,7 +33,7 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
     """
     if location.name == ".":
         raise NotAFile(f"{location.path} is a directory, not a file")
-    temporary = f".codeagent-{secrets.token_hex(8)}.tmp"
+    temporary = f".codeagent-{os.urandom(8).hex()}.tmp"
     try:
         old = _check(location, base)
         with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):

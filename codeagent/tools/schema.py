@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -113,6 +112,8 @@ def nearest_names(
 
     `cutoff` is the least similarity of two names, from 0 to 1.
     """
+    from difflib import get_close_matches  # only for a mistyped name
+
     by_lower = {one.lower(): form(one) for one in known}
     close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)]
     return f"; did you mean {' or '.join(close)}?" if close else ""

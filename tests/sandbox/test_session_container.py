@@ -18,7 +18,8 @@ import pytest_asyncio
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import LABEL, Engine, engine_socket, reap
-from codeagent.sandbox.exec import DRAIN_SECONDS, Execution
+from codeagent.sandbox.exec import Execution
+from codeagent.sandbox.tasks import DRAIN_SECONDS
 from codeagent.sandbox.thaw import owner
 from tests.effort import FACTOR
 from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, processes_become, run, tell_the_word
