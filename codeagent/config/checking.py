@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, field_types
 
 KindT = TypeVar("KindT")
 Path = tuple[str | int, ...]
@@ -120,8 +120,7 @@ _reader_of: Callable[[Any], _Reader] = cache(_made_reader)
 
 
 def _section(kind: Any) -> _Reader:
-    hints = get_type_hints(kind, include_extras=True)
-    readers = {field.name: _reader_of(hints[field.name]) for field in fields(kind)}
+    readers = {name: _reader_of(hint) for name, hint in field_types(kind).items()}
     needed = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
     given_as = getattr(kind, "from_given", None)
 

@@ -9,9 +9,9 @@ and pydantic see an ordinary dataclass. What is not supported is refused: `InitV
 import dataclasses
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "field_types"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -44,6 +44,14 @@ else:
             return made
 
         return make if cls is None else make(cls)
+
+
+def field_types(kind: Any) -> dict[str, Any]:
+    """Return the type of each field, those that are written as text resolved."""
+    types = {field.name: field.type for field in dataclasses.fields(kind)}
+    if any(isinstance(each, str) for each in types.values()):
+        types |= {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if name in types}
+    return types
 
 
 def _refuse_unsupported(made: Any) -> None:

@@ -10,8 +10,9 @@ from functools import cache
 from math import isfinite
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from codeagent.core.dataclass import field_types
 from codeagent.core.json_types import JsonForm
 
 _Part = Callable[[Any], Any]
@@ -75,8 +76,7 @@ def _encoder(indent: int | None) -> json.JSONEncoder:
 
 def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
     form: JsonForm = getattr(kind, "json_form", _AS_ANY_OTHER)
-    hints = get_type_hints(kind, include_extras=True)
-    parts = {field.name: _part(hints[field.name]) for field in fields(kind)}
+    parts = {name: _part(hint) for name, hint in field_types(kind).items()}
     unsaid = {field.name: field.default for field in fields(kind) if field.name in form.omitted}
     pairs = tuple(parts.items())
     read = attrgetter(*parts, "__class__")  # never one alone, which comes without a tuple
