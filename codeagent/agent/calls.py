@@ -105,6 +105,10 @@ class PreparedCall:
         return "read" if reads else "change"
 
     @property
+    def may_change_files(self) -> bool:
+        return self.kind == "change" and not self.tool.approval_key(self.args).leaves_files
+
+    @property
     def runs_commands(self) -> bool:
         """Whether it runs commands that may change files, itself or in a user-defined function."""
         tool = self.tool
