@@ -6,7 +6,9 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from codeagent.agent.agent import Agent
@@ -111,6 +113,7 @@ async def open_runtime(
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
+        agent.observe(_prepare_first_call())
         _begin(agent, policy.network, history)
         agent.tell_tools(files.first_look)
         told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
@@ -120,6 +123,20 @@ async def open_runtime(
         await agent.begin_session(resumed=resume is not None)
         files.catalog.toolsets.begin(after=_HEAD_START)
         return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+
+
+def _prepare_first_call() -> Callable[[KnownEvent], None]:
+    """Return an observer that imports what checks a call's arguments while the model works on its first answer."""
+    waiting = True
+
+    def observe(event: KnownEvent) -> None:
+        nonlocal waiting
+        if waiting and event.type == "turn.started":
+            waiting = False
+            thread = Thread(target=import_module, args=("pydantic",), daemon=True)  # the end does not wait for it
+            asyncio.get_running_loop().call_later(_HEAD_START, thread.start)
+
+    return observe
 
 
 def _conversation(

@@ -3,7 +3,6 @@
 Exceptions are recognised by attribute, name and cause, never by class: no library is imported for it.
 """
 
-import email.utils
 import json
 import re
 import socket
@@ -302,8 +301,10 @@ def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # nearly every server gives seconds
+
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now()
+            seconds = parsedate_to_datetime(value).timestamp() - now()
         except (ValueError, TypeError, OverflowError):
             return None
     if seconds != seconds:  # NaN
