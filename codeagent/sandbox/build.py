@@ -20,7 +20,8 @@ from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_below, open_file, open_folder
 from codeagent.sandbox.canonical import canonical
 from codeagent.sandbox.dockerfile import DockerfileError, bases, copies_files
-from codeagent.sandbox.engine import BuildOptions, Engine, EngineError, ImageFacts, left_out_by
+from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, left_out_by
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.mounts import is_secret
 from codeagent.sandbox.repository_image import RepositoryImage
 

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from codeagent.core.errors import SandboxError, SandboxLost
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.tasks import run_to_end
 from codeagent.sandbox.thaw import FrozenList
 

@@ -25,7 +25,8 @@ from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.repository_image import RepositoryImage

@@ -18,7 +18,8 @@ from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox import packages
-from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
+from codeagent.sandbox.engine import Engine, labels, probe_socket, reap
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import view_of

@@ -22,7 +22,8 @@ from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import EgressProxy
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources

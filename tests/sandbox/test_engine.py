@@ -17,7 +17,6 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
     BuildOptions,
     Engine,
-    EngineError,
     EngineVersions,
     engine_socket,
     is_stray,
@@ -27,6 +26,7 @@ from codeagent.sandbox.engine import (
     runtime_warning,
     unanswered,
 )
+from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.launch import SelfTest, judge, remedy_of
 from tests.sandboxes import sandbox_spec
@@ -264,7 +264,7 @@ def test_a_build_without_network_says_so_in_the_words_of_the_engine(name: str, m
         def versions(self) -> EngineVersions:
             return EngineVersions(name, "1", "1", None)
 
-        def call(self, request: Callable[[Any], Any]) -> Any:
+        def call_library(self, request: Callable[[Any], Any]) -> Any:
             return request(Builds())
 
     for network in (False, True):

@@ -323,7 +323,7 @@ async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left
         made: dict[str, str] = {}
         for whose, label in owners.items():
             labels = {"codeagent": "1", "codeagent.owner": label}
-            made[whose] = engine.call(partial(_make_volume, labels=labels))
+            made[whose] = engine.call_library(partial(_make_volume, labels=labels))
         try:
             assert reap(engine) >= 1
             assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {made["ours"]}
