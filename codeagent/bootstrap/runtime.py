@@ -113,7 +113,6 @@ async def open_runtime(
         )  # fmt: skip
         stack.push_async_callback(agent.close)
         agent.observe(observer)
-        agent.observe(_prepare_first_call())
         _begin(agent, policy.network, history)
         agent.tell_tools(files.first_look)
         told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
@@ -331,6 +330,7 @@ def _policy(settings: Settings, book: RuleBookFile | None, history: History, tel
 
 def _begin(agent: Agent, level: NetworkLevel, history: History) -> None:
     """Make the first checkpoint in the background, and have the log say what commands may reach if it does not."""
+    agent.observe(_prepare_first_call())
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
