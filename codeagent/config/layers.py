@@ -2,7 +2,6 @@
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
@@ -223,6 +222,8 @@ def _open_confined(workspace: Path) -> bytes | None:
 
 
 def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
+    import tomllib  # only if there is a file
+
     try:
         text = raw.decode()
         return tomllib.loads(text), _Source(name, text)

@@ -1,7 +1,7 @@
 """Assembles the small pieces a provider streams into one assistant message."""
 
 import json
-import uuid
+import os
 from collections.abc import Collection
 from dataclasses import field, replace
 
@@ -213,7 +213,7 @@ class Accumulator:
 
     def _new_id(self, wire_id: str) -> str:
         usable = len(wire_id) >= _SHORTEST_ID and wire_id not in self._taken
-        call_id = wire_id if usable else f"call_{uuid.uuid4().hex}"
+        call_id = wire_id if usable else f"call_{os.urandom(16).hex()}"
         self._taken.add(call_id)
         return call_id
 

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import protected_part
 from codeagent.core.sanitize import one_line
@@ -21,7 +21,6 @@ from codeagent.disk.opens import open_below, open_file, open_folder
 from codeagent.sandbox.canonical import canonical
 from codeagent.sandbox.dockerfile import DockerfileError, bases, copies_files
 from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, left_out_by
-from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.mounts import is_secret
 from codeagent.sandbox.repository_image import RepositoryImage
 

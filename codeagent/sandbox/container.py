@@ -8,10 +8,9 @@ from functools import partial
 from itertools import count
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine, unanswered
-from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.exec import (
     CallMark,
     CommandEnd,

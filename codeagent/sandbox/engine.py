@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
-from codeagent.sandbox.engine_api import EngineApi, EngineError
+from codeagent.sandbox.engine_api import EngineApi
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 

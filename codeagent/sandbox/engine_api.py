@@ -12,18 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from codeagent.core.errors import SandboxError
+from codeagent.core.errors import EngineError
 
 _MOST_IDLE = 32
 _LONGEST_HEAD = 64 * 1024
-
-
-class EngineError(SandboxError):
-    """The engine did not answer, or answered with an error; `status` is its HTTP status, None for no answer."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class EngineApi:

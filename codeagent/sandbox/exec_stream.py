@@ -13,9 +13,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxLost
+from codeagent.core.errors import EngineError, SandboxLost
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineError, reason
+from codeagent.sandbox.engine_api import reason
 from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024

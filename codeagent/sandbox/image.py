@@ -19,14 +19,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_program
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.repository_image import RepositoryImage

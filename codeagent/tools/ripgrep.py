@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import signal
-import sysconfig
 from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -97,6 +96,8 @@ def digest_of(line: bytes) -> bytes:
 
 def find_ripgrep(workspace: Path) -> str | None:
     """Return the `rg` installed with codeagent, else one on PATH that is not in the workspace."""
+    import sysconfig  # reads a large module, and a start searches nothing
+
     own = Path(sysconfig.get_path("scripts")) / "rg"
     if os.access(own, os.X_OK):
         return str(own)

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
-from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.freeze import is_ending
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox

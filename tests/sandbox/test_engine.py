@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
     BuildOptions,
@@ -26,7 +26,6 @@ from codeagent.sandbox.engine import (
     runtime_warning,
     unanswered,
 )
-from codeagent.sandbox.engine_api import EngineError
 from codeagent.sandbox.exec_stream import ExecStream
 from codeagent.sandbox.launch import SelfTest, judge, remedy_of
 from tests.sandboxes import sandbox_spec

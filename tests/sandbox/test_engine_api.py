@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineApi, EngineError
+from codeagent.sandbox.engine_api import EngineApi
 
 Answers = list[list[bytes]]
 """What each connection is sent, a piece for each request; it is closed after the last."""

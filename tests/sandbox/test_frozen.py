@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
-from codeagent.sandbox.engine_api import EngineApi, EngineError
+from codeagent.sandbox.engine_api import EngineApi
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox

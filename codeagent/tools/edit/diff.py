@@ -1,7 +1,6 @@
 """Diffs of one file, for the user and for the model."""
 
 from collections.abc import Sequence
-from difflib import unified_diff
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
@@ -48,6 +47,8 @@ def diff_block(path: str, before: str, after: str) -> DiffBlock:
 def unified(before: str, after: str) -> str:
     """Return a unified diff; if it is long, it is cut and ends with `LEFT_OUT`."""
     part = region(before, after)
+    from difflib import unified_diff  # a start changes nothing
+
     lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
     for at, line in enumerate(lines):
         if line.startswith("@@"):
