@@ -120,7 +120,7 @@ class EngineApi:
     def images(self, *, name: str) -> Any:
         return self._ask("GET", "/images/json", _filters({"reference": name}))
 
-    def tag(self, image: str, repository: str, tag: str) -> None:
+    def tag(self, image: str, repository: str, tag: str = "") -> None:
         self._ask("POST", f"/images/{_quoted(image)}/tag", {"repo": repository, "tag": tag, "force": 1})
 
     def remove_image(self, image: str, *, force: bool = False) -> None:
