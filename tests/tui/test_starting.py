@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Prompt, RunShell, SetBudget, SetMode, SetModel, Step
 from codeagent.core.budget import Budget
-from codeagent.tui.pages import chat
+from codeagent.tui.pages import chat, conversation
 from tests.tui.replay import ReplayApp, settled, until
 
 _KEYS = {" ": "space", "/": "slash", "!": "exclamation_mark", "$": "dollar_sign"}
@@ -200,3 +200,16 @@ async def test_something_sent_at_once_ends_the_wait_for_further_keys(
     async with app.run_test(size=(80, 24)) as pilot:
         await enter(pilot, "fix it")
         await until(pilot, lambda: Prompt("fix it") in app.told)
+
+
+async def test_what_draws_an_answer_is_loaded_once_the_prompt_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        loaded: list[list[object]] = []
+        monkeypatch.setattr(conversation, "warm_up", lambda: loaded.append([*app.told]))
+        await enter(pilot, "fix it")
+        assert loaded == []
+        starts.set()
+        await until(pilot, lambda: bool(loaded))
+        assert loaded == [[Prompt("fix it")]]

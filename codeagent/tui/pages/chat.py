@@ -257,7 +257,7 @@ class ChatScreen(Screen[None]):
                 self.outbox.follow_up(text)
             case PromptInput(text):
                 self._escape.forget()
-                self.run_worker(self.conversation.warm_up(), exit_on_error=True)
+                self.run_worker(self.conversation.warm_up_when_sent(), exit_on_error=True)
                 if not self.outbox.holds:
                     self.view.scroll_end(animate=False)
                 self.outbox.send(text, unseen=self.card.is_new)
