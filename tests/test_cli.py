@@ -348,7 +348,8 @@ def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_r
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         arguments = ["run", "hi", "--model", "openai/m", "--api-base", base, "--sandbox", "off"]
-        code = f"import sys\nfrom codeagent import cli\ncli.main({arguments!r})\nprint(*sys.modules)"
+        later = "import codeagent.bootstrap.runtime as opening\nopening._HEAD_START = 3600.0"
+        code = f"import sys\nfrom codeagent import cli\n{later}\ncli.main({arguments!r})\nprint(*sys.modules)"
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=workspace, env=environment
