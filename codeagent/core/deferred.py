@@ -7,6 +7,7 @@ model builds the real one, with pydantic's own validators; instances are of that
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
+from threading import RLock
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     def built(model: type[BaseModel]) -> type[BaseModel]: ...
 else:
     ConfigDict = dict
+    _BUILDING = RLock()
 
     class _Later:
         """Stands for what a function of pydantic's will return, called with the same arguments."""
@@ -99,9 +101,12 @@ else:
         if not isinstance(model, _Deferred):
             return model
         made = vars(model).get("_made")
-        if made is None:
-            made = model._made = _make(*model._declared)
-        return made
+        if made is not None:
+            return made
+        with _BUILDING:  # two classes of one model would not know each other's instances
+            if "_made" not in vars(model):
+                model._made = _make(*model._declared)
+            return model._made
 
     def _make(name: str, bases: tuple[type, ...], namespace: dict[str, Any], options: dict[str, Any]) -> type:
         import pydantic  # as above

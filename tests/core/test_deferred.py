@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Annotated, Any, Self
 
 import pydantic
@@ -107,6 +108,26 @@ def test_classes_derive_from_each_other_even_where_one_calls_super() -> None:
     assert not isinstance(Whole(first=Part(word="a")), Wider)
     assert issubclass(Wider, Whole)
     assert Louder(first=Part(word="X")).first.word == "x"
+
+
+def test_threads_that_use_a_model_at_once_get_one_class() -> None:
+    class Shared(Whole):
+        more: int = 0
+
+    together = Barrier(8)
+    made: list[Any] = []
+
+    def use() -> None:
+        together.wait()
+        made.append(Shared(first=Part(word="a")))
+
+    threads = [Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({type(one) for one in made}) == 1
+    assert all(isinstance(one, Shared) for one in made)
 
 
 def test_a_model_of_pydantics_own_can_use_one() -> None:
