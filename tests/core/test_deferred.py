@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Annotated, Any, Self
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Self
 import pydantic
 import pytest
 
+from codeagent.core import deferred
 from codeagent.core.deferred import (
     AfterValidator,
     BaseModel,
@@ -110,9 +112,17 @@ def test_classes_derive_from_each_other_even_where_one_calls_super() -> None:
     assert Louder(first=Part(word="X")).first.word == "x"
 
 
-def test_threads_that_use_a_model_at_once_get_one_class() -> None:
+def test_threads_that_use_a_model_at_once_get_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     class Shared(Whole):
         more: int = 0
+
+    make = deferred._make  # type: ignore[attr-defined]  # the type checker sees pydantic's names only
+
+    def slowly(*declared: Any) -> type:
+        time.sleep(0.01)  # for the others to come as far
+        return make(*declared)  # type: ignore[no-any-return]  # as above
+
+    monkeypatch.setattr(deferred, "_make", slowly)
 
     together = Barrier(8)
     made: list[Any] = []
